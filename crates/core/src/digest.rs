@@ -1,0 +1,118 @@
+//! Content addresses: BLAKE3, written as 64 hexadecimal digits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The BLAKE3 hash of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The digest of several fields. Each is preceded by its length, so that moving a byte from
+    /// one field to the next gives another digest.
+    pub fn of_fields(fields: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for field in fields {
+            hasher.update(&(field.len() as u64).to_le_bytes());
+            hasher.update(field);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// A digest that was stored as raw bytes; `None` unless there are exactly 32.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first digits, enough for a person to tell two apart.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// The text is not 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a digest: expected 64 lower-case hexadecimal digits")]
+pub struct ParseError;
+
+impl FromStr for Digest {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let digit = |c: u8| match c {
+            b'0'..=b'9' => Ok(c - b'0'),
+            b'a'..=b'f' => Ok(c - b'a' + 10),
+            _ => Err(ParseError),
+        };
+        if text.len() != 64 {
+            return Err(ParseError);
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_digest_are_the_same_thing() {
+        let digest = Digest::of(b"segno");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!("ABC".parse::<Digest>(), Err(ParseError));
+        assert_eq!(
+            digest.to_string().to_uppercase().parse::<Digest>(),
+            Err(ParseError)
+        );
+    }
+
+    #[test]
+    fn a_byte_cannot_move_between_fields_unnoticed() {
+        assert_ne!(
+            Digest::of_fields(&[b"ab", b"c"]),
+            Digest::of_fields(&[b"a", b"bc"])
+        );
+    }
+}

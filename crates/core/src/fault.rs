@@ -1,0 +1,94 @@
+//! Named places where a test may kill the process (fault F1).
+//!
+//! Without the feature `failpoints` the calls compile to nothing. With it, one place can be armed
+//! to abort at its n-th visit, and all visits can be counted, so that the crash runner knows what
+//! there is to kill and that it missed nothing.
+
+macro_rules! points {
+    ($($variant:ident = $name:literal,)*) => {
+        /// A place where the process may die.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Point { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+
+        impl Point {
+            /// Every place there is.
+            pub const ALL: &[Point] = &[$(Point::$variant,)*];
+
+            /// The name that arms it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Point::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+points! {
+    SessionBeforeCreate = "session.before_create",
+    SessionAfterCreate = "session.after_create",
+    JournalBeforeCommit = "journal.before_commit",
+    JournalAfterCommit = "journal.after_commit",
+    JournalAfterWitness = "journal.after_witness",
+    LeaseAfterAcquire = "lease.after_acquire",
+    StepBeforeEffect = "step.before_effect",
+    StepAfterEffect = "step.after_effect",
+    BlobBeforeSync = "blob.before_sync",
+    BlobBeforeRename = "blob.before_rename",
+    BlobAfterRename = "blob.after_rename",
+    ArtifactBeforeRename = "artifact.before_rename",
+    ArtifactAfterRename = "artifact.after_rename",
+    RunBeforeEnd = "run.before_end",
+    RunAfterEnd = "run.after_end",
+}
+
+/// Dies here if this place was armed and its turn has come.
+#[inline]
+pub fn point(point: Point) {
+    #[cfg(feature = "failpoints")]
+    armed::visit(point);
+    #[cfg(not(feature = "failpoints"))]
+    let _ = point;
+}
+
+#[cfg(feature = "failpoints")]
+pub use armed::{arm, on_visit};
+
+#[cfg(feature = "failpoints")]
+mod armed {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::Point;
+
+    static ARMED: OnceLock<(Point, AtomicU64)> = OnceLock::new();
+    static OBSERVER: OnceLock<fn(Point)> = OnceLock::new();
+
+    /// Arms one place: `name` or `name:n` aborts the process at the n-th visit (the first by
+    /// default). Returns false if there is no such place or one is armed already.
+    pub fn arm(spec: &str) -> bool {
+        let (name, visit) = spec.split_once(':').unwrap_or((spec, "1"));
+        let point = Point::ALL.iter().find(|point| point.name() == name);
+        match (point, visit.parse::<u64>()) {
+            (Some(&point), Ok(visit)) if visit > 0 => {
+                ARMED.set((point, AtomicU64::new(visit))).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Calls `observer` at every visit of every place.
+    pub fn on_visit(observer: fn(Point)) {
+        let _ = OBSERVER.set(observer);
+    }
+
+    pub(super) fn visit(point: Point) {
+        if let Some(observer) = OBSERVER.get() {
+            observer(point);
+        }
+        if let Some((armed, left)) = ARMED.get()
+            && *armed == point
+            && left.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            std::process::abort();
+        }
+    }
+}

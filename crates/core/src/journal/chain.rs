@@ -1,0 +1,247 @@
+//! The hash chain that binds a journal's records to their order, their session and each other.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Event, Run, Seq};
+use crate::digest::Digest;
+use crate::id::SessionId;
+use crate::time::Timestamp;
+
+/// The end of a journal: how many records there are, and the hash over all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// The last record's place; 0 if there is none.
+    pub seq: Seq,
+    /// The hash up to it.
+    pub hash: Digest,
+}
+
+/// An event as it is stored. The hash is over these very bytes, so old records are never
+/// re-encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its place.
+    pub seq: Seq,
+    /// The run that wrote it.
+    pub run: Run,
+    /// When.
+    pub at: Timestamp,
+    /// The version of the event set.
+    pub version: u16,
+    /// The event's kind.
+    pub kind: String,
+    /// The step it is about.
+    pub path: Option<String>,
+    /// That step's revision.
+    pub revision: u32,
+    /// The event's fields as JSON.
+    pub body: String,
+    /// The hash of the journal up to and including it.
+    pub hash: Digest,
+}
+
+/// A record that does not continue its journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A record is missing, or one stands twice.
+    #[error("record {found} stands where record {expected} should be")]
+    Gap {
+        /// The place that should have come next.
+        expected: Seq,
+        /// The place that came.
+        found: Seq,
+    },
+    /// The record, or one before it, was altered.
+    #[error("record {0} does not match its hash")]
+    Altered(Seq),
+    /// The record was written by a newer program.
+    #[error(
+        "record {seq} is of kind `{kind}`, version {version}, which this program does not know"
+    )]
+    Unknown {
+        /// Its place.
+        seq: Seq,
+        /// Its kind.
+        kind: String,
+        /// Its version.
+        version: u16,
+    },
+    /// The record has the right hash and makes no sense.
+    #[error("record {seq} cannot be read: {reason}")]
+    Unreadable {
+        /// Its place.
+        seq: Seq,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Head {
+    /// The end of an empty journal. It depends on the session, so that a record copied from
+    /// another session never fits.
+    pub fn genesis(session: SessionId) -> Self {
+        let hash = Digest::of_fields(&[b"segno journal 1", session.to_string().as_bytes()]);
+        Self { seq: Seq(0), hash }
+    }
+
+    /// Turns an event into the next record.
+    pub fn seal(&self, run: Run, at: Timestamp, event: &Event) -> Record {
+        let step = event.step();
+        let mut record = Record {
+            seq: self.seq.next(),
+            run,
+            at,
+            version: Event::VERSION,
+            kind: event.kind().to_owned(),
+            path: step.map(|(path, _)| path.as_str().to_owned()),
+            revision: step.map_or(0, |(_, revision)| revision),
+            body: event.body(),
+            hash: self.hash,
+        };
+        record.hash = self.hash_with(&record);
+        record
+    }
+
+    /// Checks that `record` is the next one and unaltered, and reads it.
+    pub fn open(&self, record: &Record) -> Result<Entry, Broken> {
+        if record.seq != self.seq.next() {
+            return Err(Broken::Gap {
+                expected: self.seq.next(),
+                found: record.seq,
+            });
+        }
+        if record.hash != self.hash_with(record) {
+            return Err(Broken::Altered(record.seq));
+        }
+        let unknown = || Broken::Unknown {
+            seq: record.seq,
+            kind: record.kind.clone(),
+            version: record.version,
+        };
+        if record.version > Event::VERSION {
+            return Err(unknown());
+        }
+        let event = Event::decode(&record.kind, &record.body)
+            .ok_or_else(unknown)?
+            .map_err(|error| Broken::Unreadable {
+                seq: record.seq,
+                reason: error.to_string(),
+            })?;
+        let Record {
+            seq, run, at, hash, ..
+        } = *record;
+        Ok(Entry {
+            seq,
+            run,
+            at,
+            event,
+            hash,
+        })
+    }
+
+    fn hash_with(&self, record: &Record) -> Digest {
+        Digest::of_fields(&[
+            self.hash.as_bytes(),
+            &record.seq.0.to_le_bytes(),
+            &record.run.0.to_le_bytes(),
+            &record.at.0.to_le_bytes(),
+            &record.version.to_le_bytes(),
+            record.kind.as_bytes(),
+            record.path.as_deref().unwrap_or("").as_bytes(),
+            &record.revision.to_le_bytes(),
+            record.body.as_bytes(),
+        ])
+    }
+}
+
+impl Record {
+    /// The end of the journal if this record is its last.
+    pub fn head(&self) -> Head {
+        Head {
+            seq: self.seq,
+            hash: self.hash,
+        }
+    }
+}
+
+impl Entry {
+    /// The end of the journal if this entry is its last.
+    pub fn head(&self) -> Head {
+        Head {
+            seq: self.seq,
+            hash: self.hash,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::journal::{RunEnded, RunStarted};
+    use crate::session::Status;
+
+    fn sealed() -> (Head, Record, Record) {
+        let session = SessionId::new(Timestamp(1), [7; 10]);
+        let genesis = Head::genesis(session);
+        let started = RunStarted {
+            host: "a".into(),
+            pid: 7,
+            version: "0".into(),
+        }
+        .into();
+        let first = genesis.seal(Run(1), Timestamp(2), &started);
+        let ended = RunEnded {
+            status: Status::Paused,
+            error: None,
+        }
+        .into();
+        let second = first.head().seal(Run(1), Timestamp(3), &ended);
+        (genesis, first, second)
+    }
+
+    #[test]
+    fn what_was_sealed_opens_again() {
+        let (genesis, first, second) = sealed();
+        let entry = genesis.open(&first).unwrap();
+        assert_eq!(entry.head(), first.head());
+        assert_eq!(entry.head().open(&second).unwrap().seq, Seq(2));
+    }
+
+    #[test]
+    fn a_missing_record_is_a_gap() {
+        let (genesis, _, second) = sealed();
+        let gap = Broken::Gap {
+            expected: Seq(1),
+            found: Seq(2),
+        };
+        assert_eq!(genesis.open(&second), Err(gap));
+    }
+
+    #[test]
+    fn a_record_of_another_session_does_not_fit() {
+        let (_, first, _) = sealed();
+        let other = Head::genesis(SessionId::new(Timestamp(1), [8; 10]));
+        assert_eq!(other.open(&first), Err(Broken::Altered(Seq(1))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_altered_field_is_noticed(field in 0..8_u8, bit in 0..16_u32) {
+            let (genesis, mut record, _) = sealed();
+            match field {
+                0 => record.run.0 ^= 1 << bit,
+                1 => record.at.0 ^= 1 << bit,
+                2 => record.version ^= 1 << bit,
+                3 => record.kind.push('x'),
+                4 => record.path = Some("steps/0".into()),
+                5 => record.revision ^= 1 << bit,
+                6 => record.body.insert(1, ' '),
+                _ => record.body.truncate(record.body.len() - 1),
+            }
+            prop_assert_eq!(genesis.open(&record), Err(Broken::Altered(Seq(1))));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Everything that can happen in a session.
+//!
+//! The set is closed: a kind that is not listed here was written by a newer program, and reading
+//! it is an error, never a guess. `docs/formats/journal.md` describes the stored form.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::Name;
+use crate::session::{Kind, Status};
+use crate::step::Path;
+use crate::usage::Usage;
+
+/// Text that stands here, or in the blob store if it is long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The text itself.
+    Inline(String),
+    /// Where it is kept.
+    #[serde(rename_all = "snake_case")]
+    Blob {
+        /// The digest under which the blob store has it.
+        blob: Digest,
+        /// Its length.
+        bytes: u64,
+    },
+}
+
+impl Text {
+    /// Longer text is kept as a blob. Measured: about 0.5 MB is where a file gets cheaper than a row.
+    pub const INLINE_LIMIT: usize = 256 * 1024;
+}
+
+/// What to do about finished steps that an edited spec would ask differently.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnChange {
+    /// Say which, keep their results and go on with the edited spec.
+    #[default]
+    Warn,
+    /// Run them again.
+    Rerun,
+    /// Refuse to go on.
+    Fail,
+    /// Go on with the spec as it was when the session last ran.
+    Pinned,
+}
+
+/// What to do about a step that was in flight when its run was lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InFlight {
+    /// It may be asked a second time.
+    #[default]
+    Repeat,
+    /// A person decides.
+    Stop,
+}
+
+/// When a stop takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopMode {
+    /// When the step in flight is done.
+    Boundary,
+    /// At once; the agent is ended.
+    Now,
+}
+
+/// Why something did not work, as it is kept and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The sort of failure, for programs.
+    pub kind: String,
+    /// What happened, for people.
+    pub message: String,
+}
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $kind:literal {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            #[serde(deny_unknown_fields)]
+            pub struct $variant { $($(#[$field_meta])* pub $field: $type,)* }
+
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Self {
+                    Event::$variant(event)
+                }
+            }
+        )*
+
+        /// Something that happened.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event { $($(#[$doc])* $variant($variant),)* }
+
+        impl Event {
+            /// Every kind there is.
+            pub const KINDS: &[&str] = &[$($kind,)*];
+
+            /// The word for its kind.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Event::$variant(_) => $kind,)* }
+            }
+
+            /// Its fields as JSON.
+            pub fn body(&self) -> String {
+                let body = match self { $(Event::$variant(event) => serde_json::to_string(event),)* };
+                body.expect("events have string keys and no fallible fields")
+            }
+
+            /// Reads an event back; `None` if this program does not know the kind.
+            pub fn decode(kind: &str, body: &str) -> Option<serde_json::Result<Self>> {
+                match kind {
+                    $($kind => Some(serde_json::from_str(body).map(Event::$variant)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// A person started something. Always the first.
+    SessionCreated = "session_created" {
+        /// What people call it.
+        name: Name,
+        /// What it does.
+        session_kind: Kind,
+        /// The folder it works in.
+        workspace: String,
+        /// Where its spec was read.
+        spec_path: String,
+        /// The spec, byte for byte.
+        spec: Text,
+        /// The digest of those bytes.
+        spec_digest: Digest,
+        /// The variables it was started with, defaults included.
+        variables: BTreeMap<String, serde_json::Value>,
+        /// Where artifacts go.
+        out: String,
+        /// Whether artifacts may replace files that this session did not write.
+        force: bool,
+    }
+    /// The spec on disk had been edited, and this run goes on with the edited one.
+    SpecChanged = "spec_changed" {
+        /// The edited spec.
+        spec: Text,
+        /// Its digest.
+        spec_digest: Digest,
+        /// The steps it changes.
+        steps: Vec<Path>,
+        /// What was decided about those that had finished.
+        policy: OnChange,
+    }
+    /// A run was granted the lease.
+    RunStarted = "run_started" {
+        /// The machine.
+        host: String,
+        /// The process.
+        pid: u32,
+        /// The program's version.
+        version: String,
+    }
+    /// A step is about to be asked of its agent.
+    StepStarted = "step_started" {
+        /// The step.
+        path: Path,
+        /// How often its result was thrown away before.
+        revision: u32,
+        /// How often it was begun in this revision, this time included.
+        attempt: u32,
+        /// Who is asked.
+        agent: String,
+        /// What is asked.
+        input: Text,
+        /// The digest of everything the answer depends on.
+        input_digest: Digest,
+    }
+    /// A step is done; it will not be run again.
+    StepFinished = "step_finished" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt that succeeded.
+        attempt: u32,
+        /// The answer.
+        output: Text,
+        /// What it took.
+        usage: Usage,
+        /// How long it took.
+        elapsed_ms: u64,
+    }
+    /// An attempt failed.
+    StepFailed = "step_failed" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: Failure,
+        /// What it took nevertheless.
+        usage: Usage,
+        /// After how long it is tried again; absent if it is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_in_ms: Option<u64>,
+    }
+    /// A step was in flight when its run was lost: whether it took effect is unknown (P6).
+    StepUnknown = "step_unknown" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+    }
+    /// A finished step's result no longer counts, because its question changed.
+    StepDiscarded = "step_discarded" {
+        /// The step.
+        path: Path,
+        /// The revision that no longer counts.
+        revision: u32,
+    }
+    /// A file was written for the person.
+    ArtifactWritten = "artifact_written" {
+        /// Where, as the spec names it.
+        path: String,
+        /// What is in it.
+        digest: Digest,
+        /// How long it is.
+        bytes: u64,
+    }
+    /// Someone asked the run to stop.
+    StopRequested = "stop_requested" {
+        /// Who or what asked.
+        by: String,
+        /// When it takes effect.
+        mode: StopMode,
+        /// Where the session will then stand.
+        status: Status,
+    }
+    /// A run let go of the session.
+    RunEnded = "run_ended" {
+        /// Where the session stands now.
+        status: Status,
+        /// Why it does not go on, if it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Failure>,
+    }
+}
+
+impl Event {
+    /// The version of the set. A reader refuses newer ones.
+    pub const VERSION: u16 = 1;
+
+    /// The step it is about, and that step's revision.
+    pub fn step(&self) -> Option<(&Path, u32)> {
+        match self {
+            Event::StepStarted(StepStarted { path, revision, .. })
+            | Event::StepFinished(StepFinished { path, revision, .. })
+            | Event::StepFailed(StepFailed { path, revision, .. })
+            | Event::StepUnknown(StepUnknown { path, revision, .. })
+            | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
+            _ => None,
+        }
+    }
+
+    /// The long text in it, which may stand in the blob store.
+    pub fn text(&self) -> Option<&Text> {
+        match self {
+            Event::SessionCreated(event) => Some(&event.spec),
+            Event::SpecChanged(event) => Some(&event.spec),
+            Event::StepStarted(event) => Some(&event.input),
+            Event::StepFinished(event) => Some(&event.output),
+            _ => None,
+        }
+    }
+}

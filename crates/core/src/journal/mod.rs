@@ -1,0 +1,80 @@
+//! The journal: what happened in a session, in order, and the only truth about what was done.
+//!
+//! Events are closed, versioned types ([`Event`]). In the store each becomes a [`Record`] that
+//! carries the hash of everything before it, so that a missing, moved or altered record is noticed
+//! by whoever reads it (P2, P9).
+
+mod chain;
+mod event;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use chain::{Broken, Head, Record};
+pub use event::{
+    ArtifactWritten, Event, Failure, InFlight, OnChange, RunEnded, RunStarted, SessionCreated,
+    SpecChanged, StepDiscarded, StepFailed, StepFinished, StepStarted, StepUnknown, StopMode,
+    StopRequested, Text,
+};
+
+use crate::digest::Digest;
+use crate::time::Timestamp;
+
+/// A record's place in its journal, from 1, without gaps.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+/// One life of a session, from 1. It is also the fencing epoch: the store refuses a write that
+/// carries a run older than the newest granted (P3).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Run(pub u64);
+
+impl Seq {
+    /// The place after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Run {
+    /// The run after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An event with its place in the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its place.
+    pub seq: Seq,
+    /// The run that wrote it.
+    pub run: Run,
+    /// When, by that run's clock.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: Event,
+    /// The hash of the journal up to and including it.
+    pub hash: Digest,
+}

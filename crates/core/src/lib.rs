@@ -1,0 +1,21 @@
+//! The domain of Segno: sessions, their journal, the lease that guards it, and what a driver is.
+//!
+//! Everything here is pure. Time, randomness, identifiers and files come in through [`ports`];
+//! storage comes in through the traits of [`store`]; agents through the contract of [`agent`].
+//! So the same rules run on a real machine and inside a test that turns the clock by hand.
+
+pub mod agent;
+pub mod digest;
+pub mod error;
+pub mod fault;
+pub mod id;
+pub mod journal;
+pub mod lease;
+pub mod ports;
+pub mod retry;
+pub mod session;
+pub mod state;
+pub mod step;
+pub mod store;
+pub mod time;
+pub mod usage;

@@ -1,0 +1,348 @@
+//! What a journal adds up to.
+//!
+//! [`State`] is a pure fold that stays small however long the journal grows: what is finished is
+//! counted, not kept. [`Finished`] is the other fold, made when a run begins: which steps are
+//! done, and where their answers stand.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::{Name, SessionId};
+use crate::journal::{Entry, Event, Failure, Head, Run, Seq};
+use crate::session::{Kind, Status};
+use crate::step::Path;
+use crate::time::Timestamp;
+use crate::usage::Usage;
+
+/// A session as its journal tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// The end of the journal that was folded.
+    pub head: Head,
+    /// What the session was started with; absent only before the first entry.
+    pub created: Option<Created>,
+    /// Where it stands.
+    pub status: Status,
+    /// Its newest run.
+    pub run: Run,
+    /// When the newest entry was written.
+    pub updated_at: Timestamp,
+    /// Where the spec in force was written down.
+    pub spec_seq: Seq,
+    /// Its digest.
+    pub spec_digest: Option<Digest>,
+    /// Finished steps whose results count.
+    pub finished: u64,
+    /// What those took.
+    pub finished_usage: Usage,
+    /// What everything took, failed attempts included.
+    pub usage: Usage,
+    /// The same, by agent.
+    pub usage_by_agent: BTreeMap<String, Usage>,
+    /// Steps that were begun and are not finished.
+    pub open: BTreeMap<Path, Open>,
+    /// Files written so far.
+    pub artifacts: BTreeMap<String, Digest>,
+    /// Why the newest run failed.
+    pub error: Option<Failure>,
+}
+
+/// What a session was started with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Created {
+    /// What people call it.
+    pub name: Name,
+    /// What it does.
+    pub kind: Kind,
+    /// The folder it works in.
+    pub workspace: String,
+    /// Where its spec was read.
+    pub spec_path: String,
+    /// Its variables.
+    pub variables: BTreeMap<String, serde_json::Value>,
+    /// Where artifacts go.
+    pub out: String,
+    /// Whether artifacts may replace files of others.
+    pub force: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A step that was begun and is not finished.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// Its revision.
+    pub revision: u32,
+    /// How often it was begun.
+    pub attempt: u32,
+    /// Who was asked.
+    pub agent: String,
+    /// How the newest attempt stands.
+    pub standing: Standing,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How an attempt stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Asked, not answered.
+    InFlight,
+    /// Asked by a run that was lost.
+    Unknown,
+    /// Failed.
+    Failed(Failure),
+    /// Its result was thrown away; not asked again yet.
+    Discarded,
+}
+
+/// An entry that cannot follow what came before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {seq} ({kind}) cannot follow what came before it: {reason}")]
+pub struct Illegal {
+    /// The entry's place.
+    pub seq: Seq,
+    /// Its kind.
+    pub kind: &'static str,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl State {
+    /// The version of the fold. A stored state of another version is thrown away and folded anew.
+    pub const VERSION: u16 = 1;
+
+    /// The state before anything happened.
+    pub fn empty(session: SessionId) -> Self {
+        Self {
+            head: Head::genesis(session),
+            created: None,
+            status: Status::Pending,
+            run: Run(0),
+            updated_at: Timestamp(0),
+            spec_seq: Seq(0),
+            spec_digest: None,
+            finished: 0,
+            finished_usage: Usage::default(),
+            usage: Usage::default(),
+            usage_by_agent: BTreeMap::new(),
+            open: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+            error: None,
+        }
+    }
+
+    /// Steps asked and not answered.
+    pub fn in_flight(&self) -> impl Iterator<Item = (&Path, &Open)> {
+        self.open
+            .iter()
+            .filter(|(_, open)| open.standing == Standing::InFlight)
+    }
+
+    /// Takes the next entry in. On an error the state is as it was.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), Illegal> {
+        let illegal = |reason: String| Illegal {
+            seq: entry.seq,
+            kind: entry.event.kind(),
+            reason,
+        };
+        if self.created.is_none() != matches!(entry.event, Event::SessionCreated(_)) {
+            return Err(illegal("a session is created once, and first".into()));
+        }
+        if let Event::RunStarted(_) = &entry.event {
+            // A run that begins while another seems to go on has found it lost.
+            if entry.run <= self.run || !self.status.is_resumable() {
+                return Err(illegal(format!("the session is {}", self.status)));
+            }
+        } else if entry.run != self.run && self.created.is_some() {
+            return Err(illegal(format!(
+                "run {} is not run {}",
+                entry.run, self.run
+            )));
+        }
+        if let Event::RunEnded(event) = &entry.event
+            && !self.status.may_become(event.status)
+        {
+            return Err(illegal(format!(
+                "{} cannot become {}",
+                self.status, event.status
+            )));
+        }
+        self.take(entry);
+        self.head = entry.head();
+        self.updated_at = entry.at;
+        Ok(())
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::SessionCreated(event) => {
+                self.spec_seq = entry.seq;
+                self.spec_digest = Some(event.spec_digest);
+                self.created = Some(Created {
+                    name: event.name.clone(),
+                    kind: event.session_kind,
+                    workspace: event.workspace.clone(),
+                    spec_path: event.spec_path.clone(),
+                    variables: event.variables.clone(),
+                    out: event.out.clone(),
+                    force: event.force,
+                    at: entry.at,
+                });
+            }
+            Event::SpecChanged(event) => {
+                self.spec_seq = entry.seq;
+                self.spec_digest = Some(event.spec_digest);
+            }
+            Event::RunStarted(_) => {
+                self.run = entry.run;
+                self.status = Status::Running;
+                self.error = None;
+            }
+            Event::StepStarted(event) => {
+                let open = Open {
+                    revision: event.revision,
+                    attempt: event.attempt,
+                    agent: event.agent.clone(),
+                    standing: Standing::InFlight,
+                    since: entry.at,
+                };
+                self.open.insert(event.path.clone(), open);
+            }
+            Event::StepFinished(event) => {
+                let open = self.open.remove(&event.path);
+                self.spend(open.as_ref(), event.usage);
+                self.finished += 1;
+                self.finished_usage += event.usage;
+            }
+            Event::StepFailed(event) => {
+                let open = self.stand(&event.path, Standing::Failed(event.error.clone()), entry.at);
+                self.spend(open.as_ref(), event.usage);
+            }
+            Event::StepUnknown(event) => {
+                self.stand(&event.path, Standing::Unknown, entry.at);
+            }
+            Event::StepDiscarded(event) => {
+                self.finished = self.finished.saturating_sub(1);
+                let open = Open {
+                    revision: event.revision + 1,
+                    attempt: 0,
+                    agent: String::new(),
+                    standing: Standing::Discarded,
+                    since: entry.at,
+                };
+                self.open.insert(event.path.clone(), open);
+            }
+            Event::ArtifactWritten(event) => {
+                self.artifacts.insert(event.path.clone(), event.digest);
+            }
+            Event::StopRequested(_) => {}
+            Event::RunEnded(event) => {
+                self.status = event.status;
+                self.error.clone_from(&event.error);
+            }
+        }
+    }
+
+    fn spend(&mut self, open: Option<&Open>, usage: Usage) {
+        self.usage += usage;
+        if let Some(open) = open {
+            *self.usage_by_agent.entry(open.agent.clone()).or_default() += usage;
+        }
+    }
+
+    fn stand(&mut self, path: &Path, standing: Standing, at: Timestamp) -> Option<Open> {
+        let open = self.open.get_mut(path)?;
+        open.standing = standing;
+        open.since = at;
+        Some(open.clone())
+    }
+}
+
+/// The steps that are done, and where their answers stand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Finished {
+    steps: HashMap<Path, FinishedStep>,
+    begun: HashMap<Path, Begun>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Begun {
+    agent: String,
+    input_digest: Digest,
+}
+
+/// A step that is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedStep {
+    /// Where the answer stands in the journal.
+    pub seq: Seq,
+    /// The revision.
+    pub revision: u32,
+    /// The attempt that succeeded.
+    pub attempt: u32,
+    /// Who answered.
+    pub agent: String,
+    /// The digest of what the answer depended on.
+    pub input_digest: Digest,
+    /// What it took.
+    pub usage: Usage,
+}
+
+impl Finished {
+    /// Takes the next entry in.
+    pub fn apply(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::StepStarted(event) => {
+                let begun = Begun {
+                    agent: event.agent.clone(),
+                    input_digest: event.input_digest,
+                };
+                self.begun.insert(event.path.clone(), begun);
+            }
+            Event::StepFinished(event) => {
+                if let Some(begun) = self.begun.remove(&event.path) {
+                    let step = FinishedStep {
+                        seq: entry.seq,
+                        revision: event.revision,
+                        attempt: event.attempt,
+                        agent: begun.agent,
+                        input_digest: begun.input_digest,
+                        usage: event.usage,
+                    };
+                    self.steps.insert(event.path.clone(), step);
+                }
+            }
+            Event::StepDiscarded(event) => {
+                self.steps.remove(&event.path);
+            }
+            _ => {}
+        }
+    }
+
+    /// The step at `path`, if it is done.
+    pub fn get(&self, path: &Path) -> Option<&FinishedStep> {
+        self.steps.get(path)
+    }
+
+    /// All of them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Path, &FinishedStep)> {
+        self.steps.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}

@@ -1,0 +1,76 @@
+//! Where a step stands in its workflow. A path is a step's identity: stable across runs, never
+//! dependent on the order in which things happen to finish.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// A step's path: `steps/0`, `tasks/research`, `nodes/check#2`, `rounds/1/workers/3`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Path(String);
+
+/// The text is not a path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a step path: {0:?}")]
+pub struct PathError(String);
+
+impl Path {
+    /// Checks that `text` is a path: segments of letters, digits and `. _ : - #`, joined by `/`.
+    pub fn new(text: &str) -> Result<Self, PathError> {
+        let segment_ok = |segment: &str| {
+            !segment.is_empty()
+                && segment
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "._:-#".contains(c))
+        };
+        if text.len() <= 512 && text.split('/').all(segment_ok) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(PathError(text.to_owned()))
+        }
+    }
+
+    /// The n-th step of a chain, counted from zero as `steps[n]` does in templates.
+    #[must_use]
+    pub fn chain_step(n: usize) -> Self {
+        Self(format!("steps/{n}"))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Path {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_plain_segments() {
+        for good in [
+            "steps/0",
+            "tasks/research",
+            "branches/web/steps/1",
+            "nodes/check#2",
+        ] {
+            assert_eq!(Path::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "/", "a//b", "a/", "a b", "a\n", &"x".repeat(513)] {
+            assert!(Path::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What was used and what it cost. Counts are exact where the agent reports them; money is kept in
+//! millionths of a dollar, so that sums do not drift.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// Money: millionths of a US dollar.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(pub u64);
+
+impl Cost {
+    /// From dollars; `None` if that is negative, not finite or too much to count.
+    pub fn from_usd(dollars: f64) -> Option<Self> {
+        let micros = (dollars * 1e6).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was just checked"
+        )]
+        (0.0..9e15).contains(&micros).then_some(Self(micros as u64))
+    }
+
+    /// In dollars.
+    pub fn usd(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+/// `$0.42`, or `$0.0042` where cents would hide it.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = if self.0 != 0 && self.0 < 100_000 {
+            4
+        } else {
+            2
+        };
+        write!(f, "${:.digits$}", self.usd())
+    }
+}
+
+/// Tokens and money of one call, one step or one session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens that the model read.
+    pub input_tokens: u64,
+    /// Tokens that the model wrote.
+    pub output_tokens: u64,
+    /// What it cost, in millionths of a dollar.
+    #[serde(rename = "cost_micro_usd")]
+    pub cost: Cost,
+}
+
+impl Usage {
+    /// Tokens both ways.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost: Cost(self.cost.0.saturating_add(other.cost.0)),
+        }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_exact_and_readable() {
+        assert_eq!(Cost::from_usd(0.1), Some(Cost(100_000)));
+        assert_eq!(Cost::from_usd(-1.0), None);
+        assert_eq!(Cost::from_usd(f64::NAN), None);
+        assert_eq!(Cost(420_000).to_string(), "$0.42");
+        assert_eq!(Cost(4200).to_string(), "$0.0042");
+        assert_eq!(Cost(0).to_string(), "$0.00");
+    }
+
+    #[test]
+    fn sums_stop_at_the_top_instead_of_wrapping() {
+        let most = Usage {
+            input_tokens: u64::MAX,
+            ..Usage::default()
+        };
+        assert_eq!((most + most).input_tokens, u64::MAX);
+        assert_eq!((most + most).tokens(), u64::MAX);
+    }
+}
