@@ -204,6 +204,15 @@ pub enum Hold {
     Release,
 }
 
+/// What is left of the disk after an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// Enough.
+    Plenty,
+    /// Only what was set aside; it is being used up.
+    Reserve,
+}
+
 /// A folded state: a cache that may be thrown away at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folded {
@@ -239,7 +248,10 @@ pub trait Journal: Send + Sync {
     ///
     /// Repeating a batch that was appended, as after an unknown outcome, is no error and changes
     /// nothing: the head's hash tells that it is there.
-    fn append(&self, batch: Batch) -> Reply<'_, ()>;
+    ///
+    /// If the disk is full, the store falls back on room that it set aside, so that an answer which
+    /// was paid for is not lost; [`Room::Reserve`] then says that nothing new should be begun.
+    fn append(&self, batch: Batch) -> Reply<'_, Room>;
 
     /// Up to `limit` entries after `after`, each verified against it (P9). Fewer than `limit` means
     /// that the journal ends there, which is verified too: a journal that ends before the place the

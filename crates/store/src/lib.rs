@@ -1,1 +1,15 @@
-//! placeholder
+//!
+//! Every store passes the conformance suite of `segno-testkit`. The contracts are in
+//! `segno_core::store`; here is how they are kept.
+
+pub mod blobs;
+pub mod disk;
+pub mod home;
+pub mod memory;
+pub mod sqlite;
+mod witness;
+
+pub use disk::LocalDisk;
+pub use home::Home;
+pub use memory::Memory;
+pub use sqlite::Sqlite;

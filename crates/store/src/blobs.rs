@@ -1,0 +1,191 @@
+//! Values kept by their content in a folder: `blobs/ab/abcdef…`.
+//!
+//! A blob is written beside its place, made durable, renamed, and the folder made durable, in that
+//! order: under its name there is never anything but the whole value.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
+use segno_core::ports::Disk;
+use segno_core::store::{self, Error, Finding, Reply, Severity};
+
+use crate::disk::is_full;
+use crate::home::Home;
+
+/// The longest blob that is read back, whatever its file claims (P10).
+const LONGEST: u64 = 256 * 1024 * 1024;
+
+/// A folder of blobs.
+pub struct Folder {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    next: AtomicU64,
+}
+
+impl Folder {
+    /// The blobs of a home.
+    pub fn new(home: &Home) -> Self {
+        Self {
+            root: home.blobs(),
+            disk: Arc::clone(home.disk()),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    fn path(&self, digest: Digest) -> PathBuf {
+        let name = digest.to_string();
+        self.root.join(&name[..2]).join(name)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = Digest::of(bytes);
+        let path = self.path(digest);
+        if self
+            .disk
+            .read(&path, LONGEST)
+            .is_ok_and(|there| Digest::of(&there) == digest)
+        {
+            return Ok(digest);
+        }
+        let folder = path.parent().expect("a blob's path has two parents");
+        self.disk.create_folder(folder)?;
+        self.disk.sync_folder(&self.root)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let draft = folder.join(format!("draft-{}-{number}", std::process::id()));
+        point(Point::BlobBeforeSync);
+        // A draft of the same name is left from a process that had our number and was killed.
+        self.disk.remove(&draft)?;
+        let written = self.disk.create(&draft, bytes).and_then(|()| {
+            point(Point::BlobBeforeRename);
+            self.disk.rename(&draft, &path)?;
+            point(Point::BlobAfterRename);
+            self.disk.sync_folder(folder)
+        });
+        if written.is_err() {
+            let _ = self.disk.remove(&draft);
+        }
+        written.map(|()| digest)
+    }
+
+    fn read(&self, digest: Digest) -> Result<Vec<u8>, Error> {
+        let damaged = |reason: String| Error::Damaged {
+            object: format!("blob {digest}"),
+            reason,
+        };
+        let bytes = self
+            .disk
+            .read(&self.path(digest), LONGEST)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Error::NoBlob(digest),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::Interrupted => {
+                    self.trouble(&error)
+                }
+                _ => damaged(error.to_string()),
+            })?;
+        // P9: verified before use, every time.
+        if Digest::of(&bytes) == digest {
+            Ok(bytes)
+        } else {
+            Err(damaged(format!(
+                "its {} bytes do not match its name",
+                bytes.len()
+            )))
+        }
+    }
+
+    fn trouble(&self, error: &io::Error) -> Error {
+        let place = self.root.display().to_string();
+        if is_full(error) {
+            Error::Full { place }
+        } else {
+            Error::Unavailable {
+                place,
+                reason: error.to_string(),
+            }
+        }
+    }
+
+    fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for folder in self.disk.list(&self.root)? {
+            match self.disk.list(&folder) {
+                Ok(inside) => files.extend(inside),
+                Err(_) => files.push(folder),
+            }
+        }
+        Ok(files)
+    }
+
+    /// Files that are not whole blobs under their own name.
+    pub(crate) fn examine(&self) -> Vec<Finding> {
+        let finding = |object: String, problem: &str, severity| Finding {
+            session: None,
+            object,
+            problem: problem.to_owned(),
+            severity,
+        };
+        let Ok(files) = self.files() else {
+            return vec![finding(
+                self.root.display().to_string(),
+                "cannot be listed",
+                Severity::Damage,
+            )];
+        };
+        let mut findings = Vec::new();
+        for file in files {
+            let name = file
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if name.starts_with("draft-") {
+                let problem = "an unfinished blob of a run that was killed; nothing refers to it";
+                findings.push(finding(
+                    file.display().to_string(),
+                    problem,
+                    Severity::Notice,
+                ));
+            } else if let Ok(digest) = name.parse::<Digest>()
+                && self.path(digest) == file
+            {
+                if let Err(error) = self.read(digest) {
+                    findings.push(finding(
+                        format!("blob {digest}"),
+                        &error.to_string(),
+                        Severity::Damage,
+                    ));
+                }
+            } else {
+                let problem = "is not a blob";
+                findings.push(finding(
+                    file.display().to_string(),
+                    problem,
+                    Severity::Damage,
+                ));
+            }
+        }
+        findings
+    }
+}
+
+impl store::Blobs for Folder {
+    fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
+        Box::pin(async move { self.write(&bytes).map_err(|error| self.trouble(&error)) })
+    }
+
+    fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>> {
+        Box::pin(async move { self.read(digest) })
+    }
+
+    fn digests(&self) -> Reply<'_, Vec<Digest>> {
+        Box::pin(async move {
+            let files = self.files().map_err(|error| self.trouble(&error))?;
+            let digest = |file: &PathBuf| file.file_name()?.to_str()?.parse().ok();
+            Ok(files.iter().filter_map(digest).collect())
+        })
+    }
+}

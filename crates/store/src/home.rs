@@ -1,0 +1,144 @@
+//! The folder that holds everything: who may use it, what is in it, and what it must not be.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::ports::Disk;
+use segno_core::store::Error;
+
+/// How much room is set aside for the day the disk is full: enough to write down the longest
+/// answer that stands in a row, and how the run ended.
+const RESERVE: usize = 2 * 1024 * 1024;
+
+/// A folder of our own.
+#[derive(Clone)]
+pub struct Home {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl Home {
+    /// Opens the home at `root`, making it if there is none. Refuses a folder that others own or
+    /// may write: whoever can change our files decides what our sessions say.
+    pub fn open(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Self, Error> {
+        let home = Self {
+            root: root.into(),
+            disk,
+        };
+        let folders = [
+            home.root.clone(),
+            home.blobs(),
+            home.heads(),
+            home.backups(),
+        ];
+        for folder in folders {
+            home.disk
+                .create_folder(&folder)
+                .map_err(|error| Self::trouble(&folder, &error))?;
+        }
+        let metadata =
+            fs::metadata(&home.root).map_err(|error| Self::trouble(&home.root, &error))?;
+        let unsafe_because = |reason: String| Error::Unsafe {
+            place: home.root.display().to_string(),
+            reason,
+        };
+        let user = rustix::process::geteuid().as_raw();
+        if metadata.uid() != user && user != 0 {
+            return Err(unsafe_because(format!(
+                "it belongs to user {}",
+                metadata.uid()
+            )));
+        }
+        if metadata.permissions().mode() & 0o022 != 0 {
+            return Err(unsafe_because("others may write to it".into()));
+        }
+        Ok(home)
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How its files are reached.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.root.join("segno.db")
+    }
+
+    /// Long values, by content.
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    /// What was acknowledged, one small file per session.
+    pub fn heads(&self) -> PathBuf {
+        self.root.join("heads")
+    }
+
+    /// Copies of the database from before each change of its format.
+    pub fn backups(&self) -> PathBuf {
+        self.root.join("backups")
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.root.join("reserve")
+    }
+
+    /// Sets room aside, if there is room; a disk that is almost full is not made fuller.
+    pub fn fill_reserve(&self) {
+        let free = rustix::fs::statvfs(&self.root).map(|stat| stat.f_bavail * stat.f_frsize);
+        if free.is_ok_and(|free| free > 4 * RESERVE as u64) {
+            // Not zeros: a file system that compresses would set nothing aside.
+            let noise: Vec<u8> = (0_u32..)
+                .map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3])
+                .take(RESERVE)
+                .collect();
+            let _ = self.disk.create(&self.reserve(), &noise);
+        }
+    }
+
+    /// Gives the room back. True if there was any.
+    pub fn use_reserve(&self) -> bool {
+        self.disk.read(&self.reserve(), RESERVE as u64).is_ok()
+            && self.disk.remove(&self.reserve()).is_ok()
+    }
+
+    /// The kind of network file system this is on, if it is on one: SQLite's locks do not hold there.
+    pub fn network_file_system(&self) -> Option<&'static str> {
+        let kind = rustix::fs::statfs(&self.root).ok()?.f_type;
+        #[expect(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation,
+            reason = "magic numbers have 32 bits, in a signed field of varying width"
+        )]
+        match kind as u32 {
+            0x6969 => Some("NFS"),
+            0xFE53_4D42 | 0xFF53_4D42 | 0x517B => Some("SMB"),
+            0x0102_1997 => Some("9P"),
+            0x00C3_6400 => Some("Ceph"),
+            0x5346_414F => Some("AFS"),
+            0x0BD0_0BD0 => Some("Lustre"),
+            _ => None,
+        }
+    }
+
+    fn trouble(folder: &Path, error: &io::Error) -> Error {
+        let place = folder.display().to_string();
+        if crate::disk::is_full(error) {
+            Error::Full { place }
+        } else {
+            Error::Unavailable {
+                place,
+                reason: error.to_string(),
+            }
+        }
+    }
+}

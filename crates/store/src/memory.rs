@@ -1,0 +1,351 @@
+//! Sessions in memory, with the same contract: for simulations, tests, and runs that a person does
+//! not want kept.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Head, Record, Run, Seq};
+use segno_core::lease::{Lease, Owner};
+use segno_core::ports::Clock;
+use segno_core::session::Summary;
+use segno_core::store::{
+    Batch, Blobs, Error, Examine, Finding, Folded, Hold, Inbox, Journal, Leases, Message, New,
+    Reply, Room, Sessions,
+};
+use segno_core::time::Timestamp;
+
+/// A store that ends with its process.
+pub struct Memory {
+    clock: Arc<dyn Clock>,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    sessions: BTreeMap<SessionId, Kept>,
+    blobs: BTreeMap<Digest, Vec<u8>>,
+    messages: u64,
+}
+
+struct Kept {
+    summary: Summary,
+    owner: Option<Owner>,
+    since: Timestamp,
+    until: Timestamp,
+    records: Vec<Record>,
+    finished: HashSet<(Option<String>, u32)>,
+    folded: Option<Folded>,
+    inbox: BTreeMap<u64, Message>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            inside: Mutex::default(),
+        }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(
+        &self,
+        session: SessionId,
+        act: impl FnOnce(&mut Kept) -> Result<T, Error>,
+    ) -> Reply<'_, T>
+    where
+        T: Send + 'static,
+    {
+        let mut inside = self.inside();
+        let kept = inside
+            .sessions
+            .get_mut(&session)
+            .ok_or(Error::NoSession(session));
+        let result = kept.and_then(act);
+        Box::pin(std::future::ready(result))
+    }
+}
+
+impl Kept {
+    fn lease(&self, now: Timestamp) -> Lease {
+        Lease {
+            session: self.summary.id,
+            run: self.summary.run,
+            owner: self.owner.clone(),
+            since: self.since,
+            until: self.until,
+            remaining: self.until.since(now),
+        }
+    }
+
+    fn is_as(&self, seen: &Lease) -> bool {
+        (self.summary.run, &self.owner, self.until) == (seen.run, &seen.owner, seen.until)
+    }
+
+    fn fence(&self, run: Run) -> Result<(), Error> {
+        let (session, newest) = (self.summary.id, self.summary.run);
+        if run == newest {
+            Ok(())
+        } else {
+            Err(Error::Fenced {
+                session,
+                run,
+                newest,
+            })
+        }
+    }
+
+    fn append(&mut self, batch: Batch, now: Timestamp) -> Result<Room, Error> {
+        self.fence(batch.run)?;
+        let (found, after) = (self.summary.head, batch.head());
+        if found == after && !batch.records.is_empty() {
+            return Ok(Room::Plenty);
+        }
+        if found != batch.expected {
+            return Err(Error::WrongHead {
+                session: batch.session,
+                expected: batch.expected.seq,
+                found: found.seq,
+            });
+        }
+        let mut finished = HashSet::new();
+        for record in batch
+            .records
+            .iter()
+            .filter(|record| record.kind == "step_finished")
+        {
+            let step = (record.path.clone(), record.revision);
+            if self.finished.contains(&step) || !finished.insert(step) {
+                return Err(Error::FinishedTwice(batch.session));
+            }
+        }
+        self.finished.extend(finished);
+        self.records.extend(batch.records);
+        for message in batch.taken {
+            self.inbox.remove(&message);
+        }
+        self.folded = batch.folded.or(self.folded.take());
+        match batch.lease {
+            Hold::Renew(ttl) => self.until = now.after(ttl),
+            Hold::Release => (self.owner, self.until) = (None, now),
+        }
+        self.summary.status = batch.status;
+        self.summary.spec_digest = batch.spec_digest;
+        self.summary.head = after;
+        self.summary.updated_at = now;
+        Ok(Room::Plenty)
+    }
+}
+
+impl Sessions for Memory {
+    fn create(&self, new: New) -> Reply<'_, Lease> {
+        let now = self.clock.now();
+        let mut inside = self.inside();
+        let result = (|| {
+            if inside
+                .sessions
+                .values()
+                .any(|kept| kept.summary.name == new.name)
+            {
+                return Err(Error::NameTaken(new.name));
+            }
+            let mut kept = Kept {
+                summary: Summary {
+                    id: new.id,
+                    name: new.name,
+                    kind: new.kind,
+                    status: new.batch.status,
+                    workspace: new.workspace,
+                    spec_digest: new.batch.spec_digest,
+                    created_at: now,
+                    updated_at: now,
+                    run: new.batch.run,
+                    head: new.batch.expected,
+                },
+                owner: Some(new.owner),
+                since: now,
+                until: now.after(new.ttl),
+                records: Vec::new(),
+                finished: HashSet::new(),
+                folded: None,
+                inbox: BTreeMap::new(),
+            };
+            kept.append(new.batch, now)?;
+            let lease = kept.lease(now);
+            inside.sessions.insert(new.id, kept);
+            Ok(lease)
+        })();
+        Box::pin(std::future::ready(result))
+    }
+
+    fn summary(&self, session: SessionId) -> Reply<'_, Summary> {
+        self.with(session, |kept| Ok(kept.summary.clone()))
+    }
+
+    fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
+        let all = self
+            .inside()
+            .sessions
+            .values()
+            .rev()
+            .map(|kept| Ok(kept.summary.clone()))
+            .collect();
+        Box::pin(std::future::ready(Ok(all)))
+    }
+
+    fn remove(&self, seen: Lease) -> Reply<'_, ()> {
+        let mut inside = self.inside();
+        let result = match inside.sessions.get(&seen.session) {
+            None => Err(Error::NoSession(seen.session)),
+            Some(kept) if !kept.is_as(&seen) => Err(Error::Outrun(seen.session)),
+            Some(_) => {
+                inside.sessions.remove(&seen.session);
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(result))
+    }
+}
+
+impl Journal for Memory {
+    fn append(&self, batch: Batch) -> Reply<'_, Room> {
+        let now = self.clock.now();
+        self.with(batch.session, |kept| kept.append(batch, now))
+    }
+
+    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
+        self.with(session, |kept| {
+            let mut head = after;
+            let skipped = usize::try_from(after.seq.0).unwrap_or(usize::MAX);
+            let mut entries = Vec::new();
+            for record in kept.records.iter().skip(skipped).take(limit) {
+                let entry = head
+                    .open(record)
+                    .map_err(|broken| damaged(session, &broken))?;
+                head = entry.head();
+                entries.push(entry);
+            }
+            if entries.len() < limit && head != kept.summary.head {
+                return Err(damaged(session, &"it does not continue what was given"));
+            }
+            Ok(entries)
+        })
+    }
+
+    fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
+        self.with(session, |kept| {
+            let index = usize::try_from(seq.0).unwrap_or(usize::MAX).wrapping_sub(1);
+            let record = kept
+                .records
+                .get(index)
+                .ok_or_else(|| damaged(session, &format!("record {seq} is missing")))?;
+            let before = index
+                .checked_sub(1)
+                .map_or(Head::genesis(session), |index| kept.records[index].head());
+            before
+                .open(record)
+                .map_err(|broken| damaged(session, &broken))
+        })
+    }
+
+    fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {
+        self.with(session, |kept| Ok(kept.folded.clone()))
+    }
+}
+
+impl Leases for Memory {
+    fn lease(&self, session: SessionId) -> Reply<'_, Lease> {
+        let now = self.clock.now();
+        self.with(session, |kept| Ok(kept.lease(now)))
+    }
+
+    fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
+        let now = self.clock.now();
+        self.with(seen.session, |kept| {
+            if !kept.is_as(&seen) {
+                return Err(Error::Outrun(seen.session));
+            }
+            kept.summary.run = kept.summary.run.next();
+            (kept.owner, kept.since, kept.until) = (Some(owner), now, now.after(ttl));
+            Ok(kept.lease(now))
+        })
+    }
+
+    fn heartbeat(&self, session: SessionId, run: Run, ttl: Duration) -> Reply<'_, ()> {
+        let now = self.clock.now();
+        self.with(session, |kept| {
+            kept.fence(run)?;
+            kept.until = now.after(ttl);
+            Ok(())
+        })
+    }
+
+    fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()> {
+        self.with(session, |kept| {
+            if kept.summary.run == run {
+                kept.owner = None;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Inbox for Memory {
+    fn post(&self, session: SessionId, _at: Timestamp, message: Message) -> Reply<'_, ()> {
+        let number = {
+            let mut inside = self.inside();
+            inside.messages += 1;
+            inside.messages
+        };
+        self.with(session, |kept| {
+            kept.inbox.insert(number, message);
+            Ok(())
+        })
+    }
+
+    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
+        self.with(session, |kept| Ok(kept.inbox.clone().into_iter().collect()))
+    }
+}
+
+impl Blobs for Memory {
+    fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
+        let digest = Digest::of(&bytes);
+        self.inside().blobs.insert(digest, bytes);
+        Box::pin(std::future::ready(Ok(digest)))
+    }
+
+    fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>> {
+        let bytes = self
+            .inside()
+            .blobs
+            .get(&digest)
+            .cloned()
+            .ok_or(Error::NoBlob(digest));
+        Box::pin(std::future::ready(bytes))
+    }
+
+    fn digests(&self) -> Reply<'_, Vec<Digest>> {
+        let digests = self.inside().blobs.keys().copied().collect();
+        Box::pin(std::future::ready(Ok(digests)))
+    }
+}
+
+impl Examine for Memory {
+    fn examine(&self) -> Reply<'_, Vec<Finding>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+fn damaged(session: SessionId, reason: &dyn std::fmt::Display) -> Error {
+    Error::Damaged {
+        object: format!("the journal of session {session}"),
+        reason: reason.to_string(),
+    }
+}

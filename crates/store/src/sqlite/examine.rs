@@ -1,0 +1,188 @@
+//! Damage that reading one session does not show: in SQLite's own structure, in rows that belong
+//! to no session, in caches, notes and files.
+
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+use segno_core::id::SessionId;
+use segno_core::store::{Error, Finding, Severity};
+
+use super::connection::classify;
+use super::read::{Reader, message};
+use crate::home::Home;
+use crate::witness::Note;
+
+pub(super) fn database(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
+    let mut findings = structure(reader)?;
+    let sessions = ids(reader, "SELECT id FROM session")?;
+    for (table, column) in [
+        ("lease", "session_id"),
+        ("journal", "session_id"),
+        ("folded", "session_id"),
+        ("inbox", "session_id"),
+    ] {
+        for id in ids(reader, &format!("SELECT DISTINCT {column} FROM {table}"))? {
+            if !sessions.contains(&id) {
+                findings.push(damage(
+                    &id,
+                    format!("table {table}"),
+                    "has rows of a session that does not exist".into(),
+                ));
+            }
+        }
+    }
+    caches(reader, &mut findings)?;
+    notes(reader, &sessions, &mut findings);
+    Ok(findings)
+}
+
+fn damage(session: &str, object: String, problem: String) -> Finding {
+    Finding {
+        session: session.parse().ok(),
+        object,
+        problem,
+        severity: Severity::Damage,
+    }
+}
+
+fn structure(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
+    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
+    let mut statement = reader
+        .connection
+        .prepare("PRAGMA integrity_check(20)")
+        .map_err(trouble)?;
+    let lines = statement
+        .query_map([], |row| row.get::<_, String>(0))
+        .map_err(trouble)?;
+    let mut findings = Vec::new();
+    for line in lines {
+        match line {
+            Ok(line) if line == "ok" => {}
+            Ok(line) => findings.push(damage("", "the database".into(), line)),
+            Err(error) => findings.push(damage("", "the database".into(), error.to_string())),
+        }
+    }
+    Ok(findings)
+}
+
+fn ids(reader: &Reader<'_>, query: &str) -> Result<BTreeSet<String>, Error> {
+    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
+    let mut statement = reader.connection.prepare(query).map_err(trouble)?;
+    let rows = statement
+        .query_map([], |row| row.get::<_, String>(0))
+        .map_err(trouble)?;
+    rows.map(|row| row.map_err(trouble)).collect()
+}
+
+fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
+    for id in ids(reader, "SELECT session_id FROM folded")? {
+        if let Ok(session) = id.parse::<SessionId>()
+            && reader.folded(session).is_none()
+        {
+            findings.push(damage(
+                &id,
+                "its folded state".into(),
+                "does not match its check; it is a cache and is not used".into(),
+            ));
+        }
+    }
+    let mut statement = reader
+        .connection
+        .prepare("SELECT id, at, body, row_check, session_id FROM inbox")
+        .map_err(trouble)?;
+    let mut rows = statement.query(params![]).map_err(trouble)?;
+    while let Some(row) = rows.next().map_err(trouble)? {
+        let id: String = row.get(4).map_err(trouble)?;
+        let sound = match id.parse() {
+            Ok(session) => message(session, row).map_err(trouble)?.is_some(),
+            Err(_) => false,
+        };
+        if !sound {
+            findings.push(damage(
+                &id,
+                "its inbox".into(),
+                "has a message that does not match its check".into(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn notes(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Finding>) {
+    let (noted, strangers) = reader.witness.list();
+    for session in &noted {
+        let id = session.to_string();
+        match reader.witness.read(*session) {
+            Note::Unreadable => findings.push(damage(
+                &id,
+                "its note in heads/".into(),
+                "cannot be read; it is written anew by the next run".into(),
+            )),
+            Note::Acknowledged(_) if !sessions.contains(&id) => {
+                findings.push(damage(
+                    &id,
+                    "the database".into(),
+                    "has lost this session, or is an older copy".into(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    for id in sessions {
+        if id
+            .parse()
+            .is_ok_and(|session: SessionId| !noted.contains(&session))
+        {
+            findings.push(Finding {
+                severity: Severity::Notice,
+                ..damage(
+                    id,
+                    "its note in heads/".into(),
+                    "is missing; it is written anew by the next run".into(),
+                )
+            });
+        }
+    }
+    for stranger in strangers {
+        findings.push(Finding {
+            severity: Severity::Notice,
+            ..damage(
+                "",
+                stranger.display().to_string(),
+                "does not belong here".into(),
+            )
+        });
+    }
+}
+
+/// Things in the home that segno did not put there.
+pub(super) fn folder(home: &Home) -> Vec<Finding> {
+    const OURS: &[&str] = &[
+        "segno.db",
+        "segno.db-wal",
+        "segno.db-shm",
+        "blobs",
+        "heads",
+        "backups",
+        "reserve",
+        "config.toml",
+    ];
+    let entries = home.disk().list(home.root()).unwrap_or_default();
+    let strange = entries.into_iter().filter(|entry| {
+        entry
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_none_or(|name| !OURS.contains(&name))
+    });
+    strange
+        .map(|entry| Finding {
+            severity: Severity::Notice,
+            ..damage(
+                "",
+                entry.display().to_string(),
+                "does not belong here".into(),
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! Sessions in an SQLite database, for one machine and any number of processes on it.
+//!
+//! One thread per process writes, taking whatever is waiting into one durable commit
+//! ([`writer`]). Correctness comes from the transaction, not from there being one process: run and
+//! head are compared inside it (P3). Readers have a connection of their own and never wait.
+
+mod connection;
+mod examine;
+mod read;
+mod row;
+mod schema;
+mod write;
+mod writer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Head, Run, Seq};
+use segno_core::lease::{Lease, Owner};
+use segno_core::ports::Clock;
+use segno_core::session::Summary;
+use segno_core::store::{
+    Batch, Blobs, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New, Reply,
+    Room, Sessions,
+};
+use segno_core::time::Timestamp;
+
+use crate::blobs::Folder;
+use crate::home::Home;
+use crate::witness::Witness;
+use writer::Writer;
+
+/// A store in a home folder.
+pub struct Sqlite {
+    home: Home,
+    clock: Arc<dyn Clock>,
+    reader: Mutex<Connection>,
+    writer: Writer,
+    blobs: Folder,
+    witness: Witness,
+}
+
+impl Sqlite {
+    /// Opens the store of `home`, bringing an older one up to date first.
+    pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let path = home.database();
+        let mut writing = connection::open(&path)?;
+        schema::prepare(&mut writing, &path, &home.backups())?;
+        home.fill_reserve();
+        let reading = connection::open(&path)?;
+        connection::only_read(&reading, &path)?;
+        let witness = Witness::new(&home);
+        Ok(Self {
+            writer: Writer::start(writing, home.clone(), witness.clone()),
+            reader: Mutex::new(reading),
+            blobs: Folder::new(&home),
+            witness,
+            clock,
+            home,
+        })
+    }
+
+    /// Where it is.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    fn read<T>(
+        &self,
+        query: impl FnOnce(&read::Reader<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        query(&read::Reader {
+            connection: &connection,
+            witness: &self.witness,
+            now: self.clock.now(),
+        })
+    }
+}
+
+impl Sessions for Sqlite {
+    fn create(&self, new: New) -> Reply<'_, Lease> {
+        Box::pin(async move {
+            point(Point::SessionBeforeCreate);
+            let (now, id, head) = (self.clock.now(), new.id, new.batch.head());
+            let made = self
+                .writer
+                .write(move |tx| write::create(tx, &new, now))
+                .noting(id, head)
+                .await;
+            point(Point::SessionAfterCreate);
+            made.map(|(lease, _)| lease)
+        })
+    }
+
+    fn summary(&self, session: SessionId) -> Reply<'_, Summary> {
+        Box::pin(async move { self.read(|reader| reader.summary(session)) })
+    }
+
+    fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
+        Box::pin(async move { self.read(|reader| Ok(reader.list()?)) })
+    }
+
+    fn remove(&self, seen: Lease) -> Reply<'_, ()> {
+        Box::pin(async move {
+            let session = seen.session;
+            // The note goes first: a note without its session means that the session was lost.
+            self.writer.write(move |tx| write::claim(tx, &seen)).await?;
+            self.witness
+                .remove(session)
+                .map_err(|error| Error::Unavailable {
+                    place: self.home.heads().display().to_string(),
+                    reason: error.to_string(),
+                })?;
+            self.writer
+                .write(move |tx| write::remove(tx, session))
+                .forgetting(session)
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+impl Journal for Sqlite {
+    fn append(&self, batch: Batch) -> Reply<'_, Room> {
+        Box::pin(async move {
+            let (now, session, head) = (self.clock.now(), batch.session, batch.head());
+            let appended = self.writer.write(move |tx| write::append(tx, &batch, now));
+            appended.noting(session, head).await.map(|((), room)| room)
+        })
+    }
+
+    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
+        Box::pin(async move { self.read(|reader| reader.entries(session, after, limit)) })
+    }
+
+    fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
+        Box::pin(async move { self.read(|reader| reader.entry(session, seq)) })
+    }
+
+    fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {
+        Box::pin(async move { self.read(|reader| Ok(reader.folded(session))) })
+    }
+}
+
+impl Leases for Sqlite {
+    fn lease(&self, session: SessionId) -> Reply<'_, Lease> {
+        Box::pin(async move { self.read(|reader| reader.lease(session)) })
+    }
+
+    fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
+        Box::pin(async move {
+            let now = self.clock.now();
+            let granted = self
+                .writer
+                .write(move |tx| write::acquire(tx, &seen, &owner, now, ttl))
+                .await;
+            point(Point::LeaseAfterAcquire);
+            granted.map(|(lease, _)| lease)
+        })
+    }
+
+    fn heartbeat(&self, session: SessionId, run: Run, ttl: Duration) -> Reply<'_, ()> {
+        Box::pin(async move {
+            let now = self.clock.now();
+            self.writer
+                .write(move |tx| write::heartbeat(tx, session, run, now, ttl))
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()> {
+        Box::pin(async move {
+            self.writer
+                .write(move |tx| write::release(tx, session, run))
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+impl Inbox for Sqlite {
+    fn post(&self, session: SessionId, at: Timestamp, message: Message) -> Reply<'_, ()> {
+        Box::pin(async move {
+            self.writer
+                .write(move |tx| write::post(tx, session, at, &message))
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
+        Box::pin(async move { self.read(|reader| reader.pending(session)) })
+    }
+}
+
+impl Blobs for Sqlite {
+    fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
+        self.blobs.put(bytes)
+    }
+
+    fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>> {
+        self.blobs.get(digest)
+    }
+
+    fn digests(&self) -> Reply<'_, Vec<Digest>> {
+        self.blobs.digests()
+    }
+}
+
+impl Examine for Sqlite {
+    fn examine(&self) -> Reply<'_, Vec<Finding>> {
+        Box::pin(async move {
+            let mut findings = self.read(examine::database)?;
+            findings.extend(self.blobs.examine());
+            findings.extend(examine::folder(&self.home));
+            Ok(findings)
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! What can be asked. Nothing is returned that did not prove itself: records by their chain, rows
+//! by their check, the journal's end by the note of what was acknowledged (P9).
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Head, Record, Run, Seq};
+use segno_core::lease::Lease;
+use segno_core::session::Summary;
+use segno_core::store::{Error, Folded, Message};
+use segno_core::time::Timestamp;
+
+use super::connection::classify;
+use super::row::{self, LeaseRow, SessionRow};
+use super::write::of_session;
+use crate::witness::{Note, Witness};
+
+pub(super) struct Reader<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) witness: &'a Witness,
+    pub(super) now: Timestamp,
+}
+
+const RECORD: &str = "seq, run, at, version, kind, path, revision, hash, body";
+
+impl Reader<'_> {
+    pub(super) fn lease(&self, session: SessionId) -> Result<Lease, Error> {
+        Ok(self.lease_row(session)?.lease(self.now))
+    }
+
+    pub(super) fn lease_row(&self, session: SessionId) -> Result<LeaseRow, Error> {
+        let query = format!(
+            "SELECT {} FROM lease WHERE session_id = ?1",
+            LeaseRow::COLUMNS
+        );
+        // Read before the row: a commit in between can then only be ahead of the note.
+        let note = self.witness.read(session);
+        let row = self
+            .connection
+            .prepare_cached(&query)
+            .and_then(|mut statement| {
+                statement
+                    .query_row([session.to_string()], |row| Ok(LeaseRow::read(row, 0)))
+                    .optional()
+            })
+            .map_err(|error| classify(format!("session {session}"), &error))?;
+        match (row, note) {
+            (None, Note::Absent | Note::Unreadable) => Err(Error::NoSession(session)),
+            (None, Note::Acknowledged(head)) => Err(lost(session, head, Seq(0))),
+            (Some(row), note) => {
+                let row = row.map_err(|error| of_session(session, error))?;
+                attested(&row, note)?;
+                Ok(row)
+            }
+        }
+    }
+
+    fn session_row(&self, session: SessionId) -> Result<SessionRow, Error> {
+        let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
+        self.connection
+            .prepare_cached(&query)
+            .and_then(|mut statement| {
+                statement
+                    .query_row([session.to_string()], |row| Ok(SessionRow::read(row)))
+                    .optional()
+            })
+            .map_err(|error| classify(format!("session {session}"), &error))?
+            .ok_or(Error::NoSession(session))?
+            .map_err(|error| of_session(session, error))
+    }
+
+    pub(super) fn summary(&self, session: SessionId) -> Result<Summary, Error> {
+        let lease = self.lease_row(session)?;
+        Ok(row::summary(self.session_row(session)?, &lease))
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Result<Summary, Error>>, Error> {
+        let trouble = |error: rusqlite::Error| classify("the list of sessions".into(), &error);
+        let (mut known, _) = self.witness.list();
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT id FROM session")
+            .map_err(trouble)?;
+        let ids = statement
+            .query_map([], |row| row.get::<_, String>(0))
+            .map_err(trouble)?;
+        let mut unreadable = Vec::new();
+        for id in ids {
+            match id.map_err(trouble)?.parse::<SessionId>() {
+                Ok(id) => known.push(id),
+                Err(_) => unreadable.push(Err(Error::Damaged {
+                    object: "a row of table session".into(),
+                    reason: "its id is not one".into(),
+                })),
+            }
+        }
+        known.sort_unstable_by(|a, b| b.cmp(a));
+        known.dedup();
+        let mut all: Vec<_> = known
+            .into_iter()
+            .map(|session| self.summary(session))
+            .collect();
+        // A note that cannot be read and has no session is examined, not listed.
+        all.retain(|summary| !matches!(summary, Err(Error::NoSession(_))));
+        all.extend(unreadable);
+        Ok(all)
+    }
+
+    pub(super) fn entries(
+        &self,
+        session: SessionId,
+        after: Head,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        let trouble =
+            |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
+        // One read transaction, so that the rows and the journal's end belong together.
+        let snapshot = self.connection.unchecked_transaction().map_err(trouble)?;
+        let end = self.lease_row(session)?.head;
+        let query = format!(
+            "SELECT {RECORD} FROM journal WHERE session_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        );
+        let mut statement = snapshot.prepare_cached(&query).map_err(trouble)?;
+        let count = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = statement
+            .query(params![
+                session.to_string(),
+                after.seq.0.cast_signed(),
+                count
+            ])
+            .map_err(trouble)?;
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut head = after;
+        while let Some(row) = rows.next().map_err(trouble)? {
+            let record = record(row).map_err(trouble)?;
+            let entry = head
+                .open(&record)
+                .map_err(|broken| damaged(session, &broken))?;
+            head = entry.head();
+            entries.push(entry);
+        }
+        if entries.len() < limit && head != end {
+            let reason = format!(
+                "it ends at record {} and should end at record {}",
+                head.seq, end.seq
+            );
+            return Err(damaged(session, &reason));
+        }
+        Ok(entries)
+    }
+
+    pub(super) fn entry(&self, session: SessionId, seq: Seq) -> Result<Entry, Error> {
+        let trouble =
+            |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
+        let query = format!(
+            "SELECT {RECORD} FROM journal WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
+        );
+        let mut statement = self.connection.prepare_cached(&query).map_err(trouble)?;
+        let before = seq.0.saturating_sub(1);
+        let mut rows = statement
+            .query(params![
+                session.to_string(),
+                before.cast_signed(),
+                seq.0.cast_signed()
+            ])
+            .map_err(trouble)?;
+        let mut head = Head::genesis(session);
+        while let Some(row) = rows.next().map_err(trouble)? {
+            let record = record(row).map_err(trouble)?;
+            if record.seq == seq {
+                return head
+                    .open(&record)
+                    .map_err(|broken| damaged(session, &broken));
+            }
+            head = record.head();
+        }
+        Err(damaged(session, &format!("record {seq} is missing")))
+    }
+
+    pub(super) fn folded(&self, session: SessionId) -> Option<Folded> {
+        let found = self
+            .connection
+            .prepare_cached("SELECT head_seq, head_hash, version, body, row_check FROM folded WHERE session_id = ?1")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([session.to_string()], |row| {
+                        let (seq, hash): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+                        let (version, body): (u16, String) = (row.get(2)?, row.get(3)?);
+                        let check = row::check(params![session.to_string(), seq, hash, version, body]);
+                        let sound = check == row.get::<_, Vec<u8>>(4)?;
+                        let head = Digest::from_bytes(&hash).map(|hash| Head { seq: Seq(seq.cast_unsigned()), hash });
+                        Ok(head.filter(|_| sound).map(|head| Folded { head, version, body }))
+                    })
+                    .optional()
+            });
+        // A cache that cannot be read is as good as none; `doctor` names it.
+        found.ok().flatten().flatten()
+    }
+
+    pub(super) fn pending(&self, session: SessionId) -> Result<Vec<(u64, Message)>, Error> {
+        let trouble =
+            |error: rusqlite::Error| classify(format!("the inbox of session {session}"), &error);
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT id, at, body, row_check FROM inbox WHERE session_id = ?1 ORDER BY id",
+            )
+            .map_err(trouble)?;
+        let mut rows = statement.query([session.to_string()]).map_err(trouble)?;
+        let mut messages = Vec::new();
+        while let Some(row) = rows.next().map_err(trouble)? {
+            messages.push(message(session, row).map_err(trouble)?.ok_or_else(|| {
+                Error::Damaged {
+                    object: format!("the inbox of session {session}"),
+                    reason: "a message does not match its check".into(),
+                }
+            })?);
+        }
+        Ok(messages)
+    }
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let hash: Vec<u8> = row.get(7)?;
+    Ok(Record {
+        seq: Seq(row.get::<_, i64>(0)?.cast_unsigned()),
+        run: Run(row.get::<_, i64>(1)?.cast_unsigned()),
+        at: Timestamp(row.get(2)?),
+        version: row.get(3)?,
+        kind: row.get(4)?,
+        path: row.get(5)?,
+        revision: row.get(6)?,
+        body: row.get(8)?,
+        hash: Digest::from_bytes(&hash).unwrap_or_else(|| Digest::of(&[])),
+    })
+}
+
+pub(super) fn message(
+    session: SessionId,
+    row: &Row<'_>,
+) -> rusqlite::Result<Option<(u64, Message)>> {
+    let (id, at, body): (i64, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let sound = row::check(params![session.to_string(), at, body]) == row.get::<_, Vec<u8>>(3)?;
+    let message = serde_json::from_str(&body).ok().filter(|_| sound);
+    Ok(message.map(|message| (id.cast_unsigned(), message)))
+}
+
+/// P2: the journal must reach what was acknowledged.
+fn attested(row: &LeaseRow, note: Note) -> Result<(), Error> {
+    match note {
+        Note::Acknowledged(head) if head.seq > row.head.seq => {
+            Err(lost(row.session, head, row.head.seq))
+        }
+        Note::Acknowledged(head) if head.seq == row.head.seq && head.hash != row.head.hash => Err(
+            damaged(row.session, &"it is not the one that was acknowledged"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn lost(session: SessionId, acknowledged: Head, found: Seq) -> Error {
+    let reason = format!(
+        "it was acknowledged up to record {}, and the database has it up to record {found}: the database lost its newest entries or is an older copy",
+        acknowledged.seq
+    );
+    damaged(session, &reason)
+}
+
+fn damaged(session: SessionId, reason: &dyn std::fmt::Display) -> Error {
+    Error::Damaged {
+        object: format!("the journal of session {session}"),
+        reason: reason.to_string(),
+    }
+}

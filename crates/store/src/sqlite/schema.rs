@@ -1,0 +1,209 @@
+//! The tables, and how an older database is brought up to date.
+//!
+//! Forward only. Each change runs in a transaction together with the number that says it ran, so a
+//! kill leaves the database before it or after it; a copy is kept from before the first.
+//! `docs/formats/store.md` describes the tables for people.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+use segno_core::store::Error;
+
+use super::connection::trouble;
+
+/// "Segn" as a number: tells our databases from those of other programs.
+const APPLICATION: i32 = 0x5365_676E;
+
+/// Every change of format so far; their number is the format's version.
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE session (
+  id TEXT PRIMARY KEY NOT NULL,
+  name TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  workspace TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  row_check BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE lease (
+  session_id TEXT PRIMARY KEY NOT NULL,
+  run INTEGER NOT NULL,
+  owner TEXT,
+  since INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  spec_digest BLOB,
+  head_seq INTEGER NOT NULL,
+  head_hash BLOB NOT NULL,
+  updated_at INTEGER NOT NULL,
+  row_check BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE journal (
+  session_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  path TEXT,
+  revision INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (session_id, seq)
+) STRICT;
+
+CREATE UNIQUE INDEX journal_finished ON journal (session_id, path, revision)
+  WHERE kind = 'step_finished';
+
+CREATE TABLE folded (
+  session_id TEXT PRIMARY KEY NOT NULL,
+  head_seq INTEGER NOT NULL,
+  head_hash BLOB NOT NULL,
+  version INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  row_check BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE inbox (
+  id INTEGER PRIMARY KEY NOT NULL,
+  session_id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  row_check BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX inbox_session ON inbox (session_id, id);
+"];
+
+/// Checks that the database is ours and up to date, and makes it so if it is new or older.
+pub(super) fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    backups: &Path,
+) -> Result<(), Error> {
+    bring_up(connection, path, backups, MIGRATIONS)?;
+    compare(connection, path)
+}
+
+fn bring_up(
+    connection: &mut Connection,
+    path: &Path,
+    backups: &Path,
+    migrations: &[&str],
+) -> Result<(), Error> {
+    let trouble = |error: rusqlite::Error| trouble(path, &error);
+    let known = u32::try_from(migrations.len()).expect("there are few migrations");
+    if version(connection, path, known)? == known {
+        return Ok(());
+    }
+    back_up(connection, path, backups, known)?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(trouble)?;
+    // Asked again inside the transaction: another process may have been faster.
+    let found = version(&transaction, path, known)?;
+    for (number, migration) in migrations.iter().enumerate().skip(found as usize) {
+        transaction.execute_batch(migration).map_err(trouble)?;
+        let settings = format!(
+            "PRAGMA user_version = {}; PRAGMA application_id = {APPLICATION}",
+            number + 1
+        );
+        transaction.execute_batch(&settings).map_err(trouble)?;
+    }
+    transaction.commit().map_err(trouble)
+}
+
+/// The format of the database; 0 if it is empty.
+fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Error> {
+    let number = |pragma: &str| -> Result<i64, Error> {
+        connection
+            .query_row(pragma, [], |row| row.get(0))
+            .map_err(|error| trouble(path, &error))
+    };
+    let place = || path.display().to_string();
+    let damaged = |reason: String| Error::Damaged {
+        object: format!("the database {}", place()),
+        reason,
+    };
+    let (found, application) = (
+        number("PRAGMA user_version")?,
+        number("PRAGMA application_id")?,
+    );
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    if (found, application, tables) == (0, 0, 0) {
+        return Ok(0);
+    }
+    if application != i64::from(APPLICATION) {
+        return Err(damaged(
+            "it is not a database of segno, or its header is damaged".into(),
+        ));
+    }
+    match u32::try_from(found) {
+        Ok(0) | Err(_) => Err(damaged(format!("it says that it has format {found}"))),
+        Ok(found) if found > known => Err(Error::Newer {
+            place: place(),
+            found,
+            known,
+        }),
+        Ok(found) => Ok(found),
+    }
+}
+
+fn back_up(connection: &Connection, path: &Path, backups: &Path, known: u32) -> Result<(), Error> {
+    let found = version(connection, path, known)?;
+    if found == 0 {
+        return Ok(());
+    }
+    let copy = backups.join(format!("format-{found}-{}.db", std::process::id()));
+    connection
+        .execute("VACUUM INTO ?1", [copy.display().to_string()])
+        .map_err(|error| trouble(path, &error))?;
+    Ok(())
+}
+
+/// P9: a flipped bit in the schema's text or in the header's settings changes what SQLite does
+/// with sound pages, so both are compared with what we made.
+fn compare(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let expected = made_by(MIGRATIONS).map_err(|error| trouble(path, &error))?;
+    let found = schema_of(connection).map_err(|error| trouble(path, &error))?;
+    if expected == found {
+        return Ok(());
+    }
+    let differing = found
+        .iter()
+        .zip(&expected)
+        .find(|(found, expected)| found != expected);
+    let name = differing.map_or("the list of tables", |(_, (name, _))| name.as_str());
+    Err(Error::Damaged {
+        object: format!("the database {}", path.display()),
+        reason: format!("{name} is not as segno made it"),
+    })
+}
+
+fn schema_of(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut all = Vec::new();
+    for pragma in ["auto_vacuum", "encoding", "page_size"] {
+        let value: rusqlite::types::Value =
+            connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))?;
+        all.push((pragma.to_owned(), format!("{value:?}")));
+    }
+    let mut statement = connection
+        .prepare("SELECT name, type || ' ' || tbl_name || ' ' || ifnull(sql, '') FROM sqlite_schema ORDER BY name")?;
+    for row in statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        all.push(row?);
+    }
+    Ok(all)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an empty database in memory, to compare with"
+)]
+fn made_by(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
+    let fresh = Connection::open(":memory:")?;
+    for migration in migrations {
+        fresh.execute_batch(migration)?;
+    }
+    schema_of(&fresh)
+}

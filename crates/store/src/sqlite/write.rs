@@ -1,0 +1,305 @@
+//! What a transaction does. Each function runs inside one that holds the write lock, so reading
+//! and then writing is one step.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use segno_core::id::SessionId;
+use segno_core::journal::{Record, Run};
+use segno_core::lease::{Lease, Owner};
+use segno_core::store::{Batch, Error, Hold, Message, New};
+use segno_core::time::Timestamp;
+
+use super::connection::classify;
+use super::row::{self, LeaseRow, SessionRow};
+
+fn trouble(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
+    move |error| classify(format!("session {session}"), &error)
+}
+
+pub(super) fn create(tx: &Connection, new: &New, now: Timestamp) -> Result<Lease, Error> {
+    let row = SessionRow {
+        id: new.id,
+        name: new.name.clone(),
+        kind: new.kind,
+        workspace: new.workspace.clone(),
+        created_at: now,
+    };
+    let taken: bool = tx
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM session WHERE name = ?1)")
+        .and_then(|mut statement| statement.query_row([row.name.as_str()], |row| row.get(0)))
+        .map_err(trouble(new.id))?;
+    if taken {
+        return Err(Error::NameTaken(row.name));
+    }
+    let insert = format!(
+        "INSERT INTO session ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        SessionRow::COLUMNS
+    );
+    tx.execute(
+        &insert,
+        params![
+            row.id.to_string(),
+            row.name.as_str(),
+            row.kind.as_str(),
+            row.workspace,
+            row.created_at.0,
+            row.check()
+        ],
+    )
+    .map_err(trouble(new.id))?;
+    let lease = LeaseRow {
+        session: new.id,
+        run: new.batch.run,
+        owner: Some(new.owner.clone()),
+        since: now,
+        until: now.after(new.ttl),
+        status: new.batch.status,
+        spec_digest: new.batch.spec_digest,
+        head: new.batch.expected,
+        updated_at: now,
+    };
+    let insert = format!(
+        "INSERT INTO lease ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        LeaseRow::COLUMNS
+    );
+    tx.execute(&insert, params_from_iter(lease.values()))
+        .map_err(trouble(new.id))?;
+    append(tx, &new.batch, now)?;
+    Ok(lease.lease(now))
+}
+
+pub(super) fn append(tx: &Connection, batch: &Batch, now: Timestamp) -> Result<(), Error> {
+    let before = load(tx, batch.session)?;
+    // P3: the run is compared in the transaction of the write.
+    if before.run != batch.run {
+        return Err(Error::Fenced {
+            session: batch.session,
+            run: batch.run,
+            newest: before.run,
+        });
+    }
+    // The same batch again, after an outcome that its writer did not learn.
+    if before.head == batch.head() && !batch.records.is_empty() {
+        return Ok(());
+    }
+    if before.head != batch.expected {
+        return Err(Error::WrongHead {
+            session: batch.session,
+            expected: batch.expected.seq,
+            found: before.head.seq,
+        });
+    }
+    for record in &batch.records {
+        insert(tx, batch.session, record)?;
+    }
+    for message in &batch.taken {
+        tx.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session_id = ?2")
+            .and_then(|mut statement| {
+                statement.execute(params![message.cast_signed(), batch.session.to_string()])
+            })
+            .map_err(trouble(batch.session))?;
+    }
+    if let Some(folded) = &batch.folded {
+        let (session, seq, hash) = (
+            batch.session.to_string(),
+            folded.head.seq.0.cast_signed(),
+            folded.head.hash.as_bytes().as_slice(),
+        );
+        let check = row::check(params![session, seq, hash, folded.version, folded.body]);
+        tx.prepare_cached("INSERT OR REPLACE INTO folded (session_id, head_seq, head_hash, version, body, row_check) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+            .and_then(|mut statement| statement.execute(params![session, seq, hash, folded.version, folded.body, check]))
+            .map_err(trouble(batch.session))?;
+    }
+    let (owner, until) = match batch.lease {
+        Hold::Renew(ttl) => (before.owner.clone(), now.after(ttl)),
+        Hold::Release => (None, now),
+    };
+    let after = LeaseRow {
+        owner,
+        until,
+        status: batch.status,
+        spec_digest: batch.spec_digest,
+        head: batch.head(),
+        updated_at: now,
+        ..before
+    };
+    store(tx, &after)
+}
+
+fn insert(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Error> {
+    let inserted = tx
+        .prepare_cached("INSERT INTO journal (session_id, seq, run, at, version, kind, path, revision, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+        .and_then(|mut statement| {
+            statement.execute(params![
+                session.to_string(),
+                record.seq.0.cast_signed(),
+                record.run.0.cast_signed(),
+                record.at.0,
+                record.version,
+                record.kind,
+                record.path,
+                record.revision,
+                record.hash.as_bytes().as_slice(),
+                record.body,
+            ])
+        });
+    match inserted {
+        Ok(_) => Ok(()),
+        // P7: "never twice" is a constraint of the table, whatever the code above it believes.
+        Err(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+                && record.kind == "step_finished" =>
+        {
+            Err(Error::FinishedTwice(session))
+        }
+        Err(error) => Err(trouble(session)(error)),
+    }
+}
+
+pub(super) fn acquire(
+    tx: &Connection,
+    seen: &Lease,
+    owner: &Owner,
+    now: Timestamp,
+    ttl: Duration,
+) -> Result<Lease, Error> {
+    let before = load(tx, seen.session)?;
+    if (before.run, &before.owner, before.until) != (seen.run, &seen.owner, seen.until) {
+        return Err(Error::Outrun(seen.session));
+    }
+    let granted = LeaseRow {
+        run: before.run.next(),
+        owner: Some(owner.clone()),
+        since: now,
+        until: now.after(ttl),
+        ..before
+    };
+    store(tx, &granted)?;
+    Ok(granted.lease(now))
+}
+
+pub(super) fn heartbeat(
+    tx: &Connection,
+    session: SessionId,
+    run: Run,
+    now: Timestamp,
+    ttl: Duration,
+) -> Result<(), Error> {
+    let before = load(tx, session)?;
+    if before.run != run {
+        return Err(Error::Fenced {
+            session,
+            run,
+            newest: before.run,
+        });
+    }
+    store(
+        tx,
+        &LeaseRow {
+            until: now.after(ttl),
+            ..before
+        },
+    )
+}
+
+pub(super) fn release(tx: &Connection, session: SessionId, run: Run) -> Result<(), Error> {
+    let before = load(tx, session)?;
+    if before.run == run {
+        store(
+            tx,
+            &LeaseRow {
+                owner: None,
+                ..before
+            },
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn post(
+    tx: &Connection,
+    session: SessionId,
+    at: Timestamp,
+    message: &Message,
+) -> Result<(), Error> {
+    load(tx, session)?;
+    let body = serde_json::to_string(message).expect("a message is plain data");
+    let id = session.to_string();
+    let check = row::check(params![id, at.0, body]);
+    tx.execute(
+        "INSERT INTO inbox (session_id, at, body, row_check) VALUES (?1, ?2, ?3, ?4)",
+        params![id, at.0, body, check],
+    )
+    .map_err(trouble(session))?;
+    Ok(())
+}
+
+/// Raises the run, so that whoever saw the lease before can do nothing more with it.
+pub(super) fn claim(tx: &Connection, seen: &Lease) -> Result<(), Error> {
+    let before = load(tx, seen.session)?;
+    if (before.run, before.until) != (seen.run, seen.until) {
+        return Err(Error::Outrun(seen.session));
+    }
+    store(
+        tx,
+        &LeaseRow {
+            run: before.run.next(),
+            owner: None,
+            ..before
+        },
+    )
+}
+
+pub(super) fn remove(tx: &Connection, session: SessionId) -> Result<(), Error> {
+    let id = session.to_string();
+    for (table, key) in [
+        ("journal", "session_id"),
+        ("folded", "session_id"),
+        ("inbox", "session_id"),
+        ("lease", "session_id"),
+        ("session", "id"),
+    ] {
+        tx.execute(&format!("DELETE FROM {table} WHERE {key} = ?1"), [&id])
+            .map_err(trouble(session))?;
+    }
+    Ok(())
+}
+
+fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
+    static QUERY: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+        format!(
+            "SELECT {} FROM lease WHERE session_id = ?1",
+            LeaseRow::COLUMNS
+        )
+    });
+    tx.prepare_cached(&QUERY)
+        .and_then(|mut statement| {
+            statement
+                .query_row([session.to_string()], |row| Ok(LeaseRow::read(row, 0)))
+                .optional()
+        })
+        .map_err(trouble(session))?
+        .ok_or(Error::NoSession(session))?
+        .map_err(|error| of_session(session, error))
+}
+
+fn store(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
+    tx.prepare_cached(
+        "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1",
+    )
+    .and_then(|mut statement| statement.execute(params_from_iter(lease.values())))
+    .map_err(trouble(lease.session))?;
+    Ok(())
+}
+
+/// Damage to a row, named by its session.
+pub(super) fn of_session(session: SessionId, error: Error) -> Error {
+    match error {
+        Error::Damaged { object, reason } => Error::Damaged {
+            object: format!("session {session} ({object})"),
+            reason,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,12 @@
+//! The stores, through their public surface.
+
+mod memory {
+    use std::sync::Arc;
+
+    use segno_store::Memory;
+    use segno_testkit::clock::HandClock;
+
+    segno_testkit::conformance!(|clock: Arc<HandClock>| (Memory::new(clock), ()));
+}
+
+mod sqlite;

@@ -1,0 +1,489 @@
+//! The suite that every store passes, the one in memory included. `conformance!(make)` turns each
+//! case into a test; `make` gets a clock and returns an empty
+//! store, with whatever must live as long as the store does.
+
+use std::sync::Arc;
+
+use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Kind};
+use segno_core::journal::{Head, Run, Seq, StopMode};
+use segno_core::session::Status;
+use segno_core::store::{Error, Folded, Hold, Message, Store};
+use segno_core::time::Timestamp;
+
+use crate::clock::HandClock;
+use crate::journal::{Pen, TTL, ended, finished, owner, started};
+
+/// Makes one test out of each case, for the store that `$make` returns.
+#[macro_export]
+macro_rules! conformance {
+    ($make:expr) => {
+        $crate::conformance!(
+            @cases $make;
+            what_is_appended_is_read_back,
+            a_session_is_made_whole_or_not_at_all,
+            names_are_unique,
+            an_old_run_cannot_write,
+            an_old_run_cannot_renew_or_release,
+            a_wrong_head_is_refused,
+            the_same_batch_again_changes_nothing,
+            a_step_is_never_finished_twice,
+            one_of_many_askers_is_granted,
+            a_heartbeat_after_the_look_keeps_the_lease,
+            a_release_ends_the_hold,
+            leases_run_out_by_the_clock_of_the_store,
+            messages_wait_until_they_are_taken,
+            reading_goes_on_from_any_head,
+            reading_from_a_false_head_is_noticed,
+            a_folded_state_is_kept,
+            blobs_are_kept_by_content,
+            removing_leaves_nothing,
+            what_does_not_exist_is_said_to_be_missing,
+            many_sessions_do_not_disturb_each_other,
+        );
+    };
+    (@cases $make:expr; $($case:ident,)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                let clock = ::std::sync::Arc::new($crate::clock::HandClock::default());
+                let (store, _kept) = ($make)(clock.clone());
+                $crate::conformance::$case(&store, clock).await;
+            }
+        )*
+    };
+}
+
+type Clock = Arc<HandClock>;
+
+/// P1: an entry that was acknowledged is there, in order.
+pub async fn what_is_appended_is_read_back(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    store
+        .append(pen.batch([finished("steps/0", "answer"), started("steps/1")]))
+        .await
+        .unwrap();
+    let entries = store
+        .read(pen.session, Head::genesis(pen.session), 100)
+        .await
+        .unwrap();
+    let kinds: Vec<_> = entries.iter().map(|entry| entry.event.kind()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "session_created",
+            "run_started",
+            "step_started",
+            "step_finished",
+            "step_started"
+        ]
+    );
+    assert_eq!(entries[3].event, finished("steps/0", "answer"));
+    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
+    assert_eq!(store.entry(pen.session, Seq(4)).await.unwrap(), entries[3]);
+}
+
+/// A refused creation leaves no trace.
+pub async fn a_session_is_made_whole_or_not_at_all(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let mut new = pen.create("one");
+    new.batch.expected = Pen::new(2).head;
+    new.batch.records.push(new.batch.records[0].clone());
+    new.batch.run = Run(1);
+    let broken = Pen::new(1).batch([finished("steps/0", "a"), finished("steps/0", "b")]);
+    new.batch.records.extend(broken.records);
+    assert!(store.create(new).await.is_err());
+    assert_eq!(store.list().await.unwrap(), []);
+    assert_eq!(
+        store.summary(pen.session).await,
+        Err(Error::NoSession(pen.session))
+    );
+}
+
+/// A name leads to one session.
+pub async fn names_are_unique(store: &dyn Store, _: Clock) {
+    store.create(Pen::new(1).create("one")).await.unwrap();
+    let new = Pen::new(2).create("one");
+    let name = new.name.clone();
+    assert_eq!(store.create(new).await, Err(Error::NameTaken(name)));
+    assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+/// P3, in its plainest form.
+pub async fn an_old_run_cannot_write(store: &dyn Store, _: Clock) {
+    let mut old = Pen::new(1);
+    let lease = store.create(old.create("one")).await.unwrap();
+    let mut new = Pen {
+        run: Run(2),
+        ..old.clone()
+    };
+    assert_eq!(
+        store.acquire(lease, owner(8), TTL).await.unwrap().run,
+        Run(2)
+    );
+    let refused = store
+        .append(old.clone().batch([started("steps/0")]))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), Kind::Fenced);
+    store.append(new.batch([started("steps/0")])).await.unwrap();
+    let refused = store
+        .append(old.batch([started("steps/0")]))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused,
+        Error::Fenced {
+            session: old.session,
+            run: Run(1),
+            newest: Run(2)
+        }
+    );
+    let entries = store
+        .read(new.session, Head::genesis(new.session), 100)
+        .await
+        .unwrap();
+    assert_eq!(entries.len(), 3, "nothing of the old run's writes is there");
+}
+
+/// A heartbeat that comes too late says so; a release that comes too late does nothing.
+pub async fn an_old_run_cannot_renew_or_release(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let lease = store.create(pen.create("one")).await.unwrap();
+    store.acquire(lease, owner(8), TTL).await.unwrap();
+    let late = store.heartbeat(pen.session, Run(1), TTL).await.unwrap_err();
+    assert_eq!(late.kind(), Kind::Fenced);
+    store.release(pen.session, Run(1)).await.unwrap();
+    assert_eq!(
+        store.lease(pen.session).await.unwrap().owner,
+        Some(owner(8))
+    );
+}
+
+/// A writer that lost count is stopped.
+pub async fn a_wrong_head_is_refused(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    let mut behind = pen.clone();
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    let refused = store
+        .append(behind.batch([started("steps/1")]))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, Error::WrongHead { found: Seq(3), .. }),
+        "{refused}"
+    );
+}
+
+/// An append whose outcome its writer did not learn may be repeated.
+pub async fn the_same_batch_again_changes_nothing(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    let batch = pen.batch([started("steps/0")]);
+    store.append(batch.clone()).await.unwrap();
+    store.append(batch).await.unwrap();
+    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
+    store
+        .append(pen.batch([finished("steps/0", "answer")]))
+        .await
+        .unwrap();
+}
+
+/// P7: the store itself refuses.
+pub async fn a_step_is_never_finished_twice(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    store
+        .append(pen.batch([started("steps/0"), finished("steps/0", "a")]))
+        .await
+        .unwrap();
+    let before = pen.clone();
+    let refused = store.append(pen.batch([finished("steps/0", "b")])).await;
+    assert_eq!(refused, Err(Error::FinishedTwice(pen.session)));
+    pen = before;
+    store
+        .append(pen.batch([finished("steps/1", "c")]))
+        .await
+        .unwrap();
+}
+
+/// P3: comparing and setting is one act.
+pub async fn one_of_many_askers_is_granted(store: &dyn Store, clock: Clock) {
+    let mut pen = Pen::new(1);
+    let seen = store.create(pen.create("one")).await.unwrap();
+    clock.turn(60_000);
+    let mut granted = 0;
+    for asker in 0..20 {
+        match store.acquire(seen.clone(), owner(asker), TTL).await {
+            Ok(lease) => granted += u32::from(lease.run == Run(2)),
+            Err(error) => assert_eq!(error, Error::Outrun(pen.session)),
+        }
+    }
+    assert_eq!(granted, 1);
+}
+
+/// A late sign of life before the takeover cancels it.
+pub async fn a_heartbeat_after_the_look_keeps_the_lease(store: &dyn Store, clock: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    clock.turn(60_000);
+    let seen = store.lease(pen.session).await.unwrap();
+    assert!(seen.remaining.is_zero());
+    store.heartbeat(pen.session, Run(1), TTL).await.unwrap();
+    let refused = store.acquire(seen, owner(8), TTL).await;
+    assert_eq!(refused, Err(Error::Outrun(pen.session)));
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+}
+
+/// The last entry of a run and its release are one act.
+pub async fn a_release_ends_the_hold(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    let mut batch = pen.batch([ended(Status::Paused)]);
+    batch.lease = Hold::Release;
+    store.append(batch).await.unwrap();
+    let lease = store.lease(pen.session).await.unwrap();
+    assert_eq!((lease.owner, lease.run), (None, Run(1)));
+    assert_eq!(
+        store.summary(pen.session).await.unwrap().status,
+        Status::Paused
+    );
+}
+
+/// What remains is counted by one clock.
+pub async fn leases_run_out_by_the_clock_of_the_store(store: &dyn Store, clock: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    assert_eq!(store.lease(pen.session).await.unwrap().remaining, TTL);
+    clock.turn(29_000);
+    assert_eq!(
+        store.lease(pen.session).await.unwrap().remaining.as_secs(),
+        1
+    );
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    assert_eq!(
+        store.lease(pen.session).await.unwrap().remaining,
+        TTL,
+        "an append renews"
+    );
+    clock.turn(31_000);
+    assert!(store.lease(pen.session).await.unwrap().remaining.is_zero());
+    store
+        .append(pen.batch([finished("steps/0", "late")]))
+        .await
+        .unwrap();
+}
+
+/// A wish is taken in the transaction that answers it.
+pub async fn messages_wait_until_they_are_taken(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    let wish = Message::Cancel {
+        mode: StopMode::Now,
+        by: "a person".into(),
+    };
+    store
+        .post(pen.session, Timestamp(1), wish.clone())
+        .await
+        .unwrap();
+    let pending = store.pending(pen.session).await.unwrap();
+    assert_eq!(
+        pending.iter().map(|(_, wish)| wish).collect::<Vec<_>>(),
+        [&wish]
+    );
+    let mut batch = pen.batch([ended(Status::Cancelled)]);
+    batch.taken = vec![pending[0].0];
+    store.append(batch).await.unwrap();
+    assert_eq!(store.pending(pen.session).await.unwrap(), []);
+}
+
+/// A reader that has some goes on from there.
+pub async fn reading_goes_on_from_any_head(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    for step in 0..10 {
+        let path = format!("steps/{step}");
+        store
+            .append(pen.batch([started(&path), finished(&path, "x")]))
+            .await
+            .unwrap();
+    }
+    let (mut head, mut read) = (Head::genesis(pen.session), 0);
+    loop {
+        let entries = store.read(pen.session, head, 4).await.unwrap();
+        read += entries.len();
+        match entries.last() {
+            Some(last) if entries.len() == 4 => head = last.head(),
+            _ => break,
+        }
+    }
+    assert_eq!(read, 22);
+    assert_eq!(store.read(pen.session, pen.head, 4).await.unwrap(), []);
+}
+
+/// P9: what a reader believes is compared, too.
+pub async fn reading_from_a_false_head_is_noticed(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    let entries = store
+        .read(pen.session, Head::genesis(pen.session), 2)
+        .await
+        .unwrap();
+    let mut false_head = entries[1].head();
+    false_head.hash = Digest::of(b"something else");
+    let error = store.read(pen.session, false_head, 10).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Damaged);
+    assert!(
+        error.to_string().contains(&pen.session.to_string()),
+        "{error}"
+    );
+}
+
+/// The newest one is returned.
+pub async fn a_folded_state_is_kept(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    assert_eq!(store.folded(pen.session).await.unwrap(), None);
+    for body in ["{}", "{\"n\":1}"] {
+        let mut batch = pen.batch([started("steps/0")]);
+        let folded = Folded {
+            head: batch.head(),
+            version: 1,
+            body: body.into(),
+        };
+        batch.folded = Some(folded.clone());
+        store.append(batch).await.unwrap();
+        assert_eq!(store.folded(pen.session).await.unwrap(), Some(folded));
+    }
+    store.append(pen.batch([started("steps/1")])).await.unwrap();
+    assert_eq!(
+        store.folded(pen.session).await.unwrap().unwrap().body,
+        "{\"n\":1}"
+    );
+}
+
+/// The same bytes are the same blob.
+pub async fn blobs_are_kept_by_content(store: &dyn Store, _: Clock) {
+    let digest = store.put(b"some long value".to_vec()).await.unwrap();
+    assert_eq!(
+        store.put(b"some long value".to_vec()).await.unwrap(),
+        digest
+    );
+    assert_eq!(digest, Digest::of(b"some long value"));
+    assert_eq!(store.get(digest).await.unwrap(), b"some long value");
+    assert_eq!(store.digests().await.unwrap(), [digest]);
+    let empty = store.put(Vec::new()).await.unwrap();
+    assert_eq!(store.get(empty).await.unwrap(), b"");
+}
+
+/// And whoever held the lease learns it.
+pub async fn removing_leaves_nothing(store: &dyn Store, _: Clock) {
+    let (mut pen, mut other) = (Pen::new(1), Pen::new(2));
+    let seen = store.create(pen.create("one")).await.unwrap();
+    store.create(other.create("two")).await.unwrap();
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    let now = store.lease(pen.session).await.unwrap();
+    if now.until != seen.until {
+        assert_eq!(store.remove(seen).await, Err(Error::Outrun(pen.session)));
+    }
+    store.remove(now).await.unwrap();
+    let gone = Error::NoSession(pen.session);
+    assert_eq!(store.summary(pen.session).await, Err(gone.clone()));
+    assert_eq!(
+        store.append(pen.batch([started("steps/1")])).await,
+        Err(gone)
+    );
+    assert_eq!(store.list().await.unwrap().len(), 1);
+    assert_eq!(store.examine().await.unwrap(), []);
+    store.create(Pen::new(3).create("one")).await.unwrap();
+}
+
+/// No guess, no empty answer.
+pub async fn what_does_not_exist_is_said_to_be_missing(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let missing = Error::NoSession(pen.session);
+    assert_eq!(store.summary(pen.session).await, Err(missing.clone()));
+    assert_eq!(store.lease(pen.session).await, Err(missing.clone()));
+    assert_eq!(
+        store.read(pen.session, pen.head, 1).await,
+        Err(missing.clone())
+    );
+    assert_eq!(
+        store.append(pen.batch([started("steps/0")])).await,
+        Err(missing.clone())
+    );
+    assert_eq!(
+        store.heartbeat(pen.session, Run(1), TTL).await,
+        Err(missing.clone())
+    );
+    let wish = Message::Cancel {
+        mode: StopMode::Boundary,
+        by: "a person".into(),
+    };
+    assert_eq!(
+        store.post(pen.session, Timestamp(1), wish).await,
+        Err(missing)
+    );
+    let digest = Digest::of(b"nothing");
+    assert_eq!(store.get(digest).await, Err(Error::NoBlob(digest)));
+}
+
+/// Group commit mixes writers, not their journals; one refusal does not undo the others.
+pub async fn many_sessions_do_not_disturb_each_other(store: &dyn Store, _: Clock) {
+    let mut pens: Vec<Pen> = (0..16).map(Pen::new).collect();
+    for (n, pen) in pens.iter_mut().enumerate() {
+        store
+            .create(pen.create(&format!("session-{n}")))
+            .await
+            .unwrap();
+    }
+    for round in 0..5 {
+        let mut writes = Vec::new();
+        for (n, pen) in pens.iter_mut().enumerate() {
+            let mut batch = pen.clone().batch([started(&format!("steps/{round}"))]);
+            if n % 4 == 3 {
+                batch.run = Run(9);
+            } else {
+                pen.head = batch.head();
+            }
+            writes.push(store.append(batch));
+        }
+        let mut fenced = 0;
+        for outcome in join_all(writes).await {
+            fenced += u32::from(outcome.is_err_and(|error| error.kind() == Kind::Fenced));
+        }
+        assert_eq!(fenced, 4);
+    }
+    for pen in &pens {
+        let entries = store
+            .read(pen.session, Head::genesis(pen.session), 100)
+            .await
+            .unwrap();
+        assert_eq!(entries.last().unwrap().head(), pen.head);
+    }
+}
+
+/// Polls all of them together, so that their writes are waiting at the same time.
+async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (slot, future) in done.iter_mut().zip(&mut futures) {
+            if slot.is_none()
+                && let std::task::Poll::Ready(output) = std::pin::Pin::new(future).poll(context)
+            {
+                *slot = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}

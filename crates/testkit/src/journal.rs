@@ -1,0 +1,149 @@
+//! Sessions made by hand, for tests that speak to a store without an engine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use segno_core::digest::Digest;
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{
+    Event, Head, Record, Run, RunEnded, RunStarted, SessionCreated, StepFinished, StepStarted, Text,
+};
+use segno_core::lease::Owner;
+use segno_core::session::{Kind, Status};
+use segno_core::step::Path;
+use segno_core::store::{Batch, Hold, New};
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
+
+/// How long leases last in these tests.
+pub const TTL: Duration = Duration::from_secs(30);
+
+/// A process that may own leases.
+pub fn owner(pid: u32) -> Owner {
+    Owner {
+        host: "here".into(),
+        boot: "this".into(),
+        namespace: "pid:[1]".into(),
+        pid,
+        started: 1,
+    }
+}
+
+/// Writes one session's journal by hand.
+#[derive(Debug, Clone)]
+pub struct Pen {
+    /// The session.
+    pub session: SessionId,
+    /// The run that writes.
+    pub run: Run,
+    /// Where its journal ends.
+    pub head: Head,
+}
+
+impl Pen {
+    /// A pen for session number `n`.
+    pub fn new(n: u8) -> Self {
+        let session = SessionId::new(Timestamp(1_794_738_089_000), [n; 10]);
+        Self {
+            session,
+            run: Run(1),
+            head: Head::genesis(session),
+        }
+    }
+
+    /// The session, ready to be made.
+    pub fn create(&mut self, name: &str) -> New {
+        let name = Name::new(name).expect("tests use good names");
+        let spec = "version: 0\n";
+        let created = SessionCreated {
+            name: name.clone(),
+            session_kind: Kind::Workflow,
+            workspace: "/work".into(),
+            spec_path: "/work/spec.yaml".into(),
+            spec: Text::Inline(spec.into()),
+            spec_digest: Digest::of(spec.as_bytes()),
+            variables: BTreeMap::new(),
+            out: "/work/artifacts".into(),
+            force: false,
+        };
+        let started = RunStarted {
+            host: "here".into(),
+            pid: 7,
+            version: "0".into(),
+        };
+        New {
+            id: self.session,
+            name,
+            kind: Kind::Workflow,
+            workspace: "/work".into(),
+            owner: owner(7),
+            ttl: TTL,
+            batch: self.batch([created.into(), started.into()]),
+        }
+    }
+
+    /// A batch of these events; the pen moves on to its end.
+    pub fn batch(&mut self, events: impl IntoIterator<Item = Event>) -> Batch {
+        let expected = self.head;
+        let mut status = Status::Running;
+        let mut records: Vec<Record> = Vec::new();
+        for event in events {
+            if let Event::RunEnded(ended) = &event {
+                status = ended.status;
+            }
+            let record = self.head.seal(self.run, Timestamp(1), &event);
+            self.head = record.head();
+            records.push(record);
+        }
+        Batch {
+            session: self.session,
+            run: self.run,
+            expected,
+            records,
+            status,
+            spec_digest: None,
+            lease: Hold::Renew(TTL),
+            folded: None,
+            taken: Vec::new(),
+        }
+    }
+}
+
+/// A step begins.
+pub fn started(path: &str) -> Event {
+    StepStarted {
+        path: Path::new(path).expect("tests use good paths"),
+        revision: 0,
+        attempt: 1,
+        agent: "a".into(),
+        input: Text::Inline("question".into()),
+        input_digest: Digest::of(b"question"),
+    }
+    .into()
+}
+
+/// A step ends well.
+pub fn finished(path: &str, output: &str) -> Event {
+    StepFinished {
+        path: Path::new(path).expect("tests use good paths"),
+        revision: 0,
+        attempt: 1,
+        output: Text::Inline(output.into()),
+        usage: Usage {
+            input_tokens: 3,
+            output_tokens: 4,
+            ..Usage::default()
+        },
+        elapsed_ms: 5,
+    }
+    .into()
+}
+
+/// A run ends.
+pub fn ended(status: Status) -> Event {
+    RunEnded {
+        status,
+        error: None,
+    }
+    .into()
+}
