@@ -12,6 +12,7 @@ pub mod id;
 pub mod journal;
 pub mod lease;
 pub mod ports;
+pub mod redact;
 pub mod retry;
 pub mod session;
 pub mod state;

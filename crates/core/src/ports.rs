@@ -36,16 +36,25 @@ pub trait Random: Send + Sync {
     }
 }
 
+/// Who may read a new file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner alone: everything that Segno keeps.
+    Private,
+    /// Whoever the person's umask allows: what Segno makes for people.
+    Shared,
+}
+
 /// Files, with the few operations from which durable ones are made.
 ///
-/// Every file is private to its owner (0600), every folder too (0700).
+/// What is [`Access::Private`] is for its owner alone (files 0600, folders 0700).
 pub trait Disk: Send + Sync {
     /// The whole content, if it has at most `limit` bytes; a longer file is `FileTooLarge`.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
 
     /// Makes a new file with this content, durable when it returns. `AlreadyExists` if there is
     /// one; never follows a link in the last place of the path.
-    fn create(&self, path: &Path, content: &[u8]) -> io::Result<()>;
+    fn create(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()>;
 
     /// Replaces what is at `to`. Atomic; durable only after `sync_folder`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -54,7 +63,7 @@ pub trait Disk: Send + Sync {
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
     /// Makes a folder and its missing parents.
-    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    fn create_folder(&self, path: &Path, access: Access) -> io::Result<()>;
 
     /// Removes a file; one that is not there is no error.
     fn remove(&self, path: &Path) -> io::Result<()>;

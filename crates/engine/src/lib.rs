@@ -1,4 +1,32 @@
 //! Durable runs: a workflow's steps, each done once, whatever happens in between.
+//!
+//! The use cases are named as people name them ([`start`], [`resume`], [`cancel`], [`sessions`],
+//! [`doctor`]); the command line only calls them. Inside, [`flow`] is the one mechanism: patterns
+//! are plain functions over it.
 
+mod artifacts;
+pub mod cancel;
+pub mod claim;
+pub mod doctor;
+pub mod error;
+pub mod flow;
+pub mod history;
+pub mod observe;
+pub mod outputs;
+pub mod patterns;
+pub mod pen;
+pub mod resume;
+pub mod run;
+pub mod sessions;
 pub mod spec;
+pub mod start;
+pub mod stop;
 pub mod template;
+pub mod world;
+
+pub use error::Error;
+pub use flow::Saved;
+pub use observe::Observer;
+pub use run::Outcome;
+pub use stop::{Brake, Stop};
+pub use world::{Drivers, World};

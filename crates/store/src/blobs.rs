@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::ports::Disk;
+use segno_core::ports::{Access, Disk};
 use segno_core::store::{self, Error, Finding, Reply, Severity};
 
 use crate::disk::is_full;
@@ -52,19 +52,22 @@ impl Folder {
             return Ok(digest);
         }
         let folder = path.parent().expect("a blob's path has two parents");
-        self.disk.create_folder(folder)?;
+        self.disk.create_folder(folder, Access::Private)?;
         self.disk.sync_folder(&self.root)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let draft = folder.join(format!("draft-{}-{number}", std::process::id()));
         point(Point::BlobBeforeSync);
         // A draft of the same name is left from a process that had our number and was killed.
         self.disk.remove(&draft)?;
-        let written = self.disk.create(&draft, bytes).and_then(|()| {
-            point(Point::BlobBeforeRename);
-            self.disk.rename(&draft, &path)?;
-            point(Point::BlobAfterRename);
-            self.disk.sync_folder(folder)
-        });
+        let written = self
+            .disk
+            .create(&draft, bytes, Access::Private)
+            .and_then(|()| {
+                point(Point::BlobBeforeRename);
+                self.disk.rename(&draft, &path)?;
+                point(Point::BlobAfterRename);
+                self.disk.sync_folder(folder)
+            });
         if written.is_err() {
             let _ = self.disk.remove(&draft);
         }

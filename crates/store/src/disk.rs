@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use segno_core::ports::Disk;
+use segno_core::ports::{Access, Disk};
 
 /// The disk of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,11 +39,16 @@ impl Disk for LocalDisk {
         Ok(content)
     }
 
-    fn create(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+    fn create(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+        let mode = if access == Access::Private {
+            0o600
+        } else {
+            0o666
+        };
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(0o600)
+            .mode(mode)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
         file.write_all(content)?;
@@ -58,8 +63,13 @@ impl Disk for LocalDisk {
         File::open(path)?.sync_all()
     }
 
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fn create_folder(&self, path: &Path, access: Access) -> io::Result<()> {
+        let mode = if access == Access::Private {
+            0o700
+        } else {
+            0o777
+        };
+        DirBuilder::new().recursive(true).mode(mode).create(path)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

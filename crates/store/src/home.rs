@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_core::ports::Disk;
+use segno_core::ports::{Access, Disk};
 use segno_core::store::Error;
 
 /// How much room is set aside for the day the disk is full: enough to write down the longest
@@ -36,7 +36,7 @@ impl Home {
         ];
         for folder in folders {
             home.disk
-                .create_folder(&folder)
+                .create_folder(&folder, Access::Private)
                 .map_err(|error| Self::trouble(&folder, &error))?;
         }
         let metadata =
@@ -101,7 +101,7 @@ impl Home {
                 .map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3])
                 .take(RESERVE)
                 .collect();
-            let _ = self.disk.create(&self.reserve(), &noise);
+            let _ = self.disk.create(&self.reserve(), &noise, Access::Private);
         }
     }
 

@@ -151,5 +151,5 @@ fn check(session: SessionId, head: Head) -> String {
         head.seq.to_string(),
         head.hash.to_string(),
     ];
-    Digest::of_fields(&fields.each_ref().map(|field| field.as_bytes())).short()
+    Digest::of_fields(&fields.each_ref().map(String::as_bytes)).short()
 }

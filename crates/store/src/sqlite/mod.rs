@@ -102,7 +102,7 @@ impl Sessions for Sqlite {
     }
 
     fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
-        Box::pin(async move { self.read(|reader| Ok(reader.list()?)) })
+        Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.list()) })
     }
 
     fn remove(&self, seen: Lease) -> Reply<'_, ()> {

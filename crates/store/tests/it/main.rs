@@ -1,5 +1,7 @@
 //! The stores, through their public surface.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
+
 mod memory {
     use std::sync::Arc;
 

@@ -1,0 +1,8 @@
+//! The warden as a program of its own, for the tests of this crate. The `segno` binary embeds the
+//! same function behind a hidden subcommand, so nobody has to install this one.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    segno_agents::command::warden::main()
+}

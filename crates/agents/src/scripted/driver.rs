@@ -1,0 +1,70 @@
+//! Giving the scripted answers.
+
+use std::sync::Arc;
+
+use segno_core::agent::{Answer, Driver, Error, ErrorKind, Event, Listener, Request};
+use segno_core::ports::{Boxed, Clock};
+
+use super::{Ledger, Script};
+
+/// Answers as a script says.
+pub struct Scripted {
+    script: Script,
+    clock: Arc<dyn Clock>,
+    ledger: Option<Ledger>,
+}
+
+impl Scripted {
+    /// A driver that follows `script`. Its delays go by `clock`; its calls are noted in `ledger`,
+    /// which the caller opens where [`Script::ledger`] points.
+    pub fn new(script: Script, clock: Arc<dyn Clock>, ledger: Option<Ledger>) -> Self {
+        Self {
+            script,
+            clock,
+            ledger,
+        }
+    }
+
+    async fn answer(&self, request: Request<'_>, listener: &dyn Listener) -> Result<Answer, Error> {
+        if let Some(ledger) = &self.ledger {
+            // A call that cannot be counted is not answered: the count is what tests rely on.
+            ledger.note(&request).map_err(|error| {
+                let message = format!("the ledger cannot be written: {error}");
+                Error::new(ErrorKind::Crashed, message)
+            })?;
+        }
+        let Some(entry) = self.script.find(&request) else {
+            let message = format!(
+                "the script has no answer for step {} of agent {}",
+                request.path, request.agent
+            );
+            return Err(Error::new(ErrorKind::NotFound, message));
+        };
+        if !entry.delay.is_zero() {
+            self.clock.sleep(entry.delay).await;
+        }
+        if let Some(error) = entry.failure(request.attempt) {
+            if let Some(usage) = entry.usage {
+                listener.hear(Event::Usage(usage));
+            }
+            return Err(error);
+        }
+        let usage = entry.usage.unwrap_or_default();
+        listener.hear(Event::Text(&entry.text));
+        listener.hear(Event::Usage(usage));
+        Ok(Answer {
+            text: entry.text.clone(),
+            usage,
+        })
+    }
+}
+
+impl Driver for Scripted {
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+        listener: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Answer, Error>> {
+        Box::pin(self.answer(request, listener))
+    }
+}

@@ -1,0 +1,299 @@
+//! Reading a script. What it says is checked here, once, so that answering cannot go wrong.
+
+use std::time::Duration;
+
+use segno_core::agent::{Error, ErrorKind, Request};
+use segno_core::step::Path;
+use segno_core::usage::{Cost, Usage};
+use serde::Deserialize;
+
+/// The longest answer that `repeat` makes.
+const REPEAT_LIMIT: usize = 64 << 20;
+
+/// What a scripted agent says, and when.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    ledger: Option<String>,
+    default: Option<Fallback>,
+    #[serde(default)]
+    answers: Vec<Entry>,
+}
+
+/// Why a text is not a script: the place and the reason.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ScriptError(String);
+
+impl Script {
+    /// Reads a script from YAML or JSON.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        serde_saphyr::from_str(text)
+            .map_err(|error| ScriptError(error.without_snippet().to_string()))
+    }
+
+    /// Where calls are to be noted, as the script has it: relative paths are the caller's to resolve.
+    pub fn ledger(&self) -> Option<&str> {
+        self.ledger.as_deref()
+    }
+
+    /// The entry for this request.
+    pub(super) fn find(&self, request: &Request<'_>) -> Option<&Entry> {
+        self.answers
+            .iter()
+            .find(|entry| entry.matches(request))
+            .or(self.default.as_ref().map(|Fallback(entry)| entry))
+    }
+}
+
+/// One answer with its conditions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawEntry")]
+pub(super) struct Entry {
+    step: Option<Path>,
+    agent: Option<String>,
+    contains: Option<String>,
+    fail: Option<Fail>,
+    pub(super) text: String,
+    pub(super) delay: Duration,
+    pub(super) usage: Option<Usage>,
+}
+
+impl Entry {
+    fn matches(&self, request: &Request<'_>) -> bool {
+        self.step.as_ref().is_none_or(|step| step == request.path)
+            && self.agent.as_ref().is_none_or(|name| name == request.agent)
+            && self
+                .contains
+                .as_ref()
+                .is_none_or(|part| request.input.contains(part.as_str()))
+    }
+
+    /// The error that this attempt ends with, if it is one of those that fail.
+    pub(super) fn failure(&self, attempt: u32) -> Option<Error> {
+        let fail = self.fail.as_ref()?;
+        fail.attempts
+            .is_none_or(|attempts| attempt <= attempts)
+            .then(|| Error::new(fail.kind, fail.message.as_str()))
+    }
+}
+
+/// The entry for requests that no other matches.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Entry")]
+struct Fallback(Entry);
+
+impl TryFrom<Entry> for Fallback {
+    type Error = &'static str;
+
+    fn try_from(entry: Entry) -> Result<Self, Self::Error> {
+        if entry.step.is_some() || entry.agent.is_some() || entry.contains.is_some() {
+            return Err("the default takes no conditions: no step, agent or contains");
+        }
+        Ok(Self(entry))
+    }
+}
+
+/// How an entry fails.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawFail")]
+struct Fail {
+    kind: ErrorKind,
+    message: String,
+    attempts: Option<u32>,
+}
+
+/// An entry as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEntry {
+    step: Option<Path>,
+    agent: Option<String>,
+    contains: Option<String>,
+    text: Option<String>,
+    repeat: Option<Repeat>,
+    #[serde(default)]
+    delay_ms: u64,
+    usage: Option<RawUsage>,
+    fail: Option<Fail>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Repeat {
+    text: String,
+    bytes: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct RawUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_usd: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFail {
+    kind: Word,
+    #[serde(default)]
+    message: String,
+    attempts: Option<u32>,
+    retry_after_ms: Option<u64>,
+}
+
+/// The words of [`ErrorKind::as_str`].
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    RateLimited,
+    Auth,
+    ContextFull,
+    NotFound,
+    Invalid,
+    Network,
+    Server,
+    Crashed,
+    Timeout,
+}
+
+impl TryFrom<RawEntry> for Entry {
+    type Error = &'static str;
+
+    fn try_from(raw: RawEntry) -> Result<Self, Self::Error> {
+        let always_fails = raw.fail.as_ref().is_some_and(|f| f.attempts.is_none());
+        let text = match (raw.text, raw.repeat) {
+            (Some(text), None) => text,
+            (None, Some(repeat)) => repeat.build()?,
+            (None, None) if always_fails => String::new(),
+            (None, None) => return Err("an answer needs `text` or `repeat`"),
+            (Some(_), Some(_)) => return Err("an answer has either `text` or `repeat`"),
+        };
+        let usage = match raw.usage {
+            None => None,
+            Some(usage) => Some(Usage {
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+                cost: Cost::from_usd(usage.cost_usd).ok_or("`cost_usd` is not a sum of money")?,
+            }),
+        };
+        Ok(Self {
+            step: raw.step,
+            agent: raw.agent,
+            contains: raw.contains,
+            fail: raw.fail,
+            text,
+            delay: Duration::from_millis(raw.delay_ms),
+            usage,
+        })
+    }
+}
+
+impl Repeat {
+    fn build(&self) -> Result<String, &'static str> {
+        if self.text.is_empty() || self.bytes > REPEAT_LIMIT {
+            return Err("`repeat` needs some text, and at most 64 MiB of it");
+        }
+        let mut text = self.text.repeat(self.bytes.div_ceil(self.text.len()));
+        text.truncate(text.floor_char_boundary(self.bytes));
+        Ok(text)
+    }
+}
+
+impl TryFrom<RawFail> for Fail {
+    type Error = &'static str;
+
+    fn try_from(raw: RawFail) -> Result<Self, Self::Error> {
+        let kind = match raw.kind {
+            Word::RateLimited => {
+                ErrorKind::RateLimited(raw.retry_after_ms.map(Duration::from_millis))
+            }
+            _ if raw.retry_after_ms.is_some() => {
+                return Err("`retry_after_ms` goes with rate_limited only");
+            }
+            Word::Auth => ErrorKind::Auth,
+            Word::ContextFull => ErrorKind::ContextFull,
+            Word::NotFound => ErrorKind::NotFound,
+            Word::Invalid => ErrorKind::Invalid,
+            Word::Network => ErrorKind::Network,
+            Word::Server => ErrorKind::Server,
+            Word::Crashed => ErrorKind::Crashed,
+            Word::Timeout => ErrorKind::Timeout,
+        };
+        let message = if raw.message.is_empty() {
+            format!("scripted failure: {}", kind.as_str())
+        } else {
+            raw.message
+        };
+        Ok(Self {
+            kind,
+            message,
+            attempts: raw.attempts,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, line, reason) in [
+            ("answers:\n  - txet: a\n", 2, "txet"),
+            (
+                "answers:\n  - agent: a\n    delay_ms: 1\n",
+                2,
+                "`text` or `repeat`",
+            ),
+            ("default:\n  text: a\n  step: steps/0\n", 2, "no conditions"),
+            (
+                "answers:\n  - text: a\n    step: a b\n",
+                3,
+                "not a step path",
+            ),
+            (
+                "answers:\n  - text: a\n    usage: {cost_usd: -1}\n",
+                2,
+                "sum of money",
+            ),
+            ("answers:\n  - fail: {kind: angry}\n", 2, "angry"),
+            (
+                "answers:\n  - fail: {kind: auth, retry_after_ms: 1}\n",
+                2,
+                "rate_limited only",
+            ),
+            (
+                "answers:\n  - repeat: {text: \"\", bytes: 1}\n",
+                2,
+                "needs some text",
+            ),
+            ("{\"answers\": [\n{\"text\": 1\n", 2, "unclosed"),
+        ] {
+            let message = Script::parse(text).unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("line {line}")),
+                "{text}: {message}"
+            );
+            assert!(message.contains(reason), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn json_and_nothing_at_all_are_scripts_too() {
+        let script = Script::parse(r#"{"ledger": "calls.log", "answers": [{"text": "a\nb"}]}"#);
+        let script = script.unwrap();
+        assert_eq!(script.ledger(), Some("calls.log"));
+        assert_eq!(script.answers[0].text, "a\nb");
+        assert!(Script::parse("{}").unwrap().answers.is_empty());
+    }
+
+    #[test]
+    fn a_repeated_text_has_the_length_it_was_given() {
+        let text = |yaml: &str| Script::parse(yaml).unwrap().answers[0].text.clone();
+        assert_eq!(text("answers: [{repeat: {text: ab, bytes: 5}}]"), "ababa");
+        assert_eq!(text("answers: [{repeat: {text: é, bytes: 5}}]"), "éé");
+    }
+}

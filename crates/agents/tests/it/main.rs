@@ -1,0 +1,10 @@
+//! The drivers through their public surface: what they answer, how they fail, what they leave
+//! behind.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod answers;
+mod ending;
+mod failures;
+mod scripted;
+mod world;

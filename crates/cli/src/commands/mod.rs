@@ -1,0 +1,82 @@
+//! One file per command. Each has its arguments, whose documentation is the help, and one function.
+
+mod cancel;
+mod completion;
+mod demo;
+mod doctor;
+mod logs;
+mod resume;
+mod run;
+mod sessions;
+mod status;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Keeps the work of AI agents alive: kill it anywhere, and it goes on where it stopped.
+#[derive(Debug, Parser)]
+#[command(
+    name = "segno",
+    version,
+    max_term_width = 100,
+    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Resume(resume::Args),
+    Validate(validate::Args),
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    Status(status::Args),
+    Logs(logs::Args),
+    Cancel(cancel::Args),
+    Doctor(doctor::Args),
+    Demo(demo::Args),
+    Completion(completion::Args),
+}
+
+impl Cli {
+    /// Whether a program listens on stdout.
+    pub(crate) fn is_json(&self) -> bool {
+        match &self.command {
+            Command::Run(args) => args.json,
+            Command::Resume(args) => args.json,
+            Command::Validate(args) => args.json,
+            Command::Sessions(command) => command.is_json(),
+            Command::Status(args) => args.json,
+            Command::Logs(args) => args.json,
+            Command::Cancel(args) => args.json,
+            Command::Doctor(args) => args.json,
+            Command::Demo(_) | Command::Completion(_) => false,
+        }
+    }
+
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Run(args) => run::run(args, context).await,
+            Command::Resume(args) => resume::run(args, context).await,
+            Command::Validate(args) => validate::run(&args, context),
+            Command::Sessions(command) => command.run(context).await,
+            Command::Status(args) => status::run(&args, context).await,
+            Command::Logs(args) => logs::run(&args, context).await,
+            Command::Cancel(args) => cancel::run(&args, context).await,
+            Command::Doctor(args) => doctor::run(&args, context).await,
+            Command::Demo(args) => demo::run(&args),
+            Command::Completion(args) => {
+                completion::run(&args);
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}

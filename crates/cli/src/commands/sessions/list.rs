@@ -1,0 +1,93 @@
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use segno_core::session::Status;
+use segno_engine::sessions;
+use serde_json::json;
+
+use crate::context::{Context, Keep, workspace};
+use crate::failure::Failure;
+use crate::output::{columns, data, json as shapes, plain, table};
+
+/// List the sessions of this folder, newest first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Those of all folders
+    #[arg(short, long)]
+    all: bool,
+    /// Only those with this status
+    #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(Status::ALL.iter().map(|status| status.as_str())))]
+    status: Option<String>,
+    /// Print them as JSON, one per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let here = workspace()?;
+    let (listed, damaged) = sessions::list(&world).await?;
+    let total = listed.len();
+    let shown: Vec<_> = listed
+        .into_iter()
+        .filter(|listed| args.all || Path::new(&listed.summary.workspace) == here)
+        .filter(|listed| {
+            args.status
+                .as_ref()
+                .is_none_or(|status| listed.standing.as_str() == status)
+        })
+        .collect();
+    if args.json {
+        shown
+            .iter()
+            .for_each(|listed| data(&shapes::listed(listed).to_string()));
+        for error in &damaged {
+            data(&json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}).to_string());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let now = world.clock.now();
+    let row = |listed: &sessions::Listed| {
+        let summary = &listed.summary;
+        let mut row = vec![
+            summary.name.to_string(),
+            listed.standing.to_string(),
+            format!(
+                "{} ago",
+                segno_core::time::human(now.since(summary.updated_at))
+            ),
+            summary.run.to_string(),
+            summary.id.to_string(),
+        ];
+        if args.all {
+            row.push(summary.workspace.clone());
+        }
+        row
+    };
+    let head: &[&str] = if args.all {
+        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "ID", "FOLDER"]
+    } else {
+        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "ID"]
+    };
+    if shown.is_empty() {
+        let elsewhere = if args.all || total == 0 {
+            String::new()
+        } else {
+            format!(
+                "; `--all` shows {} of other folders",
+                plain::number(total as u64)
+            )
+        };
+        data(&format!("no sessions{elsewhere}"));
+    } else {
+        let rows: Vec<_> = shown.iter().map(row).collect();
+        table::table(head, &rows, columns())
+            .iter()
+            .for_each(|line| data(line));
+    }
+    damaged
+        .iter()
+        .for_each(|error| data(&plain::plain(&format!("damaged: {error}"))));
+    Ok(ExitCode::SUCCESS)
+}

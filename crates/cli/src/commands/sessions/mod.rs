@@ -1,0 +1,59 @@
+//! `segno sessions …`
+
+mod cleanup;
+mod delete;
+mod list;
+mod show;
+
+use std::io::{BufRead, IsTerminal, stdin};
+use std::process::ExitCode;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::say;
+
+/// List, show, delete and clean up sessions.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    List(list::Args),
+    Show(show::Args),
+    Delete(delete::Args),
+    Cleanup(cleanup::Args),
+}
+
+impl Command {
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Delete(args) => args.json,
+            Command::Cleanup(args) => args.json,
+        }
+    }
+
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self {
+            Command::List(args) => list::run(&args, context).await,
+            Command::Show(args) => show::run(&args, context).await,
+            Command::Delete(args) => delete::run(&args, context).await,
+            Command::Cleanup(args) => cleanup::run(&args, context).await,
+        }
+    }
+}
+
+/// Asks before something is lost. Where nobody can be asked, `--yes` must say it.
+fn confirm(question: &str, yes: bool) -> Result<bool, Failure> {
+    if yes {
+        return Ok(true);
+    }
+    if !stdin().is_terminal() {
+        return Err(Failure::usage(
+            format!("{question} Nobody is here to be asked"),
+            Some("add `--yes`, or `--dry-run` to only look".into()),
+        ));
+    }
+    say(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    let _ = stdin().lock().read_line(&mut answer);
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,45 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use segno_engine::spec::Pattern;
+use segno_engine::start::read_spec;
+use serde_json::json;
+
+use crate::context::{Context, Keep, workspace};
+use crate::failure::Failure;
+use crate::output::{data, plain};
+
+/// Check a workflow's spec without running it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The spec, YAML or JSON
+    spec: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    // Nothing is kept, so no home is needed.
+    let (world, _) = context.world(Keep::Memory)?;
+    let path = workspace()?.join(&args.spec);
+    let (_, workflow) = read_spec(&world, &path)?;
+    let Pattern::Chain(chain) = &workflow.pattern;
+    if args.json {
+        let steps: Vec<_> = chain
+            .steps
+            .iter()
+            .map(|step| json!({"agent": step.agent}))
+            .collect();
+        let answer = json!({"v": 1, "kind": "valid", "name": workflow.name, "pattern": "chain", "steps": steps, "inputs": workflow.inputs.0.keys().collect::<Vec<_>>()});
+        data(&answer.to_string());
+    } else {
+        let name = plain::plain(&workflow.name);
+        data(&format!(
+            "{} is valid: chain `{name}` with {}",
+            args.spec.display(),
+            plain::count(chain.steps.len() as u64, "step")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,174 @@
+//! Where things are, and what the person has set.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use segno_core::error::{Diagnose, Kind};
+use segno_core::ports::Disk;
+use segno_store::LocalDisk;
+use serde::Deserialize;
+
+/// What can be set in `config.toml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) lease_ttl: Duration,
+    pub(crate) cleanup_age: Duration,
+    pub(crate) keep_completed: bool,
+    /// What the person should know about the file.
+    pub(crate) notices: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lease_ttl: Duration::from_secs(30),
+            cleanup_age: Duration::from_hours(7 * 24),
+            keep_completed: true,
+            notices: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    lease: Lease,
+    cleanup: Cleanup,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Lease {
+    ttl_ms: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cleanup {
+    max_age_days: Option<u64>,
+    keep_completed: Option<bool>,
+}
+
+const KEYS: &[&str] = &[
+    "lease.ttl_ms",
+    "cleanup.max_age_days",
+    "cleanup.keep_completed",
+];
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("there is no place to keep sessions: neither SEGNO_HOME nor HOME is set")]
+    NoHome,
+    #[error("SEGNO_HOME is not an absolute path: {}", .0.display())]
+    RelativeHome(PathBuf),
+    #[error("{} cannot be used: {reason}", .path.display())]
+    Unusable { path: PathBuf, reason: String },
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        Kind::Invalid
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::NoHome | Error::RelativeHome(_) => "C0101",
+            Error::Unusable { .. } => "C0102",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        matches!(self, Error::NoHome | Error::RelativeHome(_))
+            .then(|| "`export SEGNO_HOME=/some/folder`".into())
+    }
+}
+
+/// The folder that holds sessions, and the file that holds settings. Both come from the person's
+/// environment, never from the folder that is worked in: what lies there may not be trusted.
+pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
+    let path = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(home) = path("SEGNO_HOME") {
+        if !home.is_absolute() {
+            return Err(Error::RelativeHome(home));
+        }
+        let config = home.join("config.toml");
+        return Ok((home, config));
+    }
+    let person = path("HOME").filter(|home| home.is_absolute());
+    let below = |variable: &str, default: &str| {
+        let set = path(variable).filter(|folder| folder.is_absolute());
+        set.or_else(|| Some(person.as_ref()?.join(default)))
+            .map(|folder| folder.join("segno"))
+    };
+    let state = below("XDG_STATE_HOME", ".local/state").ok_or(Error::NoHome)?;
+    let config = below("XDG_CONFIG_HOME", ".config").ok_or(Error::NoHome)?;
+    Ok((state, config.join("config.toml")))
+}
+
+/// Reads the settings; a file that is not there sets nothing.
+pub(crate) fn read(path: &Path) -> Result<Config, Error> {
+    use std::os::unix::fs::PermissionsExt;
+    let unusable = |reason: String| Error::Unusable {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut config = Config::default();
+    let bytes = match LocalDisk.read(path, 1024 * 1024) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(config),
+        other => other.map_err(|error| unusable(error.to_string()))?,
+    };
+    if path
+        .metadata()
+        .is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+    {
+        return Err(unusable("everyone may write to it".into()));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| unusable(error.to_string()))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
+    for key in names(&table) {
+        if !KEYS.contains(&key.as_str()) {
+            config.notices.push(format!(
+                "{}: `{key}` is not a setting; there are {}",
+                path.display(),
+                KEYS.join(", ")
+            ));
+        }
+    }
+    let file: File = table
+        .try_into()
+        .map_err(|error| unusable(error.message().to_owned()))?;
+    if let Some(millis) = file.lease.ttl_ms {
+        if !(100..=3_600_000).contains(&millis) {
+            return Err(unusable(
+                "lease.ttl_ms must be between 100 and 3600000".into(),
+            ));
+        }
+        config.lease_ttl = Duration::from_millis(millis);
+    }
+    if let Some(days) = file.cleanup.max_age_days {
+        config.cleanup_age = Duration::from_secs(days.saturating_mul(86_400));
+    }
+    config.keep_completed = file.cleanup.keep_completed.unwrap_or(config.keep_completed);
+    Ok(config)
+}
+
+fn names(table: &toml::Table) -> Vec<String> {
+    let mut names = Vec::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                names.extend(inner.keys().map(|name| format!("{key}.{name}")))
+            }
+            _ => names.push(key.clone()),
+        }
+    }
+    names
+}

@@ -1,0 +1,86 @@
+//! The parts, joined: what every command works with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use segno_core::ports::{Clock, Disk};
+use segno_core::redact::Redactor;
+use segno_core::store::Store;
+use segno_engine::World;
+use segno_store::{Home, LocalDisk, Memory, Sqlite};
+
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::machine::{MachineClock, MachineDrivers, MachineProcesses, MachineRandom};
+use crate::output::say;
+
+/// Where a run's session is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// In the person's home.
+    Home,
+    /// Nowhere.
+    Memory,
+}
+
+pub(crate) struct Context {
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Context {
+    pub(crate) fn new() -> Self {
+        // A variable that is not UTF-8 cannot turn up in text that is.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Self {
+            redactor: Arc::new(Redactor::new(environment)),
+            clock: Arc::new(MachineClock::new()),
+        }
+    }
+
+    /// The world of a command that works with sessions, and the person's settings.
+    pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
+        let (root, file) = config::locations()?;
+        let config = config::read(&file)?;
+        for notice in &config.notices {
+            say(&format!("note: {notice}"));
+        }
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let store: Arc<dyn Store> = match keep {
+            Keep::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
+            Keep::Home => {
+                let home = Home::open(root, Arc::clone(&disk))?;
+                if let Some(kind) = home.network_file_system() {
+                    say(&format!(
+                        "note: {} is on {kind}, where SQLite's locks do not hold; point SEGNO_HOME at a local disk",
+                        home.root().display()
+                    ));
+                }
+                Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
+            }
+        };
+        let world = World {
+            store,
+            clock: Arc::clone(&self.clock),
+            random: Arc::new(MachineRandom),
+            disk,
+            processes: Arc::new(MachineProcesses::default()),
+            drivers: Arc::new(MachineDrivers {
+                clock: Arc::clone(&self.clock),
+            }),
+            redactor: Arc::clone(&self.redactor),
+            ttl: config.lease_ttl,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        Ok((world, config))
+    }
+}
+
+/// The folder that the person is in.
+pub(crate) fn workspace() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure::usage(format!("the current folder cannot be used: {error}"), None)
+    })
+}

@@ -1,0 +1,11 @@
+//! This machine: the real clock, chance, processes and drivers behind the ports.
+
+mod clock;
+mod drivers;
+mod processes;
+mod random;
+
+pub(crate) use clock::MachineClock;
+pub(crate) use drivers::{MachineDrivers, WARDEN};
+pub(crate) use processes::MachineProcesses;
+pub(crate) use random::MachineRandom;

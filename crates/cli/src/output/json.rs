@@ -1,0 +1,169 @@
+//! The stable shapes of `--json`. `docs/formats/json.md` describes them; adding a field is allowed,
+//! changing or removing one needs a new `v`.
+
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Text};
+use segno_core::session::Status;
+use segno_core::step::Path;
+use segno_core::store::Finding;
+use segno_core::usage::Usage;
+use segno_engine::Outcome;
+use segno_engine::sessions::{Listed, Shown, StepStanding};
+use serde_json::{Map, Value, json};
+
+/// The version of every shape here.
+const V: u32 = 1;
+
+fn object(kind: &str) -> Map<String, Value> {
+    Map::from_iter([("v".to_owned(), V.into()), ("kind".to_owned(), kind.into())])
+}
+
+/// An entry of a journal: its fields beside its place.
+pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
+    let mut line = object(entry.event.kind());
+    line.insert("session".into(), session.to_string().into());
+    line.insert("seq".into(), entry.seq.0.into());
+    line.insert("run".into(), entry.run.0.into());
+    line.insert("at".into(), entry.at.to_string().into());
+    if let Ok(Value::Object(fields)) = serde_json::from_str(&entry.event.body()) {
+        line.extend(fields);
+    }
+    Value::Object(line)
+}
+
+/// A step that an earlier run had finished.
+pub(crate) fn skipped(session: SessionId, path: &Path) -> Value {
+    let mut line = object("step_skipped");
+    line.insert("session".into(), session.to_string().into());
+    line.insert("path".into(), path.as_str().into());
+    Value::Object(line)
+}
+
+/// Something worth knowing.
+pub(crate) fn notice(message: &str) -> Value {
+    let mut line = object("notice");
+    line.insert("message".into(), message.into());
+    Value::Object(line)
+}
+
+/// How a run went: the last line of `run --json` and `resume --json`.
+pub(crate) fn result(outcome: &Outcome) -> Value {
+    let mut line = object("result");
+    line.extend(fields(json!({
+        "session": outcome.session,
+        "name": outcome.name,
+        "run": outcome.run,
+        "status": outcome.state.status,
+        "output": outcome.output,
+        "steps_finished": outcome.state.finished,
+        "steps_skipped": outcome.saved.steps,
+        "usage": usage(&outcome.state.usage),
+        "saved": usage(&outcome.saved.usage),
+        "artifacts": outcome.state.artifacts.keys().collect::<Vec<_>>(),
+    })));
+    Value::Object(line)
+}
+
+/// A session in a list.
+pub(crate) fn listed(listed: &Listed) -> Value {
+    let summary = &listed.summary;
+    json!({
+        "v": V,
+        "id": summary.id,
+        "name": summary.name,
+        "kind": summary.kind,
+        "status": listed.standing,
+        "workspace": summary.workspace,
+        "created_at": summary.created_at.to_string(),
+        "updated_at": summary.updated_at.to_string(),
+        "run": summary.run,
+        "entries": summary.head.seq,
+        "spec_digest": summary.spec_digest,
+        "owner": listed.lease.owner.as_ref().filter(|_| listed.standing == Status::Running).map(|owner| json!({
+            "host": owner.host,
+            "pid": owner.pid,
+            "since": listed.lease.since.to_string(),
+            "until": listed.lease.until.to_string(),
+        })),
+    })
+}
+
+/// A session in full.
+pub(crate) fn shown(shown: &Shown) -> Value {
+    let mut line = fields(listed(&shown.listed));
+    let state = &shown.state;
+    let created = state.created.as_ref();
+    line.extend(fields(json!({
+        "spec_path": created.map(|created| &created.spec_path),
+        "variables": created.map(|created| &created.variables),
+        "usage": usage(&state.usage),
+        "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), usage(used))).collect::<Map<_, _>>(),
+        "steps_finished": state.finished,
+        "artifacts": state.artifacts,
+        "error": state.error,
+        "steps": shown.steps.iter().map(|step| {
+            let error = match &step.standing {
+                StepStanding::Failed(failure) => Some(failure),
+                _ => None,
+            };
+            json!({
+                "path": step.path,
+                "agent": step.agent,
+                "status": standing(&step.standing),
+                "attempts": step.attempts,
+                "usage": usage(&step.usage),
+                "elapsed_ms": step.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+                "seq": step.seq,
+                "error": error,
+            })
+        }).collect::<Vec<_>>(),
+    })));
+    Value::Object(line)
+}
+
+/// The word for how a step stands.
+pub(crate) fn standing(standing: &StepStanding) -> &'static str {
+    match standing {
+        StepStanding::Finished => "finished",
+        StepStanding::InFlight => "in_flight",
+        StepStanding::Unknown => "unknown",
+        StepStanding::Failed(_) => "failed",
+        StepStanding::Discarded => "discarded",
+    }
+}
+
+/// Something that is not as it should be.
+pub(crate) fn finding(finding: &Finding) -> Value {
+    let mut line = object("finding");
+    line.extend(fields(json!({
+        "severity": finding.severity,
+        "session": finding.session,
+        "object": finding.object,
+        "problem": finding.problem,
+    })));
+    Value::Object(line)
+}
+
+/// Tokens and money.
+pub(crate) fn usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": usage.cost.usd(),
+    })
+}
+
+/// Text, or where it is kept.
+pub(crate) fn text(text: &Text) -> String {
+    match text {
+        Text::Inline(text) => text.clone(),
+        Text::Blob { blob, bytes } => format!("[{bytes} bytes, blob {}]", blob.short()),
+    }
+}
+
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

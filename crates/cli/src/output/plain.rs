@@ -1,0 +1,132 @@
+//! Text from elsewhere, made harmless for a terminal, and cut to fit.
+
+use std::borrow::Cow;
+
+/// The text without anything a terminal would act on: control characters (escape codes with them)
+/// become visible marks, and what reverses the reading direction goes.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match c {
+        '\n' | '\t' => ' ',
+        c if turns(c) => '\u{FFFD}',
+        c if u32::from(c) < 0x20 => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{FFFD}'),
+        '\u{7F}' => '\u{2421}',
+        c if c.is_control() => '\u{FFFD}',
+        c => c,
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// The same for text of many lines: newlines and tabs stay.
+pub(crate) fn lines(text: &str) -> String {
+    text.split('\n')
+        .map(|line| line.split('\t').map(plain).collect::<Vec<_>>().join("\t"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn acts(c: char) -> bool {
+    c.is_control() || turns(c)
+}
+
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}')
+}
+
+/// How many columns a character takes, near enough: wide scripts and emoji take two.
+fn width(c: char) -> usize {
+    match u32::from(c) {
+        0x0300..=0x036F | 0x200B..=0x200D | 0xFE00..=0xFE0F => 0,
+        0x1100..=0x115F
+        | 0x2E80..=0xA4CF
+        | 0xAC00..=0xD7A3
+        | 0xF900..=0xFAFF
+        | 0xFE30..=0xFE6F
+        | 0xFF00..=0xFF60
+        | 0x1F300..=0x1FAFF
+        | 0x20000..=0x3FFFD => 2,
+        _ => 1,
+    }
+}
+
+/// How many columns a text takes.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// The text, cut to `room` columns with an ellipsis where it was cut.
+pub(crate) fn fit(text: &str, room: usize) -> Cow<'_, str> {
+    if columns(text) <= room {
+        return Cow::Borrowed(text);
+    }
+    let (mut cut, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        if used + width(c) > room.saturating_sub(1) {
+            break;
+        }
+        used += width(c);
+        cut.push(c);
+    }
+    if room > 0 {
+        cut.push('…');
+    }
+    Cow::Owned(cut)
+}
+
+/// A number with its thousands apart: `1,234,567`.
+pub(crate) fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 step`, `2 steps`.
+pub(crate) fn count(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", number(n), if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_gets_through() {
+        assert_eq!(
+            plain("a\u{1b}[31mred\u{7}\u{202e}x\nb"),
+            "a␛[31mred␇\u{FFFD}x b"
+        );
+        assert_eq!(
+            lines("one\ttwo\n\u{1b}]0;title\u{7}"),
+            "one\ttwo\n␛]0;title␇"
+        );
+        assert!(matches!(plain("ordinary text, ünïcödé"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn text_is_cut_to_the_room_there_is() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdefg", 6), "abcde…");
+        assert_eq!(fit("漢字漢字", 5), "漢字…");
+        assert_eq!(fit("abc", 0), "");
+    }
+
+    #[test]
+    fn numbers_are_read_by_people() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(number),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            (count(1, "step"), count(2, "step")),
+            ("1 step".into(), "2 steps".into())
+        );
+    }
+}

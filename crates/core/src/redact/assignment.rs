@@ -1,0 +1,166 @@
+//! Values that a name calls secret: `password=…`, `"api_key": "…"`, `export FOO_TOKEN=…`.
+//!
+//! Only the value is hidden, and only if it can be one. These stay, because they are code or
+//! configuration that an agent must be able to read again:
+//!
+//! - variables, templates, calls and references (`${X}`, `os.environ["X"]`, `self.token`);
+//! - stand-ins (`<your key>`, `xxx`, `***`, `changeme`) and common words;
+//! - types and names (`token: String`, `secret: db-credentials-v2`): words without chance;
+//! - numbers and moments (`max_tokens`, times of expiry), paths, addresses, digests with a name;
+//! - texts with blanks, which are labels and messages (`"password": "Enter your password"`);
+//! - bookmarks (`nextPageToken`), which say where an agent was.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::name::{self, Weight};
+use super::piece::{Hit, Piece};
+use super::{placeholder, shape};
+
+/// Longer names and values are not those of an assignment, and need not be searched through.
+const LONGEST_NAME: usize = 64;
+const LONGEST_VALUE: usize = 512;
+/// Blanks, quotes and backslashes between a name, its mark and the value.
+const LONGEST_GAP: usize = 12;
+
+static MARKS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("[=:]").expect("the pattern is constant"));
+
+/// Finds assigned secrets.
+pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
+    let mut hidden = 0;
+    for mark in MARKS.find_iter(piece.text) {
+        if mark.start() < hidden {
+            continue;
+        }
+        let Some(name) = name_before(piece, mark.start()) else {
+            continue;
+        };
+        let Some((weight, family)) = name::judge(name) else {
+            continue;
+        };
+        if let Some((start, value)) = value_after(piece, mark.end())
+            && is_secret(weight, value)
+        {
+            hidden = start + value.len();
+            hits.push(piece.hide(start..hidden, family));
+        }
+    }
+}
+
+/// What to write instead of the whole `value` of a member called `name`.
+pub(super) fn replacement(name: &str, value: &str) -> Option<String> {
+    let (weight, family) = name::judge(name)?;
+    let one_word = !value.contains(char::is_whitespace) && value.len() <= LONGEST_VALUE;
+    (one_word && is_secret(weight, value)).then(|| placeholder::of(family, value))
+}
+
+/// The name that stands before the mark at `at`.
+fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
+    let mut before = &piece.text.as_bytes()[..at];
+    if let [rest @ .., b':'] = before {
+        // `:=` assigns; `::` separates.
+        if piece.text.as_bytes()[at] != b'=' {
+            return None;
+        }
+        before = rest;
+    }
+    let gap = before
+        .iter()
+        .rev()
+        .take(LONGEST_GAP)
+        .take_while(|byte| b" \t\"'\\`]".contains(byte))
+        .count();
+    let end = before.len() - gap;
+    let length = before[..end]
+        .iter()
+        .rev()
+        .take(LONGEST_NAME)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
+        .count();
+    (length > 0).then(|| &piece.text[end - length..end])
+}
+
+/// The value that stands after a mark, and where it begins.
+fn value_after<'a>(piece: &Piece<'a>, at: usize) -> Option<(usize, &'a str)> {
+    let bytes = piece.text.as_bytes();
+    // `=>` assigns too; `==`, `=~`, `::`, `:=` and `://` do not, or not here.
+    let at = match bytes.get(at)? {
+        b'>' => at + 1,
+        b'=' | b'~' | b':' | b'/' => return None,
+        _ => at,
+    };
+    let blank = piece.run(at, |byte| b" \t".contains(&byte));
+    let start = piece.run(blank, |byte| b"\"'\\`".contains(&byte));
+    if start - at > LONGEST_GAP || start == bytes.len() {
+        return None;
+    }
+    let quote = bytes[blank..start].iter().rfind(|byte| **byte != b'\\');
+    let end = match quote {
+        Some(quote) => {
+            let end = piece.run(start, |byte| byte != *quote && byte != b'\n');
+            let closed = bytes.get(end) == Some(quote);
+            let text = &piece.text[start..end];
+            if !closed || text.contains(char::is_whitespace) {
+                return None;
+            }
+            start + text.trim_end_matches('\\').len()
+        }
+        None if start > blank => return None,
+        None => {
+            let stop = |byte: u8| byte <= b' ' || b"\"'`,;&()[]{}<>|\\".contains(&byte);
+            let end = piece.run(start, |byte| !stop(byte));
+            // A call, an index, a type with parameters: code, not a value.
+            if matches!(
+                bytes.get(end),
+                Some(b'(' | b'[' | b'{' | b'<' | b'"' | b'\'' | b'`')
+            ) {
+                return None;
+            }
+            start + piece.text[start..end].trim_end_matches(['.', ':']).len()
+        }
+    };
+    (end - start <= LONGEST_VALUE).then(|| (start, &piece.text[start..end]))
+}
+
+fn is_secret(weight: Weight, value: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+    let harmless = shape::is_common_word(value)
+        || shape::is_numeric(value)
+        || shape::is_stand_in(value)
+        || shape::is_path(value)
+        || refers(value);
+    if harmless {
+        return false;
+    }
+    match weight {
+        Weight::Strong => {
+            let joined = value.contains(['_', '-', '.', '/', ':']);
+            let word = shape::is_identifier(value) && (joined || !has(u8::is_ascii_digit));
+            value.len() >= 6 && !word
+        }
+        Weight::Weak => {
+            let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+            value.len() >= 8 && mixed && !shape::is_identifier(value) && !shape::is_uuid(value)
+        }
+    }
+}
+
+/// Whether `value` points to something instead of being it: an address, a digest with the name of
+/// its function, a resource, code.
+fn refers(value: &str) -> bool {
+    const REFERENCES: [&str; 8] = [
+        "sha256:",
+        "sha512:",
+        "sha256-",
+        "sha384-",
+        "sha512-",
+        "arn:",
+        "vault:",
+        "projects/",
+    ];
+    value.contains("://")
+        || value.contains(['(', ')', '{', '}', '<', '>', '[', ']', ';'])
+        || REFERENCES.iter().any(|start| value.starts_with(start))
+}

@@ -1,0 +1,125 @@
+//! The other spellings of a secret: in JSON, in addresses, in base64.
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// `text` as it stands between the quotes of a JSON string.
+pub(super) fn json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// `text` with every byte outside letters, digits and `kept` as `%XX`.
+pub(super) fn percent(text: &str, kept: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() * 3);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for half in [byte >> 4, byte & 15] {
+                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(half)]));
+            }
+        }
+    }
+    encoded
+}
+
+/// `bytes` in base64, without padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let word = (0..3).fold(0, |word, index| {
+            word << 8 | u32::from(group.get(index).copied().unwrap_or(0))
+        });
+        for place in 0..=group.len() {
+            let digit = word >> (18 - 6 * place) & 63;
+            encoded.push(char::from(STANDARD[digit as usize]));
+        }
+    }
+    encoded
+}
+
+/// What is certain to appear in the base64 of any text that holds `secret`, for each of the three
+/// places where it may begin inside a group.
+pub(super) fn base64_cores(secret: &str) -> [String; 3] {
+    [0, 1, 2].map(|shift| {
+        let mut bytes = vec![0; shift];
+        bytes.extend_from_slice(secret.as_bytes());
+        let encoded = base64(&bytes);
+        // Digits that also hold bits of a neighbour: at the front `shift + 1` if there is one
+        // before, at the end one unless the last group is full.
+        let front = if shift == 0 { 0 } else { shift + 1 };
+        let whole = bytes.len() * 8 / 6;
+        encoded[front..whole].to_owned()
+    })
+}
+
+/// The same base64 in the alphabet of addresses.
+pub(super) fn url_safe(base64: &str) -> String {
+    base64.replace('+', "-").replace('/', "_")
+}
+
+/// The bytes of base64 in either alphabet, padded or not; `None` if it is no base64.
+pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=').as_bytes();
+    if digits.len() % 4 == 1 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let mut word: u32 = 0;
+        for place in 0..4 {
+            let digit = match group.get(place) {
+                Some(letter @ b'A'..=b'Z') => letter - b'A',
+                Some(letter @ b'a'..=b'z') => letter - b'a' + 26,
+                Some(letter @ b'0'..=b'9') => letter - b'0' + 52,
+                Some(b'+' | b'-') => 62,
+                Some(b'/' | b'_') => 63,
+                Some(_) => return None,
+                None => 0,
+            };
+            word = word << 6 | u32::from(digit);
+        }
+        bytes.extend_from_slice(&word.to_be_bytes()[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_agrees_with_the_known_examples() {
+        for (plain, encoded) in [
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+            assert_eq!(decode_base64(encoded).as_deref(), Some(plain.as_bytes()));
+        }
+        assert_eq!(decode_base64("Zm9v!"), None);
+        assert_eq!(decode_base64("Zm9vY"), None);
+    }
+
+    #[test]
+    fn a_core_is_found_wherever_the_secret_begins_and_ends() {
+        let secret = "correct horse";
+        let cores = base64_cores(secret);
+        for before in ["", "a", "bc", "def", "user:"] {
+            for after in ["", "x", "yz", "\n"] {
+                let whole = base64(format!("{before}{secret}{after}").as_bytes());
+                assert!(whole.contains(&cores[before.len() % 3]), "{before}|{after}");
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_are_those_of_json_and_of_addresses() {
+        assert_eq!(json("a\"b\\c\n"), r#"a\"b\\c\n"#);
+        assert_eq!(percent("a b/é-", "-"), "a%20b%2F%C3%A9-");
+        assert_eq!(url_safe("a+b/c"), "a-b_c");
+    }
+}

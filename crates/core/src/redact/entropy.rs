@@ -1,0 +1,244 @@
+//! Long random tokens that no other finder explains.
+//!
+//! Only a token that stands free is judged: between blanks, quotes or brackets, perhaps after
+//! `name=` or `name:`. It needs all kinds of letters and at least 4.5 bits per letter. What looks
+//! random and must stay, because work would be lost with it, has a test in `tests::ordinary`:
+//!
+//! - digests in hexadecimal, UUIDs (too few letters for the bits) and ULIDs (one case): they name
+//!   commits, objects and sessions;
+//! - digests in base64 behind the name of their function (`sha512-…`, `h1:…`, `SHA256:…`): lock
+//!   files and checks depend on them;
+//! - what its name calls an id, digest, signature or bookmark, and typed ids (`toolu_…`, `msg_…`,
+//!   `cus_…`): a conversation cannot be resumed without them. Keys of that form are
+//!   `families`;
+//! - identifiers, words with versions, paths and everything inside addresses;
+//! - contents of files: data addresses, base64 over several lines, the first letters of known
+//!   formats, public keys, and base64 of readable text.
+
+use std::ops::Range;
+
+use super::piece::{Hit, Piece};
+use super::shape;
+
+const SHORTEST: usize = 24;
+const LONGEST: usize = 200;
+const LEAST_BITS: f64 = 4.5;
+/// How far a name may stand before its token.
+const LONGEST_GAP: usize = 8;
+
+/// Functions whose base64 digests are written behind their name.
+#[rustfmt::skip]
+const DIGESTS: [&str; 9] = [
+    "sha1", "sha224", "sha256", "sha384", "sha512", "md5", "h1", "blake3", "xxh3",
+];
+
+/// Ends of names whose values are random and not secret.
+#[rustfmt::skip]
+const PUBLIC_NAMES: [&str; 20] = [
+    "id", "ids", "uuid", "guid", "hash", "digest", "checksum", "integrity", "signature", "etag",
+    "fingerprint", "cursor", "sha", "revision", "bookmark", "marker", "nonce", "hmr", "pubkey",
+    "publickey",
+];
+
+/// How base64 of well-known formats begins: PNG, JPEG, GIF, WebP, SVG, ZIP, gzip, PDF, WOFF and
+/// WOFF2, WebAssembly, certificates, and zeros (video, public SSH keys).
+#[rustfmt::skip]
+const FORMATS: [&str; 14] = [
+    "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "PHN2Zy", "UEsDB", "H4sI", "JVBERi", "d09GRg",
+    "d09GMg", "AGFzbQ", "MII", "AAAA", "T2dnUw",
+];
+
+fn ends_token(byte: u8) -> bool {
+    byte <= b' ' || byte >= 0x7f || b"\"'`<>()[]{},;|\\".contains(&byte)
+}
+
+fn belongs_to_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/_=-".contains(&byte)
+}
+
+/// Finds random tokens. Looks at the end of each stretch of the shortest length first, so that
+/// ordinary words are leapt over.
+pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
+    let bytes = piece.text.as_bytes();
+    let mut at = 0;
+    while let Some(stretch) = bytes.get(at..at + SHORTEST) {
+        if let Some(end) = stretch.iter().rposition(|byte| ends_token(*byte)) {
+            at += end + 1;
+            continue;
+        }
+        let end = piece.run(at + SHORTEST, |byte| !ends_token(byte));
+        if let Some(token) = candidate(piece, at..end)
+            && is_random(&piece.text[token.clone()])
+        {
+            hits.push(piece.hide(token, "random"));
+        }
+        at = end + 1;
+    }
+}
+
+/// The token in a stretch without blanks, if it stands free and nothing before it explains it.
+fn candidate(piece: &Piece<'_>, mut stretch: Range<usize>) -> Option<Range<usize>> {
+    let cut = (piece.cut_before && stretch.start == 0)
+        || (piece.cut_after && stretch.end == piece.text.len());
+    if cut || stretch.len() > LONGEST + 64 {
+        return None;
+    }
+    let bytes = piece.text.as_bytes();
+    if stretch.start > 0 && bytes[stretch.start - 1] == b'\\' {
+        // The letter of an escaped line end; otherwise a path with backslashes.
+        if !b"nrt".contains(&bytes[stretch.start]) {
+            return None;
+        }
+        stretch.start += 1;
+    }
+    let text = piece.text[stretch.clone()].trim_end_matches(['.', ':', '!', '?']);
+    stretch.end = stretch.start + text.len();
+    let split = text.trim_end_matches('=').rfind(['=', ':']);
+    let (name, token) = match split {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => ("", text),
+    };
+    // The mark of a diff.
+    let token = token.trim_start_matches(['+', '-']);
+    let simple = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if !(SHORTEST..=LONGEST).contains(&token.len())
+        || !token.bytes().all(belongs_to_token)
+        || !name.bytes().all(simple)
+    {
+        return None;
+    }
+    let name = match name {
+        "" => name_before(piece, stretch.start),
+        name => name,
+    };
+    let explained = is_public_name(name)
+        || piece.name.is_some_and(is_public_name)
+        || piece.text[..stretch.start].ends_with("base64,")
+        || has_neighbour_line(bytes, &stretch);
+    (!explained).then(|| stretch.end - token.len()..stretch.end)
+}
+
+/// The name before the quotes and the mark that stand before `at`.
+fn name_before<'a>(piece: &Piece<'a>, at: usize) -> &'a str {
+    let before = &piece.text.as_bytes()[..at];
+    let gap = before
+        .iter()
+        .rev()
+        .take(LONGEST_GAP)
+        .take_while(|byte| b" \t\"'\\:=".contains(byte))
+        .count();
+    let end = at - gap;
+    let named = before[end..].iter().any(|byte| b":=".contains(byte));
+    let length = before[..end]
+        .iter()
+        .rev()
+        .take(64)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
+        .count();
+    if named {
+        &piece.text[end - length..end]
+    } else {
+        ""
+    }
+}
+
+fn is_public_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    DIGESTS.contains(&lower.as_str())
+        || lower.contains("public")
+        || PUBLIC_NAMES.iter().any(|end| {
+            // `id` must be a word of its own: `paid` is none, `toolUseId` and `user_id` are.
+            lower.strip_suffix(end).is_some_and(|rest| {
+                let capital = name[rest.len()..].starts_with(|c: char| c.is_ascii_uppercase());
+                rest.is_empty() || rest.ends_with(['_', '-', '.']) || capital || end.len() > 4
+            })
+        })
+}
+
+/// Whether the line before or after is one long token too: a file in base64.
+fn has_neighbour_line(bytes: &[u8], stretch: &Range<usize>) -> bool {
+    let after = line_end(bytes[stretch.end..].iter().copied(), false)
+        .map(|gap| token_length(bytes[stretch.end + gap..].iter().copied()));
+    let before = line_end(bytes[..stretch.start].iter().rev().copied(), true)
+        .map(|gap| token_length(bytes[..stretch.start - gap].iter().rev().copied()));
+    // The last line of a file may be short, but follows a full one.
+    after.is_some_and(|length| length >= SHORTEST / 2) && stretch.len() >= 40
+        || before.is_some_and(|length| length >= 40)
+}
+
+/// How many bytes of line end and margin stand here; `None` if the line does not end.
+fn line_end(bytes: impl Iterator<Item = u8>, backwards: bool) -> Option<usize> {
+    let mut ends = false;
+    let mut gap = 0;
+    let mut last = b' ';
+    for byte in bytes.take(24) {
+        // `\n` in text of JSON: forwards the backslash comes first.
+        let pair = if backwards {
+            [byte, last]
+        } else {
+            [last, byte]
+        };
+        let escaped = matches!(pair, [b'\\', b'n' | b'r']);
+        let letter = backwards && gap == 0 && b"nr".contains(&byte);
+        if !(byte.is_ascii_whitespace() || byte == b'\\' || escaped || letter) {
+            break;
+        }
+        ends |= byte == b'\n' || escaped;
+        last = byte;
+        gap += 1;
+    }
+    ends.then_some(gap)
+}
+
+fn token_length(bytes: impl Iterator<Item = u8>) -> usize {
+    bytes
+        .take(LONGEST)
+        .take_while(|byte| belongs_to_token(*byte))
+        .count()
+}
+
+fn is_random(token: &str) -> bool {
+    let padding = token.trim_end_matches('=');
+    let explained = padding.contains('=')
+        || is_named_digest(token)
+        || is_typed_id(token)
+        || FORMATS.iter().any(|start| token.starts_with(start))
+        || has_path_part(token)
+        || shape::is_path(token)
+        || shape::is_wordlike(token);
+    !explained
+        && shape::has_all_kinds(token)
+        && !token
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        && shape::entropy(token) >= LEAST_BITS
+        && !shape::is_encoded_text(token)
+}
+
+fn is_named_digest(token: &str) -> bool {
+    token
+        .split_once('-')
+        .is_some_and(|(function, _)| DIGESTS.contains(&function))
+}
+
+/// A small word and a mark before the random part, as services write the ids of their objects.
+fn is_typed_id(token: &str) -> bool {
+    const SECRET_TYPES: [&str; 7] = ["key", "token", "secret", "api", "pat", "sk", "auth"];
+    token.split_once(['_', '-']).is_some_and(|(kind, _)| {
+        (2..=16).contains(&kind.len())
+            && kind.bytes().all(|byte| byte.is_ascii_lowercase())
+            && !SECRET_TYPES.contains(&kind)
+    })
+}
+
+/// Whether one part between slashes is a plain word or number.
+fn has_path_part(token: &str) -> bool {
+    let plain = |part: &str| {
+        let rest = part.strip_prefix(|first: char| first.is_ascii_uppercase());
+        let all = |text: &str, kind: fn(&u8) -> bool| text.as_bytes().iter().all(kind);
+        all(rest.unwrap_or(part), u8::is_ascii_lowercase)
+            || all(part, u8::is_ascii_uppercase)
+            || all(part, u8::is_ascii_digit)
+    };
+    token.contains('/') && token.split('/').any(plain)
+}

@@ -1,0 +1,170 @@
+//! Keys that carry their maker's mark, and the search that starts from such marks.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::piece::{Hit, Piece};
+use super::{shape, structured};
+
+/// What may follow a mark.
+#[derive(Clone, Copy)]
+enum Tail {
+    /// Letters and digits.
+    Plain,
+    /// The digits of base 32.
+    Base32,
+    /// Hexadecimal digits.
+    Hex,
+    /// Letters, digits, `_` and `-`.
+    Dashed,
+    /// The same and `.`.
+    Dotted,
+    /// The digits of base 64.
+    Base64,
+}
+
+impl Tail {
+    fn holds(self, byte: u8) -> bool {
+        match self {
+            Self::Plain => byte.is_ascii_alphanumeric(),
+            Self::Base32 => byte.is_ascii_uppercase() || (b'2'..=b'7').contains(&byte),
+            Self::Hex => byte.is_ascii_hexdigit(),
+            Self::Dashed => byte.is_ascii_alphanumeric() || b"_-".contains(&byte),
+            Self::Dotted => byte.is_ascii_alphanumeric() || b"_-.".contains(&byte),
+            Self::Base64 => byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte),
+        }
+    }
+}
+
+/// One kind of key: the name in its placeholder, its mark, what follows, at least and at most.
+struct Family(&'static str, &'static str, Tail, usize, usize);
+
+const FAMILIES: [Family; 66] = [
+    Family("anthropic-key", "sk-ant-", Tail::Dashed, 24, 256),
+    // Many makers of compatible interfaces use this mark too.
+    Family("openai-key", "sk-", Tail::Dashed, 20, 256),
+    Family("github-token", "ghp_", Tail::Plain, 30, 255),
+    Family("github-token", "gho_", Tail::Plain, 30, 255),
+    Family("github-token", "ghu_", Tail::Plain, 30, 255),
+    Family("github-token", "ghs_", Tail::Dotted, 30, 1024),
+    Family("github-token", "ghr_", Tail::Plain, 30, 255),
+    Family("github-token", "github_pat_", Tail::Dashed, 40, 255),
+    Family("gitlab-token", "glpat-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "gldt-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glrt-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glptt-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glcbt-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glft-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "gloas-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glsoat-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glimt-", Tail::Dotted, 20, 300),
+    Family("gitlab-token", "glagent-", Tail::Dotted, 20, 300),
+    Family("aws-key-id", "AKIA", Tail::Base32, 16, 16),
+    Family("aws-key-id", "ASIA", Tail::Base32, 16, 16),
+    Family("google-key", "AIza", Tail::Dashed, 35, 35),
+    Family("google-secret", "GOCSPX-", Tail::Dashed, 24, 40),
+    Family("google-token", "ya29.", Tail::Dashed, 20, 2048),
+    Family("slack-token", "xoxa-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxb-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxc-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxd-", Tail::Base64, 16, 512),
+    Family("slack-token", "xoxe-", Tail::Dashed, 16, 512),
+    Family("slack-token", "xoxe.xox", Tail::Dashed, 16, 512),
+    Family("slack-token", "xoxo-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxp-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxr-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xoxs-", Tail::Dashed, 16, 255),
+    Family("slack-token", "xapp-", Tail::Dashed, 16, 255),
+    Family("stripe-key", "sk_live_", Tail::Plain, 16, 255),
+    Family("stripe-key", "sk_test_", Tail::Plain, 16, 255),
+    Family("stripe-key", "rk_live_", Tail::Plain, 16, 255),
+    Family("stripe-key", "rk_test_", Tail::Plain, 16, 255),
+    Family("webhook-secret", "whsec_", Tail::Base64, 24, 128),
+    Family("npm-token", "npm_", Tail::Plain, 36, 36),
+    Family("pypi-token", "pypi-AgE", Tail::Dashed, 40, 512),
+    Family("huggingface-token", "hf_", Tail::Plain, 30, 64),
+    Family("sendgrid-key", "SG.", Tail::Dotted, 60, 80),
+    Family("digitalocean-token", "dop_v1_", Tail::Hex, 64, 64),
+    Family("digitalocean-token", "doo_v1_", Tail::Hex, 64, 64),
+    Family("shopify-token", "shpat_", Tail::Hex, 32, 32),
+    Family("shopify-token", "shpss_", Tail::Hex, 32, 32),
+    Family("databricks-token", "dapi", Tail::Hex, 32, 32),
+    Family("vault-token", "hvs.", Tail::Dashed, 24, 300),
+    Family("linear-key", "lin_api_", Tail::Plain, 32, 64),
+    Family("grafana-token", "glsa_", Tail::Dashed, 32, 64),
+    Family("docker-token", "dckr_pat_", Tail::Dashed, 20, 64),
+    Family("tailscale-key", "tskey-", Tail::Dashed, 20, 128),
+    Family("xai-key", "xai-", Tail::Plain, 40, 128),
+    Family("groq-key", "gsk_", Tail::Plain, 40, 128),
+    Family("replicate-token", "r8_", Tail::Plain, 32, 64),
+    Family("perplexity-key", "pplx-", Tail::Plain, 32, 64),
+    Family("supabase-token", "sbp_", Tail::Hex, 40, 40),
+    Family("notion-token", "ntn_", Tail::Plain, 40, 64),
+    Family("atlassian-token", "ATATT3", Tail::Base64, 60, 255),
+    Family("rubygems-key", "rubygems_", Tail::Hex, 48, 48),
+    Family("planetscale-token", "pscale_tkn_", Tail::Dashed, 32, 64),
+    Family("postman-key", "PMAK-", Tail::Dashed, 40, 80),
+    Family("doppler-token", "dp.st.", Tail::Dotted, 40, 80),
+    Family("newrelic-key", "NRAK-", Tail::Plain, 24, 40),
+    Family("age-key", "AGE-SECRET-KEY-1", Tail::Plain, 50, 70),
+];
+
+/// All marks in one pattern of plain words, which is searched for many bytes at a time. A mark
+/// that begins another stands after it.
+static MARKS: LazyLock<Regex> = LazyLock::new(|| {
+    let mut marks: Vec<&str> = FAMILIES.iter().map(|family| family.1).collect();
+    marks.extend(structured::MARKS);
+    marks.sort_by_key(|mark| std::cmp::Reverse(mark.len()));
+    let words: Vec<String> = marks.into_iter().map(regex::escape).collect();
+    Regex::new(&words.join("|")).expect("escaped words are a pattern")
+});
+
+/// The names that this finder puts into placeholders.
+pub(super) fn labels() -> impl Iterator<Item = &'static str> {
+    FAMILIES
+        .iter()
+        .map(|family| family.0)
+        .chain(structured::LABELS)
+}
+
+/// Finds keys by their marks.
+pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
+    let mut at = 0;
+    while let Some(mark) = MARKS.find_at(piece.text, at) {
+        at = mark.end();
+        let found = marked(piece, mark.start(), mark.as_str())
+            .or_else(|| structured::find(piece, mark.range(), mark.as_str(), key_at));
+        if let Some(hit) = found {
+            at = at.max(hit.range.end - piece.offset);
+            hits.push(hit);
+        }
+    }
+}
+
+/// The marked key that begins at `at`.
+fn key_at(piece: &Piece<'_>, at: usize) -> Option<Hit> {
+    let mark = MARKS
+        .find_at(piece.text, at)
+        .filter(|mark| mark.start() == at)?;
+    marked(piece, at, mark.as_str())
+        .or_else(|| structured::find(piece, mark.range(), mark.as_str(), |_, _| None))
+}
+
+fn marked(piece: &Piece<'_>, start: usize, mark: &str) -> Option<Hit> {
+    let Family(label, _, tail, least, most) = FAMILIES.iter().find(|family| family.1 == mark)?;
+    let body = start + mark.len();
+    let run = piece.run(body, |byte| tail.holds(byte));
+    // The full stop of a sentence is not part of the key.
+    let secret = piece.text[body..run].trim_end_matches(['.', '-']);
+    let end = body + secret.len();
+    let next = piece.text.as_bytes().get(end);
+    let word_ends = !next.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    // Names such as `sk-learn-model-name-2` have the mark and no chance in them. Base 32 has one
+    // case and may come without a digit, but its length is exact.
+    let random = matches!(tail, Tail::Base32)
+        || secret.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(secret);
+    let fits = (*least..=*most).contains(&secret.len()) && word_ends && random;
+    (fits && piece.begins_word(start) && !shape::is_stand_in(secret))
+        .then(|| piece.hide(start..end, label))
+}

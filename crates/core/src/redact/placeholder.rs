@@ -1,0 +1,78 @@
+//! What stands where a secret stood.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Separates these digits from every other use of BLAKE3 in the system. Changing it changes all
+/// placeholders, and old journals no longer match new ones.
+const DOMAIN: &str = "segno 2026 redacted secret";
+
+/// Longer names are cut, so that a placeholder stays readable.
+const LONGEST_NAME: usize = 64;
+
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\[secret:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{6}\]").expect("the pattern is constant")
+});
+
+/// The placeholder of `secret`. The digits are too few to guess a good secret from them, and
+/// enough to tell the secrets of one session apart.
+pub(super) fn of(name: &str, secret: &str) -> String {
+    let key = blake3::derive_key(DOMAIN, b"");
+    let hash = blake3::keyed_hash(&key, secret.as_bytes());
+    let [a, b, c, ..] = hash.as_bytes();
+    format!("[secret:{name}:{a:02x}{b:02x}{c:02x}]")
+}
+
+/// `name` in the letters that a placeholder may carry.
+pub(super) fn label(name: &str) -> String {
+    let mut label: String = name
+        .chars()
+        .take(LONGEST_NAME)
+        .map(|letter| match letter {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => letter,
+            _ => '_',
+        })
+        .collect();
+    if label.is_empty() {
+        label.push_str("environment");
+    }
+    label
+}
+
+/// The placeholders that already stand in `text`, each with its name.
+pub(super) fn all(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    PLACEHOLDER.captures_iter(text).map(|found| {
+        let (_, [name]) = found.extract();
+        (found.get_match().range(), name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_secrets_have_equal_digits_under_any_name() {
+        let digits = |text: &str| text[text.len() - 7..].to_owned();
+        assert_eq!(digits(&of("A", "one")), digits(&of("B", "one")));
+        assert_ne!(digits(&of("A", "one")), digits(&of("A", "two")));
+    }
+
+    #[test]
+    fn what_is_written_is_recognised() {
+        let text = format!("x{}y", of(&label("MY TOKEN é"), "one"));
+        let found: Vec<_> = all(&text).collect();
+        assert_eq!(found, [(1..text.len() - 1, "MY_TOKEN__")]);
+        assert_eq!(label(""), "environment");
+        assert_eq!(label(&"A".repeat(100)).len(), LONGEST_NAME);
+    }
+
+    #[test]
+    fn what_only_resembles_a_placeholder_is_not_one() {
+        for text in ["[secret:A:12345]", "[secret::123456]", "[secret:A:12345G]"] {
+            assert_eq!(all(text).count(), 0, "{text}");
+        }
+    }
+}

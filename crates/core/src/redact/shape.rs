@@ -1,0 +1,240 @@
+//! What a value looks like: a word, a path, a number, a stand-in, or chance.
+
+use super::encoding;
+
+/// Parts of values that people write where a secret will go.
+#[rustfmt::skip]
+const STAND_INS: [&str; 17] = [
+    "example", "your", "placeholder", "changeme", "change-me", "change_me", "redacted", "dummy",
+    "xxxx", "****", "....", "insert", "replace", "todo", "sample", "goes-here", "goes_here",
+];
+
+/// Values that are words of configuration and never worth hiding.
+#[rustfmt::skip]
+const COMMON_WORDS: [&str; 34] = [
+    "true", "false", "null", "none", "undefined", "enabled", "disabled", "required", "optional",
+    "default", "development", "production", "staging", "testing", "localhost", "password",
+    "passwd", "passw0rd", "pass", "secret", "token", "bearer", "basic", "admin", "administrator",
+    "root", "guest", "user", "username", "test", "postgres", "postgresql", "mysql", "anonymous",
+];
+
+/// Whether `value` is a word that many configurations hold.
+pub(super) fn is_common_word(value: &str) -> bool {
+    COMMON_WORDS
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word))
+}
+
+/// Whether `value` stands in for a secret: a template, a variable, a hint to the reader, a row of
+/// the same few letters.
+pub(super) fn is_stand_in(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let template = value.starts_with(['$', '<', '{', '[', '%', '(', '@', '#', '!'])
+        || ["${", "{{", "#{", "$(", "%(", "[secret:"]
+            .iter()
+            .any(|mark| value.contains(mark));
+    template || STAND_INS.iter().any(|word| lower.contains(word)) || distinct(value) <= 3
+}
+
+fn distinct(value: &str) -> usize {
+    let mut seen = [false; 256];
+    value
+        .bytes()
+        .for_each(|byte| seen[usize::from(byte)] = true);
+    seen.iter().filter(|seen| **seen).count()
+}
+
+/// Whether `value` is a number, a moment or a dotted address: nothing but digits and their marks.
+pub(super) fn is_numeric(value: &str) -> bool {
+    value.parse::<f64>().is_ok()
+        || value
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"TZ:.,+-_ /%".contains(&byte))
+}
+
+/// Whether `value` is a UUID.
+pub(super) fn is_uuid(value: &str) -> bool {
+    value.len() == 36
+        && value.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Whether the letters of `value` keep to words. Between two letters or digits that stand side by
+/// side, chance changes between capitals, small letters and digits almost every second time
+/// (a capital before small letters is not a change); names do so once a word.
+pub(super) fn is_wordlike(value: &str) -> bool {
+    let class = |byte: u8| match byte {
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 3,
+        _ => 0,
+    };
+    let (mut pairs, mut turns) = (0, 0);
+    for pair in value.as_bytes().windows(2) {
+        let (before, after) = (class(pair[0]), class(pair[1]));
+        if before != 0 && after != 0 {
+            pairs += 1;
+            turns += usize::from(before != after && (before, after) != (2, 1));
+        }
+    }
+    turns * 10 < pairs * 3
+}
+
+/// Whether `value` reads as a name in code or configuration: words, each perhaps with a small
+/// number, joined by marks.
+pub(super) fn is_identifier(value: &str) -> bool {
+    is_wordlike(value)
+        && value.split(['_', '-', '.', '/', ':']).all(|part| {
+            let word = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
+            let digits = part.len() - word.len();
+            digits <= 4 && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
+}
+
+/// Whether `value` is a path from a known place. One random part makes it none: `/` belongs to
+/// base64 too.
+pub(super) fn is_rooted_path(value: &str) -> bool {
+    let rooted = ["/", "./", "../", "~/", "\\\\"]
+        .iter()
+        .any(|root| value.starts_with(root))
+        || matches!(value.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());
+    let random = |part: &str| {
+        part.len() >= 16 && has_all_kinds(part) && !is_wordlike(part) && !part.contains('.')
+    };
+    rooted && !value.split(['/', '\\']).any(random)
+}
+
+/// Whether `value` is a path: from a known place, or words between slashes.
+pub(super) fn is_path(value: &str) -> bool {
+    let simple = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.@-".contains(&byte);
+    let relative = value.contains('/')
+        && value.bytes().all(simple)
+        && value.split('/').all(is_wordlike_or_short);
+    relative || is_rooted_path(value)
+}
+
+fn is_wordlike_or_short(part: &str) -> bool {
+    part.len() < 4 || is_wordlike(part)
+}
+
+/// Whether `value` has small letters, capitals and digits.
+pub(super) fn has_all_kinds(value: &str) -> bool {
+    value.bytes().any(|byte| byte.is_ascii_lowercase())
+        && value.bytes().any(|byte| byte.is_ascii_uppercase())
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Whether `value` is base64 of readable text.
+pub(super) fn is_encoded_text(value: &str) -> bool {
+    encoding::decode_base64(value).is_some_and(|bytes| {
+        std::str::from_utf8(&bytes).is_ok_and(|text| {
+            text.chars()
+                .all(|letter| !letter.is_control() || letter.is_ascii_whitespace())
+        })
+    })
+}
+
+/// Shannon's entropy of the bytes of `value`, in bits per byte.
+pub(super) fn entropy(value: &str) -> f64 {
+    let mut counts = [0_u32; 256];
+    value
+        .bytes()
+        .for_each(|byte| counts[usize::from(byte)] += 1);
+    let length = value.len() as f64;
+    counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| {
+            let share = f64::from(*count) / length;
+            -share * share.log2()
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_wordlike_and_chance_is_not() {
+        for name in [
+            "getUserByIdentifierAndName2",
+            "snake_case_name_3",
+            "AbstractFactoryBean",
+            "x86_64-linux",
+        ] {
+            assert!(is_wordlike(name), "{name}");
+        }
+        assert!(!is_wordlike("qZ8mV2xK9wLp4TnR"));
+    }
+
+    #[test]
+    fn identifiers_may_carry_small_numbers() {
+        for name in [
+            "db-credentials-v2",
+            "self.password",
+            "OAuth2",
+            "my-app-tls-2024",
+        ] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for value in [
+            "a8f5f167f44f4964e6c998dee827110c",
+            "p@ssw0rd!",
+            "x9Kq2Lm7Zp",
+        ] {
+            assert!(!is_identifier(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_known_by_its_words() {
+        for path in [
+            "/tmp/ssh-agent.42/sock",
+            "~/.ssh/id_ed25519",
+            "src/redact/mod",
+            r"C:\Users\me",
+        ] {
+            assert!(is_path(path), "{path}");
+        }
+        for value in [
+            "/qZ8mV2xK9wLp4TnRb/7Yc",
+            "plain-word",
+            "qZ8mV2xK/9wLp4TnRb7Yc",
+        ] {
+            assert!(!is_path(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn stand_ins_are_what_people_write_for_the_reader() {
+        for value in [
+            "${TOKEN}",
+            "<your key>",
+            "xxxxxxxx",
+            "********",
+            "changeme",
+            "{{ secret }}",
+            "aaaaaaaa",
+        ] {
+            assert!(is_stand_in(value), "{value}");
+        }
+        assert!(!is_stand_in("hunter2hunter3"));
+    }
+
+    #[test]
+    fn numbers_moments_and_addresses_are_numeric() {
+        for value in ["123456789", "1e10", "2024-01-15T10:00:00Z", "10.0.0.1:8080"] {
+            assert!(is_numeric(value), "{value}");
+        }
+        assert!(!is_numeric("1a2b3c4d"));
+    }
+
+    #[test]
+    fn entropy_counts_bits() {
+        assert!(entropy("aaaa").abs() < 1e-9);
+        assert!((entropy("abcd") - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,161 @@
+//! Secrets that are known by where they stand: private key blocks, signed tokens, headers,
+//! logins in addresses, addresses that are secret themselves.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::piece::{Hit, Piece};
+use super::{encoding, shape};
+
+/// Where to look closer.
+#[rustfmt::skip]
+pub(super) const MARKS: [&str; 12] = [
+    "-----BEGIN ", "eyJ", "://", "Bearer ", "bearer ", "BEARER ", "Basic ", "basic ", "BASIC ",
+    "hooks.slack.com/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
+];
+
+/// The names of what is found here.
+pub(super) const LABELS: [&str; 6] = [
+    "private-key",
+    "jwt",
+    "url-password",
+    "bearer-token",
+    "basic-login",
+    "webhook",
+];
+
+/// Longer logins than this are no logins, and need not be searched through.
+const LONGEST_LOGIN: usize = 512;
+
+/// What may stand between the first and the last line of a key, whoever shows it: base64, headers,
+/// line ends as such or escaped, quotes, line numbers and the margins of listings and diffs.
+static WHOLE_KEY: LazyLock<Regex> = LazyLock::new(|| {
+    let kind = "(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?";
+    let body = r#"(?:-{0,2}[A-Za-z0-9+/=\s\\:,.()"'>|*@<→])*-?"#;
+    Regex::new(&format!(
+        "^-----BEGIN {kind}-----{body}-----END {kind}-----"
+    ))
+    .expect("the pattern is constant")
+});
+
+/// A key whose end was cut off: the first line and the full lines of base64 after it.
+static CUT_KEY: LazyLock<Regex> = LazyLock::new(|| {
+    let line = r#"(?:(?:\\+[nr]|[\s"',+>|→0-9])*[A-Za-z0-9+/=]{32,})+"#;
+    Regex::new(&format!(
+        "^-----BEGIN (?:[A-Z0-9]+ ){{0,4}}PRIVATE KEY(?: BLOCK)?-----{line}"
+    ))
+    .expect("the pattern is constant")
+});
+
+/// The secret at one mark. `key_at` finds a marked key, so that a key has the same name behind
+/// `Bearer` as elsewhere.
+pub(super) fn find(
+    piece: &Piece<'_>,
+    mark: Range<usize>,
+    word: &str,
+    key_at: impl Fn(&Piece<'_>, usize) -> Option<Hit>,
+) -> Option<Hit> {
+    match word {
+        "-----BEGIN " => private_key(piece, mark.start),
+        "eyJ" => signed_token(piece, mark.start),
+        "://" => login(piece, mark, key_at),
+        "Bearer " | "bearer " | "BEARER " => {
+            let at = piece.run(mark.end, |byte| byte == b' ');
+            key_at(piece, at).or_else(|| bearer(piece, mark.start, at))
+        }
+        "Basic " | "basic " | "BASIC " => basic(piece, mark),
+        _ if word.ends_with('/') => webhook(piece, mark.end),
+        _ => None,
+    }
+}
+
+fn private_key(piece: &Piece<'_>, start: usize) -> Option<Hit> {
+    let rest = &piece.text[start..];
+    let found = WHOLE_KEY.find(rest).or_else(|| CUT_KEY.find(rest))?;
+    (!shape::is_stand_in(found.as_str().trim_start_matches('-')) || found.len() > 200)
+        .then(|| piece.hide(start..start + found.end(), "private-key"))
+}
+
+fn is_url_digit(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
+}
+
+/// A JSON Web Token: a header and a body that both begin as JSON, and a signature. Five parts if
+/// it is encrypted.
+fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
+    let run = piece.run(start, |byte| is_url_digit(byte) || byte == b'.');
+    let token = piece.text[start..run].trim_end_matches('.');
+    let parts: Vec<&str> = token.splitn(6, '.').collect();
+    let long = |part: &&str| part.len() >= 10;
+    let is_token = match parts.as_slice() {
+        [header, body, signature] => {
+            body.starts_with("eyJ") && [header, body, signature].into_iter().all(long)
+        }
+        [header, _, nonce, body, tag] => [header, nonce, body, tag].into_iter().all(long),
+        _ => false,
+    };
+    (is_token && piece.begins_word(start)).then(|| piece.hide(start..start + token.len(), "jwt"))
+}
+
+/// The password in `scheme://user:password@host`.
+fn login(
+    piece: &Piece<'_>,
+    mark: Range<usize>,
+    key_at: impl Fn(&Piece<'_>, usize) -> Option<Hit>,
+) -> Option<Hit> {
+    let scheme = piece.text.as_bytes()[..mark.start].last()?;
+    let inside = |byte: u8| byte > b' ' && byte < 0x7f && !b"/?#\"'`<>\\".contains(&byte);
+    let end = piece.run(mark.end, inside);
+    let authority = &piece.text[mark.end..end];
+    if !scheme.is_ascii_alphanumeric() || authority.len() > LONGEST_LOGIN {
+        return None;
+    }
+    let (login, _) = authority.rsplit_once('@')?;
+    let (user, password) = login.split_once(':')?;
+    // Formats and patterns describe an address; a password equal to its user is a default that
+    // every tutorial has.
+    let described = password.contains(['(', '[', '{', '<', ')', ']', '}', '>'])
+        || shape::is_stand_in(password)
+        || shape::is_common_word(password)
+        || password == user;
+    let start = mark.end + user.len() + 1;
+    if described || password.len() < 4 {
+        return None;
+    }
+    let end = start + password.len();
+    key_at(piece, start)
+        .filter(|key| key.range.end == end + piece.offset)
+        .or_else(|| Some(piece.hide(start..end, "url-password")))
+}
+
+/// The token after `Bearer`. The word stands in prose too, so what follows must not be a word.
+fn bearer(piece: &Piece<'_>, mark: usize, at: usize) -> Option<Hit> {
+    let belongs = |byte: u8| is_url_digit(byte) || b".~+/=".contains(&byte);
+    let end = piece.run(at, belongs);
+    let token = piece.text[at..end].trim_end_matches('.');
+    let random = token.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(token);
+    (token.len() >= 16 && random && piece.begins_word(mark) && !shape::is_stand_in(token))
+        .then(|| piece.hide(at..at + token.len(), "bearer-token"))
+}
+
+/// The login after `Basic`: base64 of a readable `user:password`.
+fn basic(piece: &Piece<'_>, mark: Range<usize>) -> Option<Hit> {
+    let at = piece.run(mark.end, |byte| byte == b' ');
+    let end = piece.run(at, |byte| is_url_digit(byte) || b"+/=".contains(&byte));
+    let token = &piece.text[at..end];
+    let login = String::from_utf8(encoding::decode_base64(token)?).ok()?;
+    let (user, password) = login.split_once(':')?;
+    let readable = !login.chars().any(char::is_control);
+    let real = user.len() + password.len() >= 4 && !shape::is_stand_in(password);
+    (readable && real && piece.begins_word(mark.start)).then(|| piece.hide(at..end, "basic-login"))
+}
+
+/// The path of an address to which anybody may post who knows it.
+fn webhook(piece: &Piece<'_>, at: usize) -> Option<Hit> {
+    let end = piece.run(at, |byte| is_url_digit(byte) || byte == b'/');
+    let path = piece.text[at..end].trim_end_matches('/');
+    let random = path.len() >= 24 && path.bytes().any(|byte| byte.is_ascii_digit());
+    (random && !shape::is_stand_in(path)).then(|| piece.hide(at..at + path.len(), "webhook"))
+}

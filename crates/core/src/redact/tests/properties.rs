@@ -1,0 +1,84 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::Redactor;
+use super::plain;
+
+/// Pieces from which texts are made that come near to every rule.
+fn fragments() -> impl Strategy<Value = String> {
+    let fragment = prop_oneof![
+        4 => "[ -~]{0,30}",
+        2 => "[A-Za-z0-9+/_=-]{20,60}",
+        1 => "\\PC{0,10}",
+        3 => prop::sample::select(vec![
+            "password=", "\"token\": \"", "\"", "\n", " ", "\\n", "://u:", "@h", "Bearer ", "Basic ", "sk-", "ghp_",
+            "AKIA", "eyJ", ".", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----",
+            "[secret:", "[secret:A:012345]", ":012345]", "S3CR3T-value", "T-value-2nd", "sha512-", "base64,",
+        ]).prop_map(str::to_owned),
+    ];
+    prop::collection::vec(fragment, 0..12).prop_map(|parts| parts.concat())
+}
+
+fn with(value: &str) -> Redactor {
+    Redactor::new([("SOME_TOKEN".to_owned(), value.to_owned())])
+}
+
+proptest! {
+    #[test]
+    fn redacting_twice_changes_nothing(text in fragments()) {
+        let redactor = Redactor::new([
+            ("ONE_TOKEN".to_owned(), "S3CR3T-value".to_owned()),
+            ("TWO_TOKEN".to_owned(), "T-value-2nd".to_owned()),
+        ]);
+        let once = redactor.redact(&text).into_owned();
+        prop_assert_eq!(redactor.redact(&once), once.as_str());
+        let mut value = json!({"password": text.clone(), "list": [text.clone()], text: "x"});
+        redactor.redact_json(&mut value);
+        let again = value.clone();
+        redactor.redact_json(&mut value);
+        prop_assert_eq!(value, again);
+    }
+
+    #[test]
+    fn a_known_secret_survives_nowhere(
+        secret in "[A-Za-z][A-Za-z0-9!#%&*+=?^_~é\"\\\\$-]{11,40}",
+        before in fragments(),
+        after in fragments(),
+    ) {
+        let redactor = with(&secret);
+        let text = format!("{before}{secret}{after}");
+        prop_assert!(!redactor.redact(&text).contains(&secret));
+        let line = json!({"a": [text.clone()], text.clone(): 1}).to_string();
+        let redacted = redactor.redact(&line).into_owned();
+        if let Ok(value) = serde_json::from_str::<Value>(&redacted) {
+            prop_assert!(!strings(&value).contains(&secret));
+        }
+        prop_assert!(!redacted.contains(&secret));
+        let mut value = json!({"a": [text.clone()], text: 1});
+        redactor.redact_json(&mut value);
+        prop_assert!(!strings(&value).contains(&secret));
+    }
+
+    #[test]
+    fn words_and_marks_pass_untouched(text in "([a-z]{1,12}[ .,;()\n]{1,2}){0,40}") {
+        prop_assert_eq!(plain().redact(&text), text.as_str());
+    }
+
+    #[test]
+    fn hexadecimal_of_any_length_passes_untouched(text in "[0-9a-f]{1,300}|[0-9A-Fa-f]{1,300}") {
+        prop_assert_eq!(plain().redact(&text), text.as_str());
+    }
+}
+
+/// All strings of `value`, keys included, one after the other.
+fn strings(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text}\n"),
+        Value::Array(members) => members.iter().map(strings).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| format!("{name}\n{}", strings(member)))
+            .collect(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,178 @@
+//! Files for the person: written once, whole, and idempotently.
+//!
+//! A run that was killed between writing a file and noting it finds its own file again: same
+//! content means written, and what this session wrote before it may replace.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use minijinja::Value;
+use minijinja::value::Serde;
+use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
+use segno_core::journal::ArtifactWritten;
+use segno_core::ports::Access;
+use segno_core::state::State;
+
+use crate::error::Error;
+use crate::flow::Flow;
+use crate::outputs::{Outputs, RenderError};
+use crate::spec::{Artifact, Workflow, checked_artifact_path};
+use crate::template::Templates;
+use crate::world::World;
+
+/// The longest file that is read to compare it.
+const LONGEST: u64 = 256 * 1024 * 1024;
+
+/// Refuses early: before money is spent on text that could not be written down.
+pub(crate) fn foresee(
+    world: &World,
+    templates: &Templates,
+    artifacts: &[Artifact],
+    variables: &BTreeMap<String, serde_json::Value>,
+    out: &Path,
+    force: bool,
+) -> Result<(), Error> {
+    for artifact in artifacts {
+        // A path that depends on answers is not known yet; it is checked when it is.
+        let given = variables
+            .iter()
+            .map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
+        let context = Value::from_pairs(given);
+        if let Ok(path) = templates.render(&artifact.path, context) {
+            let place = place(out, &path)?;
+            if !force && exists(world, &place) {
+                return Err(Error::ArtifactExists { path: place });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of a workflow's artifacts.
+pub(crate) async fn write(
+    flow: &Flow,
+    workflow: &Workflow,
+    outputs: &Outputs,
+    state: &State,
+    templates: &Templates,
+) -> Result<(), Error> {
+    let created = state
+        .created
+        .as_ref()
+        .expect("a session that runs was created");
+    let context = || context(flow, &created.variables, outputs);
+    for artifact in &workflow.artifacts {
+        let render = async |source: &str| {
+            outputs
+                .render(&flow.world, flow.session, templates, source, context)
+                .await
+                .map_err(|error| match error {
+                    RenderError::Template(error) => Error::Template {
+                        place: format!("artifact {}", artifact.path),
+                        error,
+                    },
+                    RenderError::Store(error) => Error::Store(error),
+                })
+        };
+        let path = render(&artifact.path).await?;
+        let content = render(&artifact.from).await?;
+        let place = place(Path::new(&created.out), &path)?;
+        let digest = Digest::of(content.as_bytes());
+        let there = flow.world.disk.read(&place, LONGEST);
+        let ours = match &there {
+            Ok(bytes) => {
+                let found = Digest::of(bytes);
+                found == digest || state.artifacts.get(&path) == Some(&found)
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if !ours && !created.force {
+            return Err(Error::ArtifactExists { path: place });
+        }
+        if there.is_ok_and(|bytes| Digest::of(&bytes) == digest) {
+            if state.artifacts.get(&path) == Some(&digest) {
+                continue;
+            }
+        } else {
+            replace(flow, &place, content.as_bytes()).map_err(|error| Error::Artifact {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
+        }
+        flow.pen
+            .write(vec![
+                ArtifactWritten {
+                    path,
+                    digest,
+                    bytes: content.len() as u64,
+                }
+                .into(),
+            ])
+            .await?;
+    }
+    Ok(())
+}
+
+fn replace(flow: &Flow, place: &Path, content: &[u8]) -> std::io::Result<()> {
+    let disk = &flow.world.disk;
+    let folder = place.parent().unwrap_or(Path::new("."));
+    disk.create_folder(folder, Access::Shared)?;
+    let draft = folder.join(format!(".segno-{}", flow.session));
+    disk.remove(&draft)?;
+    disk.create(&draft, content, Access::Shared)?;
+    point(Point::ArtifactBeforeRename);
+    let renamed = disk.rename(&draft, place).and_then(|()| {
+        point(Point::ArtifactAfterRename);
+        disk.sync_folder(folder)
+    });
+    if renamed.is_err() {
+        let _ = disk.remove(&draft);
+    }
+    renamed
+}
+
+/// Where an artifact goes: below `out`, and not through a link that leads elsewhere.
+fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
+    let refuse = |reason: String| Error::Artifact {
+        path: path.to_owned(),
+        reason,
+    };
+    let relative = checked_artifact_path(path).map_err(|error| refuse(error.to_string()))?;
+    let mut place = out.to_owned();
+    for part in relative.components() {
+        place.push(part);
+        if place.is_symlink() {
+            return Err(refuse(format!("{} is a link", place.display())));
+        }
+    }
+    Ok(place)
+}
+
+/// What artifacts' templates see.
+fn context(
+    flow: &Flow,
+    variables: &BTreeMap<String, serde_json::Value>,
+    outputs: &Outputs,
+) -> Value {
+    let given = variables
+        .iter()
+        .map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
+    let trace = [
+        ("session", Value::from(flow.session.to_string())),
+        ("name", Value::from(flow.name.to_string())),
+        ("run", Value::from(flow.run.0)),
+        ("steps", outputs.value()),
+    ];
+    let own = [
+        ("steps", outputs.value()),
+        ("last_response", outputs.last()),
+        ("TRACE", Value::from_pairs(trace)),
+    ];
+    Value::from_pairs(given.chain(own))
+}
+
+/// Whether anything is at `place`, a folder or a file of any length.
+fn exists(world: &World, place: &Path) -> bool {
+    !matches!(world.disk.read(place, 0), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+}

@@ -1,0 +1,112 @@
+//! Giving a session up.
+
+use segno_core::error::{Diagnose, Kind};
+use segno_core::journal::{Event, RunEnded, RunStarted, StopMode, StopRequested};
+use segno_core::session::{Status, Summary};
+use segno_core::store::Message;
+
+use crate::error::Error;
+use crate::observe::Observer;
+use crate::pen::Pen;
+use crate::world::World;
+use crate::{claim, flow, history};
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It is over.
+    Done,
+    /// Its run was told and will stop as asked.
+    Told,
+}
+
+/// Cancels a session: at once if nobody runs it, otherwise by telling its run.
+pub async fn cancel(
+    world: &World,
+    summary: &Summary,
+    mode: StopMode,
+    by: &str,
+    observer: std::sync::Arc<dyn Observer>,
+) -> Result<Cancelled, Error> {
+    if summary.status.is_final() {
+        return Err(Error::Over {
+            session: summary.id,
+            name: summary.name.clone(),
+            status: summary.status,
+        });
+    }
+    let lease = match claim::claim(world, summary).await {
+        Ok(lease) => lease,
+        Err(Error::Held { .. }) => {
+            let message = Message::Cancel {
+                mode,
+                by: by.to_owned(),
+            };
+            world
+                .store
+                .post(summary.id, world.clock.now(), message)
+                .await?;
+            return Ok(Cancelled::Told);
+        }
+        Err(error) => return Err(error),
+    };
+    let ended = end(world, summary, lease.run, mode, by, observer).await;
+    if ended
+        .as_ref()
+        .is_err_and(|error| error.kind() != Kind::Fenced)
+    {
+        let _ = world.store.release(summary.id, lease.run).await;
+    }
+    ended.map(|()| Cancelled::Done)
+}
+
+async fn end(
+    world: &World,
+    summary: &Summary,
+    run: segno_core::journal::Run,
+    mode: StopMode,
+    by: &str,
+    observer: std::sync::Arc<dyn Observer>,
+) -> Result<(), Error> {
+    let state = history::look(world, summary.id).await?;
+    if state.status.is_final() {
+        return Err(Error::Over {
+            session: summary.id,
+            name: summary.name.clone(),
+            status: state.status,
+        });
+    }
+    let owner = world.processes.current();
+    let mut events: Vec<Event> = vec![
+        RunStarted {
+            host: owner.host,
+            pid: owner.pid,
+            version: world.version.to_owned(),
+        }
+        .into(),
+    ];
+    events.extend(flow::unknown(&state));
+    events.push(
+        StopRequested {
+            by: by.to_owned(),
+            mode,
+            status: Status::Cancelled,
+        }
+        .into(),
+    );
+    events.push(
+        RunEnded {
+            status: Status::Cancelled,
+            error: None,
+        }
+        .into(),
+    );
+    let wishes = world.store.pending(summary.id).await?;
+    let (pen, _scribe) = Pen::new(world, summary.id, run, state, observer);
+    pen.close(
+        events,
+        wishes.into_iter().map(|(number, _)| number).collect(),
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Looking for damage: everything that is kept is read and verified, and what is wrong is named.
+
+use std::collections::BTreeSet;
+
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Head, Text};
+use segno_core::state::State;
+use segno_core::store::{Finding, Severity};
+
+use crate::error::Error;
+use crate::history;
+use crate::world::World;
+
+/// What was looked at, and what was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Sessions whose journals were read.
+    pub sessions: u64,
+    /// Entries that were verified.
+    pub entries: u64,
+    /// Blobs that were verified.
+    pub blobs: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Whether anything was lost or cannot be trusted.
+    pub fn is_damaged(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Damage)
+    }
+}
+
+/// Looks at everything. `progress` is told how many sessions are done, of how many.
+pub async fn examine(
+    world: &World,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Report, Error> {
+    let mut report = Report {
+        findings: world.store.examine().await?,
+        ..Report::default()
+    };
+    let listed = world.store.list().await?;
+    let (total, mut referred) = (listed.len(), BTreeSet::new());
+    for (done, summary) in listed.into_iter().enumerate() {
+        progress(done, total);
+        match summary {
+            Ok(summary) => {
+                report.sessions += 1;
+                if let Err(error) = verify(
+                    world,
+                    summary.id,
+                    summary.status,
+                    &mut report,
+                    &mut referred,
+                )
+                .await
+                {
+                    report.damage(
+                        Some(summary.id),
+                        format!("session {}", summary.name),
+                        error.to_string(),
+                    );
+                }
+            }
+            Err(error) => report.damage(None, "a session".into(), error.to_string()),
+        }
+    }
+    let kept: BTreeSet<Digest> = world.store.digests().await?.into_iter().collect();
+    report.blobs = kept.len() as u64;
+    let unused = kept.difference(&referred).count();
+    if unused > 0 {
+        report.findings.push(Finding {
+            session: None,
+            object: "blobs/".into(),
+            problem: format!(
+                "{unused} of {} are not referred to by any session",
+                kept.len()
+            ),
+            severity: Severity::Notice,
+        });
+    }
+    report.findings.sort();
+    report.findings.dedup();
+    Ok(report)
+}
+
+async fn verify(
+    world: &World,
+    session: SessionId,
+    status: segno_core::session::Status,
+    report: &mut Report,
+    referred: &mut BTreeSet<Digest>,
+) -> Result<(), Error> {
+    let mut state = State::empty(session);
+    let mut blobs = Vec::new();
+    history::follow(world, session, Head::genesis(session), |entry| {
+        report.entries += 1;
+        if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
+            blobs.push((*blob, *bytes, entry.seq));
+        }
+        state.apply(&entry).map_err(|illegal| Error::Senseless {
+            session,
+            reason: illegal.to_string(),
+        })
+    })
+    .await?;
+    for (blob, bytes, seq) in blobs {
+        referred.insert(blob);
+        match world.store.get(blob).await {
+            Ok(found) if found.len() as u64 == bytes => {}
+            Ok(found) => report.damage(
+                Some(session),
+                format!("blob {blob} of record {seq}"),
+                format!("has {} bytes instead of {bytes}", found.len()),
+            ),
+            Err(error) => report.damage(
+                Some(session),
+                format!("blob {blob} of record {seq}"),
+                error.to_string(),
+            ),
+        }
+    }
+    if state.status != status {
+        report.damage(
+            Some(session),
+            "its row".into(),
+            format!("says {status}, and its journal says {}", state.status),
+        );
+    }
+    if let Some(folded) = world.store.folded(session).await?
+        && folded.version == State::VERSION
+        && folded.head == state.head
+        && serde_json::from_str(&folded.body).ok().as_ref() != Some(&state)
+    {
+        report.damage(
+            Some(session),
+            "its folded state".into(),
+            "is not what its journal adds up to".into(),
+        );
+    }
+    Ok(())
+}
+
+impl Report {
+    fn damage(&mut self, session: Option<SessionId>, object: String, problem: String) {
+        self.findings.push(Finding {
+            session,
+            object,
+            problem,
+            severity: Severity::Damage,
+        });
+    }
+}

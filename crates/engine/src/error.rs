@@ -1,0 +1,298 @@
+//! What can go wrong with a run, said so that a person can act on it.
+
+use std::path::PathBuf;
+
+use segno_core::agent;
+use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Kind};
+use segno_core::id::{Name, SessionId};
+use segno_core::lease::Owner;
+use segno_core::session::Status;
+use segno_core::step::Path;
+use segno_core::store;
+use segno_core::time::Timestamp;
+
+use crate::{spec, template};
+
+/// Why a use case did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The spec cannot be used.
+    #[error("{}", .path.display())]
+    Spec {
+        /// Where it stands.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        problems: spec::Problems,
+    },
+    /// The variables do not fit the spec.
+    #[error("{}", .path.display())]
+    Variables {
+        /// Where the spec stands.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        problems: spec::binding::Error,
+    },
+    /// A file that a spec needs cannot be read.
+    #[error("{} cannot be read: {reason}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A template could not be rendered.
+    #[error("{place}: {error}")]
+    Template {
+        /// Which one.
+        place: String,
+        /// What is wrong.
+        error: template::Error,
+    },
+    /// A driver cannot be had.
+    #[error("agent `{agent}` cannot be used: {reason}")]
+    Driver {
+        /// The agent.
+        agent: String,
+        /// Why.
+        reason: String,
+    },
+    /// No session is meant.
+    #[error("no session is called `{reference}`")]
+    NoSuchSession {
+        /// What was given.
+        reference: String,
+    },
+    /// Several sessions may be meant.
+    #[error("`{reference}` may mean {}", list(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
+    Ambiguous {
+        /// What was given.
+        reference: String,
+        /// What it may mean.
+        candidates: Vec<(SessionId, Name)>,
+    },
+    /// There is nothing to resume.
+    #[error("no session in {} can be resumed", .workspace.display())]
+    NothingToResume {
+        /// The folder.
+        workspace: PathBuf,
+    },
+    /// Another run has it.
+    #[error("session {name} ({session}) is being run by process {} on {} since {since}, until {until} unless renewed", .owner.pid, .owner.host)]
+    Held {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+        /// Who has it.
+        owner: Box<Owner>,
+        /// Since when.
+        since: Timestamp,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// The session is over.
+    #[error("session {name} ({session}) is {status} and cannot go on")]
+    Over {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+        /// How it ended.
+        status: Status,
+    },
+    /// The session runs, and that is in the way.
+    #[error("session {name} ({session}) is being run and cannot be deleted")]
+    InUse {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+    },
+    /// A step failed for good.
+    #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(.attempts))]
+    Step {
+        /// The step.
+        path: Path,
+        /// Who was asked.
+        agent: String,
+        /// How often, in this run.
+        attempts: u32,
+        /// Why.
+        error: agent::Error,
+    },
+    /// Someone asked the run to stop.
+    #[error("session {name} is {status}, as asked by {by}")]
+    Stopped {
+        /// The session's name.
+        name: Name,
+        /// Where it stands now.
+        status: Status,
+        /// Who asked.
+        by: String,
+    },
+    /// Nothing new is begun on a full disk.
+    #[error("the disk is full; what was finished is saved, and nothing new was begun")]
+    NoRoom {
+        /// The session's name.
+        name: Name,
+    },
+    /// Steps with unknown outcome, and a spec that says a person decides.
+    #[error("whether {} took effect is unknown: the run was lost while it was in flight", list(.steps.iter().map(|path| format!("step {path}"))))]
+    Unknown {
+        /// The session's name.
+        name: Name,
+        /// The steps.
+        steps: Vec<Path>,
+    },
+    /// The spec was edited, and the policy is to refuse.
+    #[error("the spec was edited since session {name} last ran; it changes {}", list(.steps.iter()))]
+    Changed {
+        /// The session's name.
+        name: Name,
+        /// The steps that the edit changes.
+        steps: Vec<String>,
+    },
+    /// An artifact would replace a file that this session did not write.
+    #[error("artifact {} exists, and this session did not write it", .path.display())]
+    ArtifactExists {
+        /// Where.
+        path: PathBuf,
+    },
+    /// An artifact cannot be written there.
+    #[error("artifact {path} cannot be written: {reason}")]
+    Artifact {
+        /// Where.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A journal that cannot be folded.
+    #[error("the journal of session {session} is damaged: {reason}")]
+    Senseless {
+        /// The session.
+        session: SessionId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The stored spec is not the one whose digest was noted.
+    #[error("the spec kept for session {session} cannot be used: {reason} (digest {digest})")]
+    Pinned {
+        /// The session.
+        session: SessionId,
+        /// Its digest.
+        digest: Digest,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn plural(count: &u32) -> &'static str {
+    if *count == 1 { "" } else { "s" }
+}
+
+fn list(items: impl Iterator<Item = impl ToString>) -> String {
+    let mut items: Vec<String> = items.map(|item| item.to_string()).collect();
+    let more = items.len().saturating_sub(8);
+    items.truncate(8);
+    let shown = items.join(", ");
+    if more == 0 {
+        shown
+    } else {
+        format!("{shown} and {more} more")
+    }
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Error::Store(error) => error.kind(),
+            Error::Spec { problems, .. } => problems.kind(),
+            Error::Variables { problems, .. } => problems.kind(),
+            Error::Template { error, .. } => error.kind(),
+            Error::Step { error, .. } => error.kind.sort(),
+            Error::NoSuchSession { .. } | Error::NothingToResume { .. } => Kind::NotFound,
+            Error::Ambiguous { .. } | Error::Driver { .. } => Kind::Invalid,
+            Error::Held { .. }
+            | Error::Over { .. }
+            | Error::InUse { .. }
+            | Error::Stopped { .. }
+            | Error::Unknown { .. }
+            | Error::Changed { .. }
+            | Error::ArtifactExists { .. } => Kind::Conflict,
+            Error::NoRoom { .. } | Error::Unreadable { .. } | Error::Artifact { .. } => {
+                Kind::Unavailable
+            }
+            Error::Senseless { .. } | Error::Pinned { .. } => Kind::Damaged,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::Store(error) => error.code(),
+            Error::Spec { problems, .. } => problems.code(),
+            Error::Variables { problems, .. } => problems.code(),
+            Error::Template { error, .. } => error.code(),
+            Error::Driver { .. } => "W0105",
+            Error::NoSuchSession { .. } => "S0101",
+            Error::Ambiguous { .. } => "S0105",
+            Error::NothingToResume { .. } => "S0106",
+            Error::Held { .. } => "S0107",
+            Error::Over { .. } => "S0108",
+            Error::InUse { .. } => "S0109",
+            Error::Step { .. } => "R0101",
+            Error::Stopped { .. } => "R0102",
+            Error::Unknown { .. } => "R0103",
+            Error::Changed { .. } => "R0104",
+            Error::NoRoom { .. } => "F0101",
+            Error::Unreadable { .. } => "F0201",
+            Error::ArtifactExists { .. } => "F0202",
+            Error::Artifact { .. } => "F0203",
+            Error::Senseless { .. } | Error::Pinned { .. } => "J0104",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::Store(error) => return error.hint(),
+            Error::Variables { problems, .. } => return problems.hint(),
+            Error::Template { error, .. } => return error.hint(),
+            Error::NoSuchSession { .. } => "`segno sessions list` shows them all".into(),
+            Error::Ambiguous { .. } => "give more of the id, or the whole name".into(),
+            Error::NothingToResume { .. } => {
+                "`segno sessions list --all` shows those of other folders".into()
+            }
+            Error::Held { name, .. } => {
+                format!("`segno logs -f {name}` watches it, `segno cancel {name}` ends it")
+            }
+            Error::Over { .. } => "start a new session with `segno run`".into(),
+            Error::InUse { name, .. } => format!("`segno cancel {name}` ends it first"),
+            Error::Step { error, .. } if !error.kind.is_passing() => {
+                "mend the cause, then `segno resume`: finished steps are not run again".into()
+            }
+            Error::Step { .. } => "`segno resume` tries again from this step on".into(),
+            Error::Stopped { status, name, .. } if status.is_resumable() => {
+                format!("`segno resume {name}` goes on")
+            }
+            Error::NoRoom { name } => format!("make room, then `segno resume {name}`"),
+            Error::Unknown { name, .. } => {
+                format!("look whether it did; `segno resume {name} --in-flight repeat` asks again")
+            }
+            Error::Changed { name, .. } => format!(
+                "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
+            ),
+            Error::ArtifactExists { .. } => {
+                "`--force` replaces it, `--out` writes elsewhere".into()
+            }
+            Error::Senseless { .. } | Error::Pinned { .. } => {
+                "`segno doctor` names everything that is damaged".into()
+            }
+            _ => return None,
+        })
+    }
+}

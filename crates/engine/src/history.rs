@@ -1,0 +1,83 @@
+//! Opening a session: its journal read, verified and folded.
+
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Head};
+use segno_core::state::{Finished, State};
+
+use crate::error::Error;
+use crate::world::World;
+
+/// How many entries are read at a time.
+const PAGE: usize = 2000;
+
+/// A session's state, from the newest folded one and the entries after it. Cheap for journals of
+/// any length; enough to look, not to run.
+pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
+    let end = world.store.summary(session).await?.head;
+    let folded = world.store.folded(session).await?;
+    let kept = folded
+        .filter(|folded| folded.version == State::VERSION && folded.head.seq <= end.seq)
+        .and_then(|folded| {
+            let state: State = serde_json::from_str(&folded.body).ok()?;
+            (state.head == folded.head).then_some(state)
+        });
+    // A folded state that the journal does not continue is thrown away, not trusted.
+    if let Some(mut state) = kept
+        && follow(world, session, state.head, |entry| {
+            apply(&mut state, session, entry)
+        })
+        .await
+        .is_ok()
+    {
+        return Ok(state);
+    }
+    let mut state = State::empty(session);
+    follow(world, session, state.head, |entry| {
+        apply(&mut state, session, entry)
+    })
+    .await?;
+    Ok(state)
+}
+
+/// A session's state and finished steps, with every entry verified from the first on. What a run
+/// stands on is never taken from a cache (P7, P9).
+pub async fn open(world: &World, session: SessionId) -> Result<(State, Finished), Error> {
+    let (mut state, mut finished) = (State::empty(session), Finished::default());
+    follow(world, session, state.head, |entry| {
+        finished.apply(&entry);
+        apply(&mut state, session, entry)
+    })
+    .await?;
+    Ok((state, finished))
+}
+
+/// Reads all entries after `head`, in pages, and hands each over.
+pub async fn follow(
+    world: &World,
+    session: SessionId,
+    mut head: Head,
+    mut each: impl FnMut(Entry) -> Result<(), Error>,
+) -> Result<Head, Error> {
+    loop {
+        let page = world.store.read(session, head, PAGE).await?;
+        let full = page.len() == PAGE;
+        for entry in page {
+            head = entry.head();
+            each(entry)?;
+        }
+        if !full {
+            return Ok(head);
+        }
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "entries are handed over one by one"
+)]
+fn apply(state: &mut State, session: SessionId, entry: Entry) -> Result<(), Error> {
+    state.apply(&entry).map_err(|illegal| Error::Senseless {
+        session,
+        reason: illegal.to_string(),
+    })
+}

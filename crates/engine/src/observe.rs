@@ -1,0 +1,29 @@
+//! Watching a run from outside.
+
+use segno_core::id::SessionId;
+use segno_core::journal::Entry;
+use segno_core::step::Path;
+
+/// Sees what happens in a run. Entries are shown once they are durable, never before (P14).
+pub trait Observer: Send + Sync {
+    /// An entry was written down.
+    fn entry(&self, session: SessionId, entry: &Entry);
+
+    /// How many steps the workflow has, where that is known beforehand.
+    fn planned(&self, steps: usize) {
+        let _ = steps;
+    }
+
+    /// A piece of an answer that is still on its way; not yet durable.
+    fn text(&self, path: &Path, text: &str) {
+        let _ = (path, text);
+    }
+
+    /// A step had been finished by an earlier run and was not run again.
+    fn skipped(&self, session: SessionId, path: &Path) {
+        let _ = (session, path);
+    }
+
+    /// Something that a person should know.
+    fn notice(&self, message: &str);
+}

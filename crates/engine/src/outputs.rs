@@ -1,0 +1,264 @@
+//! The answers of earlier steps, as templates see them.
+//!
+//! A long workflow's answers do not all fit in memory, so only what was used lately is kept. A
+//! template that touches an answer which is not at hand is rendered once more after that answer
+//! was fetched from the journal; what it touched is what is fetched.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minijinja::Value;
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+use segno_core::id::SessionId;
+use segno_core::journal::{Event, Seq};
+use segno_core::store::Error as StoreError;
+
+use crate::pen;
+use crate::template::{self, Templates};
+use crate::world::World;
+
+/// How many bytes of answers are kept at hand.
+const AT_HAND: usize = 8 * 1024 * 1024;
+
+/// The answers of a sequence of steps, oldest first.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    steps: Vec<Kept>,
+    /// Which are at hand, least recently fetched first.
+    fetched: VecDeque<usize>,
+    bytes: usize,
+    /// What a rendering touched and did not find at hand.
+    missed: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    agent: String,
+    source: Source,
+    text: Option<Arc<str>>,
+}
+
+/// Where an answer can be found.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// It was just given.
+    Fresh(Arc<str>),
+    /// It stands in the journal.
+    Journal(Seq),
+}
+
+impl Outputs {
+    /// Adds the answer of the next step.
+    pub fn push(&self, agent: &str, source: Source) {
+        let mut inside = self.lock();
+        let index = inside.steps.len();
+        let text = match &source {
+            Source::Fresh(text) => Some(Arc::clone(text)),
+            Source::Journal(_) => None,
+        };
+        inside.steps.push(Kept {
+            agent: agent.to_owned(),
+            source,
+            text: None,
+        });
+        if let Some(text) = text {
+            inside.keep(index, text);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().steps.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The list as templates see it: `steps[n].response`, `.index`, `.agent`.
+    pub fn value(&self) -> Value {
+        Value::from_object(Steps(Arc::clone(&self.inside)))
+    }
+
+    /// The last answer, fetched when it is touched: `last_response`.
+    pub fn last(&self) -> Value {
+        match self.len().checked_sub(1) {
+            Some(index) => Step {
+                inside: Arc::clone(&self.inside),
+                index,
+            }
+            .response(),
+            None => Value::from(""),
+        }
+    }
+
+    /// Renders a template, fetching what it touches. `context` is made anew for each try.
+    pub async fn render(
+        &self,
+        world: &World,
+        session: SessionId,
+        templates: &Templates,
+        source: &str,
+        context: impl Fn() -> Value,
+    ) -> Result<String, RenderError> {
+        loop {
+            self.lock().missed.clear();
+            let rendered = templates.render(source, context());
+            let missed = std::mem::take(&mut self.lock().missed);
+            if missed.is_empty() {
+                return rendered.map_err(RenderError::Template);
+            }
+            for index in missed {
+                let text = self.fetch(world, session, index).await?;
+                self.lock().keep(index, text);
+            }
+        }
+    }
+
+    /// The text of one answer.
+    pub async fn fetch(
+        &self,
+        world: &World,
+        session: SessionId,
+        index: usize,
+    ) -> Result<Arc<str>, StoreError> {
+        let (source, text) = {
+            let inside = self.lock();
+            let kept = &inside.steps[index];
+            (kept.source.clone(), kept.text.clone())
+        };
+        match (text, source) {
+            (Some(text), _) | (None, Source::Fresh(text)) => Ok(text),
+            (None, Source::Journal(seq)) => {
+                let entry = world.store.entry(session, seq).await?;
+                match &entry.event {
+                    Event::StepFinished(event) => {
+                        Ok(pen::recall(world, &event.output).await?.into())
+                    }
+                    other => Err(StoreError::Damaged {
+                        object: format!("the journal of session {session}"),
+                        reason: format!(
+                            "record {seq} is a {} and should be an answer",
+                            other.kind()
+                        ),
+                    }),
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a template has no text.
+#[derive(Debug)]
+pub enum RenderError {
+    /// The template's own fault.
+    Template(template::Error),
+    /// An answer could not be fetched.
+    Store(StoreError),
+}
+
+impl From<StoreError> for RenderError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Inside {
+    fn keep(&mut self, index: usize, text: Arc<str>) {
+        self.bytes += text.len();
+        self.steps[index].text = Some(text);
+        self.fetched.push_back(index);
+        // What was just fetched stays, however large: the rendering that wants it comes next.
+        while self.bytes > AT_HAND && self.fetched.len() > 1 {
+            let oldest = self.fetched.pop_front().expect("there is more than one");
+            let kept = &mut self.steps[oldest];
+            // An answer that is not in the journal yet has nowhere else to come from.
+            if let Some(text) = kept
+                .text
+                .take_if(|_| matches!(kept.source, Source::Journal(_)))
+            {
+                self.bytes -= text.len();
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Steps(Arc<Mutex<Inside>>);
+
+impl Object for Steps {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let count = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .steps
+            .len();
+        let index = usize::try_from(i64::try_from(key.clone()).ok()?).ok()?;
+        (index < count).then(|| {
+            Value::from_object(Step {
+                inside: Arc::clone(&self.0),
+                index,
+            })
+        })
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .steps
+                .len(),
+        )
+    }
+}
+
+#[derive(Debug)]
+struct Step {
+    inside: Arc<Mutex<Inside>>,
+    index: usize,
+}
+
+impl Step {
+    fn response(&self) -> Value {
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = &inside.steps[self.index].text {
+            return Value::from(Arc::clone(text));
+        }
+        inside.missed.insert(self.index);
+        Value::from("")
+    }
+}
+
+impl Object for Step {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str()? {
+            "response" => Some(self.response()),
+            "index" => Some(Value::from(self.index)),
+            "agent" => {
+                let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+                Some(Value::from(inside.steps[self.index].agent.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Str(&["index", "agent", "response"])
+    }
+}

@@ -1,0 +1,3 @@
+//! The patterns: plain functions over [`crate::flow::Flow::step`], one file each.
+
+pub mod chain;

@@ -1,0 +1,245 @@
+//! Writing a run's journal.
+//!
+//! Events go into a queue; one task takes what has gathered, seals it and appends it in one commit.
+//! So the result of a step and the intent of the next share a commit, and steps that finish
+//! together do too, without anyone arranging it. [`Pen::write`] returns when its events are
+//! durable; [`Pen::note`] does not wait, and whoever writes next waits for it as well: no effect
+//! begins before everything that led to it is on the disk (P1, P6).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::fault::{Point, point};
+use segno_core::id::SessionId;
+use segno_core::journal::{Event, Run, Text};
+use segno_core::state::State;
+use segno_core::store::{Batch, Error as StoreError, Folded, Hold, Room};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::observe::Observer;
+use crate::world::World;
+
+/// A folded state is kept this often, so that opening a long journal stays cheap.
+const FOLD_EVERY: u64 = 1000;
+
+/// Writes the journal of one run.
+#[derive(Clone)]
+pub struct Pen {
+    queue: mpsc::UnboundedSender<Line>,
+    state: Arc<Mutex<State>>,
+}
+
+struct Line {
+    events: Vec<Event>,
+    taken: Vec<u64>,
+    /// Whether the run lets go of its lease with it.
+    last: bool,
+    reply: Option<oneshot::Sender<Result<Room, StoreError>>>,
+}
+
+impl Pen {
+    /// A pen for `run` of a session whose journal adds up to `state`. The task ends when the last
+    /// clone of the pen is dropped.
+    pub fn new(
+        world: &World,
+        session: SessionId,
+        run: Run,
+        state: State,
+        observer: Arc<dyn Observer>,
+    ) -> (Self, JoinHandle<()>) {
+        let (queue, lines) = mpsc::unbounded_channel();
+        let state = Arc::new(Mutex::new(state));
+        let scribe = Scribe {
+            world: world.clone(),
+            session,
+            run,
+            state: Arc::clone(&state),
+            observer,
+            refused: None,
+            folded_at: 0,
+        };
+        (Self { queue, state }, tokio::spawn(scribe.serve(lines)))
+    }
+
+    /// Writes events; durable when it returns.
+    pub async fn write(&self, events: Vec<Event>) -> Result<Room, StoreError> {
+        self.send(events, Vec::new(), false).await
+    }
+
+    /// Writes the last events of a run, takes messages off the inbox and lets go of the lease.
+    pub async fn close(&self, events: Vec<Event>, taken: Vec<u64>) -> Result<Room, StoreError> {
+        self.send(events, taken, true).await
+    }
+
+    /// Writes an event without waiting. An error is told to whoever writes next.
+    pub fn note(&self, event: impl Into<Event>) {
+        let line = Line {
+            events: vec![event.into()],
+            taken: Vec::new(),
+            last: false,
+            reply: None,
+        };
+        let _ = self.queue.send(line);
+    }
+
+    /// The state as of the newest durable entry.
+    pub fn state(&self) -> State {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn send(
+        &self,
+        events: Vec<Event>,
+        taken: Vec<u64>,
+        last: bool,
+    ) -> Result<Room, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || StoreError::Unavailable {
+            place: "the journal".into(),
+            reason: "its writer has ended".into(),
+        };
+        self.queue
+            .send(Line {
+                events,
+                taken,
+                last,
+                reply: Some(reply),
+            })
+            .map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+struct Scribe {
+    world: World,
+    session: SessionId,
+    run: Run,
+    state: Arc<Mutex<State>>,
+    observer: Arc<dyn Observer>,
+    /// Once refused, always refused: what follows would stand on something that is not there.
+    refused: Option<StoreError>,
+    folded_at: u64,
+}
+
+impl Scribe {
+    async fn serve(mut self, mut lines: mpsc::UnboundedReceiver<Line>) {
+        let mut gathered = Vec::new();
+        while lines.recv_many(&mut gathered, 256).await > 0 {
+            let outcome = match &self.refused {
+                Some(error) => Err(error.clone()),
+                None => self.append(&mut gathered).await,
+            };
+            if let Err(error) = &outcome {
+                self.refused = Some(error.clone());
+            }
+            for line in gathered.drain(..) {
+                if let Some(reply) = line.reply {
+                    let _ = reply.send(outcome.clone());
+                }
+            }
+        }
+    }
+
+    async fn append(&mut self, lines: &mut [Line]) -> Result<Room, StoreError> {
+        let at = self.world.clock.now();
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let expected = state.head;
+        let (mut records, mut entries, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        let ends = lines.iter().any(|line| line.last);
+        for line in lines {
+            for event in line.events.drain(..) {
+                let record = state.head.seal(self.run, at, &event);
+                let entry = segno_core::journal::Entry {
+                    seq: record.seq,
+                    run: self.run,
+                    at,
+                    event,
+                    hash: record.hash,
+                };
+                state
+                    .apply(&entry)
+                    .map_err(|illegal| StoreError::Unavailable {
+                        place: format!("the journal of session {}", self.session),
+                        reason: illegal.to_string(),
+                    })?;
+                records.push(record);
+                entries.push(entry);
+            }
+            taken.append(&mut line.taken);
+        }
+        let folded =
+            (ends || state.head.seq.0 >= self.folded_at + FOLD_EVERY).then(|| fold(&state));
+        let batch = Batch {
+            session: self.session,
+            run: self.run,
+            expected,
+            records,
+            status: state.status,
+            spec_digest: state.spec_digest,
+            lease: if ends {
+                Hold::Release
+            } else {
+                Hold::Renew(self.world.ttl)
+            },
+            folded,
+            taken,
+        };
+        if ends {
+            point(Point::RunBeforeEnd);
+        }
+        if batch.folded.is_some() {
+            self.folded_at = state.head.seq.0;
+        }
+        let room = self.world.store.append(batch).await?;
+        if ends {
+            point(Point::RunAfterEnd);
+        }
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        // P14: shown only now that it is durable.
+        for entry in &entries {
+            self.observer.entry(self.session, entry);
+        }
+        Ok(room)
+    }
+}
+
+/// A state as it is kept.
+pub(crate) fn fold(state: &State) -> Folded {
+    Folded {
+        head: state.head,
+        version: State::VERSION,
+        body: serde_json::to_string(state).expect("a state is plain data"),
+    }
+}
+
+/// Text as it is kept: redacted (P12), and as a blob if it is long.
+pub(crate) async fn keep(world: &World, text: &str) -> Result<(Text, String), StoreError> {
+    let clean = world.redactor.redact(text).into_owned();
+    if clean.len() <= Text::INLINE_LIMIT {
+        return Ok((Text::Inline(clean.clone()), clean));
+    }
+    let bytes = clean.len() as u64;
+    let blob = world.store.put(clean.clone().into_bytes()).await?;
+    Ok((Text::Blob { blob, bytes }, clean))
+}
+
+/// Kept text, read back and verified.
+pub(crate) async fn recall(world: &World, text: &Text) -> Result<String, StoreError> {
+    match text {
+        Text::Inline(text) => Ok(text.clone()),
+        Text::Blob { blob, .. } => {
+            let bytes = world.store.get(*blob).await?;
+            String::from_utf8(bytes).map_err(|error| StoreError::Damaged {
+                object: format!("blob {blob}"),
+                reason: error.to_string(),
+            })
+        }
+    }
+}

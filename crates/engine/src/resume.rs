@@ -1,0 +1,258 @@
+//! Going on where a session stopped.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::digest::Digest;
+use segno_core::journal::{Event, InFlight, OnChange, RunStarted, SpecChanged};
+use segno_core::session::{Status, Summary};
+use segno_core::state::{Standing, State};
+use segno_core::step;
+
+use crate::error::Error;
+use crate::observe::Observer;
+use crate::run::{self, Begin, Outcome};
+use crate::spec::{self, Change, StepChange, Workflow};
+use crate::start::{LONGEST_SPEC, read_spec};
+use crate::stop::Brake;
+use crate::world::World;
+use crate::{claim, flow, history, pen};
+
+/// What a person asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// What to do if the spec was edited.
+    pub on_change: OnChange,
+    /// What to do about steps with unknown outcome; otherwise the spec says.
+    pub in_flight: Option<InFlight>,
+}
+
+/// Goes on with a session.
+pub async fn resume(
+    world: &World,
+    summary: Summary,
+    options: Options,
+    observer: Arc<dyn Observer>,
+    brake: Brake,
+) -> Result<Outcome, Error> {
+    over(&summary)?;
+    let lease = claim::claim(world, &summary).await?;
+    let begin = match begin(world, &summary, lease.run, options, &*observer).await {
+        Ok(begin) => begin,
+        Err(error) => {
+            // Nothing was begun, so nothing is left behind but a run number.
+            let _ = world.store.release(summary.id, lease.run).await;
+            return Err(error);
+        }
+    };
+    run::execute(world, begin, observer, brake).await
+}
+
+fn over(summary: &Summary) -> Result<(), Error> {
+    if summary.status.is_resumable() {
+        return Ok(());
+    }
+    Err(Error::Over {
+        session: summary.id,
+        name: summary.name.clone(),
+        status: summary.status,
+    })
+}
+
+async fn begin(
+    world: &World,
+    summary: &Summary,
+    run: segno_core::journal::Run,
+    options: Options,
+    observer: &dyn Observer,
+) -> Result<Begin, Error> {
+    let session = summary.id;
+    let (state, finished) = history::open(world, session).await?;
+    // Read again under the lease: it may have ended between the look and the grant.
+    over(&Summary {
+        status: state.status,
+        ..summary.clone()
+    })?;
+    let spec = choose_spec(world, summary, &state, options.on_change, observer).await?;
+    let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
+    let unknown: Vec<step::Path> = state
+        .open
+        .iter()
+        .filter(|(_, open)| matches!(open.standing, Standing::InFlight | Standing::Unknown))
+        .map(|(path, _)| path.clone())
+        .collect();
+    if policy == InFlight::Stop && !unknown.is_empty() {
+        return Err(Error::Unknown {
+            name: summary.name.clone(),
+            steps: unknown,
+        });
+    }
+    let created = state
+        .created
+        .as_ref()
+        .expect("a session that was opened was created");
+    let drivers = run::drivers(world, &spec.workflow, Path::new(&created.spec_path))?;
+    let owner = world.processes.current();
+    let mut opening: Vec<Event> = vec![
+        RunStarted {
+            host: owner.host,
+            pid: owner.pid,
+            version: world.version.to_owned(),
+        }
+        .into(),
+    ];
+    opening.extend(flow::unknown(&state));
+    opening.extend(spec.event);
+    Ok(Begin {
+        session,
+        run,
+        workflow: spec.workflow,
+        drivers,
+        state,
+        finished,
+        opening,
+        on_change: options.on_change,
+    })
+}
+
+struct Chosen {
+    workflow: Workflow,
+    event: Option<Event>,
+}
+
+/// The spec to go on with: the file as it is now, or the copy that was kept. An edited file is
+/// noticed against the file itself, and the steps that it changes are named.
+async fn choose_spec(
+    world: &World,
+    summary: &Summary,
+    state: &State,
+    on_change: OnChange,
+    observer: &dyn Observer,
+) -> Result<Chosen, Error> {
+    let path = PathBuf::from(
+        &state
+            .created
+            .as_ref()
+            .expect("a session that was opened was created")
+            .spec_path,
+    );
+    let kept = kept_spec(world, summary, state).await?;
+    let live = world.disk.read(&path, LONGEST_SPEC);
+    let same = live
+        .as_ref()
+        .is_ok_and(|bytes| Some(Digest::of(bytes)) == state.spec_digest);
+    if same || on_change == OnChange::Pinned {
+        return Ok(Chosen {
+            workflow: kept,
+            event: None,
+        });
+    }
+    if live.is_err() {
+        observer.notice(&format!(
+            "{} cannot be read any more; going on with the copy that was kept",
+            path.display()
+        ));
+        return Ok(Chosen {
+            workflow: kept,
+            event: None,
+        });
+    }
+    let (text, workflow) = read_spec(world, &path)?;
+    let changes = spec::changed_steps(&kept, &workflow);
+    let named: Vec<String> = changes.iter().map(describe).collect();
+    if on_change == OnChange::Fail {
+        return Err(Error::Changed {
+            name: summary.name.clone(),
+            steps: named,
+        });
+    }
+    let what = if named.is_empty() {
+        "no step".to_owned()
+    } else {
+        named.join(", ")
+    };
+    let then = match on_change {
+        OnChange::Rerun => "finished steps among them are run again",
+        _ => "finished steps among them keep their results",
+    };
+    observer.notice(&format!(
+        "{} was edited since this session last ran; it changes {what}; {then}",
+        path.display()
+    ));
+    let (spec, _) = pen::keep(world, &text).await?;
+    let steps = changes.into_iter().map(|change| change.path).collect();
+    let event = SpecChanged {
+        spec,
+        spec_digest: Digest::of(text.as_bytes()),
+        steps,
+        policy: on_change,
+    };
+    Ok(Chosen {
+        workflow,
+        event: Some(event.into()),
+    })
+}
+
+fn describe(change: &StepChange) -> String {
+    match change.change {
+        Change::Changed => change.path.to_string(),
+        Change::Added => format!("{} (added)", change.path),
+        Change::Removed => format!("{} (removed)", change.path),
+    }
+}
+
+async fn kept_spec(world: &World, summary: &Summary, state: &State) -> Result<Workflow, Error> {
+    let entry = world.store.entry(summary.id, state.spec_seq).await?;
+    let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
+    let unusable = |reason: String| Error::Pinned {
+        session: summary.id,
+        digest,
+        reason,
+    };
+    let text = entry
+        .event
+        .text()
+        .ok_or_else(|| unusable(format!("record {} has none", state.spec_seq)))?;
+    let text = pen::recall(world, text).await?;
+    spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
+}
+
+/// The newest session of a folder that can go on and that nobody runs.
+pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
+    find(world, |summary| Path::new(&summary.workspace) == workspace)
+        .await?
+        .ok_or_else(|| Error::NothingToResume {
+            workspace: workspace.to_owned(),
+        })
+}
+
+/// The newest session of a folder that runs this very spec, can go on, and is not running.
+pub async fn unfinished(
+    world: &World,
+    spec: Digest,
+    workspace: &Path,
+) -> Result<Option<Summary>, Error> {
+    find(world, |summary| {
+        summary.spec_digest == Some(spec) && Path::new(&summary.workspace) == workspace
+    })
+    .await
+}
+
+async fn find(world: &World, fits: impl Fn(&Summary) -> bool) -> Result<Option<Summary>, Error> {
+    let mut best: Option<Summary> = None;
+    for summary in world.store.list().await?.into_iter().flatten() {
+        if !fits(&summary) || !summary.status.is_resumable() {
+            continue;
+        }
+        let lease = world.store.lease(summary.id).await?;
+        let running = claim::standing(world, &summary, &lease) == Status::Running;
+        if !running
+            && best
+                .as_ref()
+                .is_none_or(|best| summary.updated_at > best.updated_at)
+        {
+            best = Some(summary);
+        }
+    }
+    Ok(best)
+}

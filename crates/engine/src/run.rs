@@ -1,0 +1,222 @@
+//! One run of a session, from the lease to the last entry.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::agent::Driver;
+use segno_core::error::{Diagnose, Kind};
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded, StopRequested};
+use segno_core::session::Status;
+use segno_core::state::{Finished, State};
+
+use crate::error::Error;
+use crate::flow::{self, Flow, Saved};
+use crate::observe::Observer;
+use crate::outputs::Outputs;
+use crate::pen::Pen;
+use crate::spec::{Pattern, Workflow};
+use crate::stop::{Brake, Stop};
+use crate::template::Templates;
+use crate::world::World;
+use crate::{artifacts, claim, patterns};
+
+/// A run that reached the end of its workflow.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The session.
+    pub session: SessionId,
+    /// Its name.
+    pub name: Name,
+    /// The run.
+    pub run: Run,
+    /// The workflow's result.
+    pub output: String,
+    /// What earlier runs had done already.
+    pub saved: Saved,
+    /// The session's state.
+    pub state: State,
+}
+
+/// What a run begins with, once its session is its own.
+pub(crate) struct Begin {
+    pub(crate) session: SessionId,
+    pub(crate) run: Run,
+    pub(crate) workflow: Workflow,
+    pub(crate) drivers: BTreeMap<String, Arc<dyn Driver>>,
+    pub(crate) state: State,
+    pub(crate) finished: Finished,
+    /// Entries that this run writes first.
+    pub(crate) opening: Vec<Event>,
+    pub(crate) on_change: OnChange,
+}
+
+/// Runs a session to its end, or to where it stops. Whatever happens is written down, except by a
+/// run that was overtaken: that one has nothing more to say.
+pub(crate) async fn execute(
+    world: &World,
+    begin: Begin,
+    observer: Arc<dyn Observer>,
+    brake: Brake,
+) -> Result<Outcome, Error> {
+    let Begin {
+        session,
+        run,
+        workflow,
+        drivers,
+        state,
+        finished,
+        opening,
+        on_change,
+    } = begin;
+    let created = state
+        .created
+        .clone()
+        .expect("a session that runs was created");
+    let begun = flow::begun(&state);
+    let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
+    let keeper = tokio::spawn(claim::keep(world.clone(), session, run, brake.clone()));
+    let flow = Flow {
+        world: world.clone(),
+        session,
+        name: created.name.clone(),
+        run,
+        workspace: PathBuf::from(&created.workspace),
+        pen: pen.clone(),
+        observer,
+        brake: brake.clone(),
+        finished,
+        on_change,
+        retry: workflow.runtime.retry,
+        timeout: workflow.runtime.timeout,
+        begun,
+        saved: Mutex::default(),
+    };
+    let result = async {
+        if !opening.is_empty() {
+            pen.write(opening).await?;
+        }
+        perform(&flow, &workflow, &drivers, &created.variables).await
+    }
+    .await;
+    let ended = end(world, &flow, &brake, result).await;
+    keeper.abort();
+    let (saved, state) = (
+        *flow.saved.lock().unwrap_or_else(PoisonError::into_inner),
+        pen.state(),
+    );
+    drop((flow, pen));
+    let _ = scribe.await;
+    let output = ended?;
+    Ok(Outcome {
+        session,
+        name: created.name,
+        run,
+        output,
+        saved,
+        state,
+    })
+}
+
+async fn perform(
+    flow: &Flow,
+    workflow: &Workflow,
+    drivers: &BTreeMap<String, Arc<dyn Driver>>,
+    variables: &BTreeMap<String, serde_json::Value>,
+) -> Result<String, Error> {
+    let templates = Templates::new();
+    let outputs: Outputs = match &workflow.pattern {
+        Pattern::Chain(chain) => {
+            patterns::chain::run(flow, workflow, chain, drivers, variables, &templates).await?
+        }
+    };
+    // Everything up to here is durable before a file says that it is done.
+    flow.pen.write(Vec::new()).await?;
+    artifacts::write(flow, workflow, &outputs, &flow.pen.state(), &templates).await?;
+    match outputs.len().checked_sub(1) {
+        Some(last) => Ok(outputs
+            .fetch(&flow.world, flow.session, last)
+            .await?
+            .to_string()),
+        None => Ok(String::new()),
+    }
+}
+
+/// Writes down how the run ended.
+async fn end(
+    world: &World,
+    flow: &Flow,
+    brake: &Brake,
+    result: Result<String, Error>,
+) -> Result<String, Error> {
+    let (status, error) = match &result {
+        Ok(_) => (Status::Completed, None),
+        Err(error) if error.kind() == Kind::Fenced => return result,
+        Err(Error::Stopped { status, .. }) => (*status, None),
+        Err(error) => {
+            let message = world.redactor.redact(&error.to_string()).into_owned();
+            (
+                Status::Failed,
+                Some(Failure {
+                    kind: error.code().to_owned(),
+                    message,
+                }),
+            )
+        }
+    };
+    let mut events: Vec<Event> = Vec::new();
+    if let (Err(Error::Stopped { .. }), Some(Stop::Asked { by, mode, status })) =
+        (&result, brake.pulled())
+    {
+        events.push(StopRequested { by, mode, status }.into());
+    }
+    events.push(RunEnded { status, error }.into());
+    // A wish that came too late is answered by the end of the run.
+    let wishes = world.store.pending(flow.session).await.unwrap_or_default();
+    let closed = flow
+        .pen
+        .close(
+            events,
+            wishes.into_iter().map(|(number, _)| number).collect(),
+        )
+        .await;
+    match (closed, result) {
+        // P14: a run whose end is not durable has not succeeded.
+        (Err(error), Ok(_)) => Err(error.into()),
+        (Err(error), Err(_)) if error.kind() == Kind::Fenced => Err(error.into()),
+        (_, result) => result,
+    }
+}
+
+/// The drivers of a workflow's agents, all of them had before anything is asked.
+pub(crate) fn drivers(
+    world: &World,
+    workflow: &Workflow,
+    spec_path: &Path,
+) -> Result<BTreeMap<String, Arc<dyn Driver>>, Error> {
+    let folder = spec_path.parent().unwrap_or(Path::new("."));
+    let mut made: Vec<(&crate::spec::Provider, Arc<dyn Driver>)> = Vec::new();
+    let mut drivers = BTreeMap::new();
+    for (name, agent) in &workflow.agents {
+        let known = made
+            .iter()
+            .find(|(provider, _)| **provider == agent.provider);
+        let driver = match known {
+            Some((_, driver)) => Arc::clone(driver),
+            None => world
+                .drivers
+                .driver(&agent.provider, folder)
+                .map_err(|error| match error {
+                    Error::Driver { reason, .. } => Error::Driver {
+                        agent: name.clone(),
+                        reason,
+                    },
+                    other => other,
+                })?,
+        };
+        made.push((&agent.provider, Arc::clone(&driver)));
+        drivers.insert(name.clone(), driver);
+    }
+    Ok(drivers)
+}

@@ -1,0 +1,227 @@
+//! Finding, showing and deleting sessions.
+
+use std::time::Duration;
+
+use segno_core::id::{self, Name, SessionId, Unresolved};
+use segno_core::journal::{Event, Failure, Seq};
+use segno_core::lease::{Lease, Verdict};
+use segno_core::session::{Status, Summary};
+use segno_core::state::State;
+use segno_core::step::Path;
+use segno_core::store::Error as StoreError;
+use segno_core::usage::Usage;
+
+use crate::error::Error;
+use crate::world::World;
+use crate::{claim, history};
+
+/// A session as a list shows it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What its rows say.
+    pub summary: Summary,
+    /// Who runs it.
+    pub lease: Lease,
+    /// Where it really stands, given how its owner is doing.
+    pub standing: Status,
+}
+
+/// All sessions, newest first, and what is wrong with those that cannot be shown.
+pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error> {
+    let (mut listed, mut damaged) = (Vec::new(), Vec::new());
+    for found in world.store.list().await? {
+        match found {
+            Ok(summary) => match world.store.lease(summary.id).await {
+                Ok(lease) => listed.push(Listed {
+                    standing: claim::standing(world, &summary, &lease),
+                    summary,
+                    lease,
+                }),
+                Err(error) => damaged.push(error),
+            },
+            Err(error) => damaged.push(error),
+        }
+    }
+    Ok((listed, damaged))
+}
+
+/// The session that a person means: by id, by name, or by the beginning of either.
+pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
+    if let Ok(session) = reference.parse::<SessionId>() {
+        return match world.store.summary(session).await {
+            Err(StoreError::NoSession(_)) => Err(Error::NoSuchSession {
+                reference: reference.to_owned(),
+            }),
+            other => Ok(other?),
+        };
+    }
+    let all: Vec<Summary> = world.store.list().await?.into_iter().flatten().collect();
+    let names: Vec<(SessionId, Name)> = all
+        .iter()
+        .map(|summary| (summary.id, summary.name.clone()))
+        .collect();
+    match id::resolve(reference, &names) {
+        Ok((session, _)) => Ok(all
+            .into_iter()
+            .find(|summary| summary.id == session)
+            .expect("it was just found")),
+        Err(Unresolved::Unknown) => Err(Error::NoSuchSession {
+            reference: reference.to_owned(),
+        }),
+        Err(Unresolved::Ambiguous(candidates)) => Err(Error::Ambiguous {
+            reference: reference.to_owned(),
+            candidates,
+        }),
+    }
+}
+
+/// A session in full.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// As the list has it.
+    pub listed: Listed,
+    /// What its journal adds up to.
+    pub state: State,
+    /// Its steps, in the order in which they were first begun.
+    pub steps: Vec<ShownStep>,
+}
+
+/// A step, as a person wants to see it.
+#[derive(Debug, Clone)]
+pub struct ShownStep {
+    /// Its path.
+    pub path: Path,
+    /// Who was asked.
+    pub agent: String,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// How it stands.
+    pub standing: StepStanding,
+    /// What it took, all attempts together.
+    pub usage: Usage,
+    /// How long the answer took.
+    pub elapsed: Option<Duration>,
+    /// Where its newest entry stands.
+    pub seq: Seq,
+}
+
+/// How a step stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepStanding {
+    /// Done.
+    Finished,
+    /// Asked, not answered.
+    InFlight,
+    /// Asked by a run that was lost.
+    Unknown,
+    /// Failed.
+    Failed(Failure),
+    /// To be asked again, because its question changed.
+    Discarded,
+}
+
+/// A session in full, with every entry verified.
+pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
+    let lease = world.store.lease(summary.id).await?;
+    let mut state = State::empty(summary.id);
+    let mut steps: Vec<ShownStep> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    history::follow(world, summary.id, state.head, |entry| {
+        if let Some((path, _)) = entry.event.step() {
+            let place = *places.entry(path.clone()).or_insert_with(|| {
+                steps.push(ShownStep {
+                    path: path.clone(),
+                    agent: String::new(),
+                    attempts: 0,
+                    standing: StepStanding::InFlight,
+                    usage: Usage::default(),
+                    elapsed: None,
+                    seq: entry.seq,
+                });
+                steps.len() - 1
+            });
+            tell(&mut steps[place], &entry.event);
+            steps[place].seq = entry.seq;
+        }
+        state.apply(&entry).map_err(|illegal| Error::Senseless {
+            session: summary.id,
+            reason: illegal.to_string(),
+        })
+    })
+    .await?;
+    let standing = claim::standing(world, &summary, &lease);
+    if standing != Status::Running {
+        // Nobody is there to answer any more.
+        for step in steps
+            .iter_mut()
+            .filter(|step| step.standing == StepStanding::InFlight)
+        {
+            step.standing = StepStanding::Unknown;
+        }
+    }
+    Ok(Shown {
+        listed: Listed {
+            standing,
+            summary,
+            lease,
+        },
+        state,
+        steps,
+    })
+}
+
+fn tell(step: &mut ShownStep, event: &Event) {
+    match event {
+        Event::StepStarted(event) => {
+            step.agent.clone_from(&event.agent);
+            step.attempts += 1;
+            step.standing = StepStanding::InFlight;
+        }
+        Event::StepFinished(event) => {
+            step.standing = StepStanding::Finished;
+            step.usage += event.usage;
+            step.elapsed = Some(Duration::from_millis(event.elapsed_ms));
+        }
+        Event::StepFailed(event) => {
+            step.standing = StepStanding::Failed(event.error.clone());
+            step.usage += event.usage;
+        }
+        Event::StepUnknown(_) => step.standing = StepStanding::Unknown,
+        Event::StepDiscarded(_) => step.standing = StepStanding::Discarded,
+        _ => {}
+    }
+}
+
+/// Deletes a session that nobody runs.
+pub async fn delete(world: &World, summary: &Summary) -> Result<(), Error> {
+    let lease = world.store.lease(summary.id).await?;
+    if claim::verdict(world, &lease) == Verdict::Held {
+        return Err(Error::InUse {
+            session: summary.id,
+            name: summary.name.clone(),
+        });
+    }
+    Ok(world.store.remove(lease).await?)
+}
+
+/// Sessions that are old enough to go: over for `age`, and nobody runs them. Completed ones stay
+/// if asked, and those that can still go on always do unless `unfinished` says otherwise.
+pub async fn outdated(
+    world: &World,
+    age: Duration,
+    keep_completed: bool,
+    unfinished: bool,
+) -> Result<Vec<Listed>, Error> {
+    let now = world.clock.now();
+    let (listed, _) = list(world).await?;
+    let goes = |listed: &Listed| {
+        let status = listed.standing;
+        let chosen = match status {
+            Status::Completed => !keep_completed,
+            Status::Running | Status::Waiting => false,
+            other => other.is_final() || unfinished,
+        };
+        chosen && now.since(listed.summary.updated_at) >= age
+    };
+    Ok(listed.into_iter().filter(goes).collect())
+}

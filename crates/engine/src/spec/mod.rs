@@ -1,0 +1,40 @@
+//! Reads workflow specs: YAML or JSON in, a [`Workflow`] or all its [`Problems`] out.
+//!
+//! A spec comes from outside, so nothing in it is believed: its size, depth and aliases are
+//! bounded, each key is known or refused, each template is compiled before anything runs. What a
+//! later version will do is refused by name ([`Fault::Unsupported`]) instead of being ignored.
+//!
+//! How it is put together: `node` turns text into values that know their line; `place` walks them
+//! and collects problems; `fields` holds a block to its keys. One file per block of the format
+//! (`runtime`, `inputs`, `agents`, `pattern`, `outputs`, and `workflow` for the top) holds that
+//! block's type, its table of keys and its reader. A new key is a line in the table and a line in
+//! the reader beside it.
+//!
+//! It opens no file: `script` is a name that the caller resolves.
+
+pub mod binding;
+
+mod agents;
+mod changes;
+mod fields;
+mod inputs;
+mod node;
+mod outputs;
+mod pattern;
+mod place;
+mod problem;
+mod runtime;
+mod workflow;
+
+#[cfg(test)]
+mod tests;
+
+pub use agents::{Agent, Provider};
+pub use binding::bind;
+pub use changes::{Change, StepChange, changed_steps};
+pub use inputs::{Input, Inputs, Type};
+pub use outputs::{Artifact, PathError, checked_artifact_path};
+pub use pattern::{Chain, Pattern, Step};
+pub use problem::{Fault, Problem, Problems};
+pub use runtime::Runtime;
+pub use workflow::{Workflow, parse};

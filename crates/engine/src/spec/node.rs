@@ -1,0 +1,299 @@
+//! Text into values that know their line.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, MessageFormatter, Spanned, UserMessageFormatter};
+
+use super::problem::{Fault, Problem};
+
+/// A larger spec is a mistake or an attack.
+const MOST_BYTES: usize = 10 * 1024 * 1024;
+
+/// Deeper than any schema, and shallow enough for the stack of a thread: a level costs some 40 kB
+/// in a debug build.
+const MOST_DEPTH: usize = 32;
+
+/// A value and the line it begins on.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) tree: Tree,
+}
+
+/// What a value is.
+#[derive(Debug)]
+pub(super) enum Tree {
+    /// Null, a boolean, a number or a text.
+    Scalar(Value),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A key, the line it stands on and its value.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) line: usize,
+    pub(super) node: Node,
+}
+
+impl Node {
+    /// The same value without its lines.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.tree {
+            Tree::Scalar(value) => value.clone(),
+            Tree::List(items) => items.iter().map(Node::to_json).collect(),
+            Tree::Map(entries) => entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.node.to_json()))
+                .collect(),
+        }
+    }
+}
+
+/// Reads one YAML document (JSON is YAML), within bounds.
+pub(super) fn read(text: &str) -> Result<Node, Problem> {
+    if text.len() > MOST_BYTES {
+        let size = text.len();
+        return Err(document(
+            None,
+            format!("larger than {MOST_BYTES} bytes (10 MB): {size} bytes"),
+        ));
+    }
+    let options = serde_saphyr::options! {
+        // The limits hold for what aliases unfold to, not only for what is written.
+        budget: serde_saphyr::budget! {
+            max_depth: MOST_DEPTH,
+            max_nodes: 250_000,
+            max_total_scalar_bytes: 2 * MOST_BYTES,
+            max_documents: 2,
+        },
+        // As in YAML 1.2: `yes` and `on` are texts.
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    let node: Node = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| document(line_of(&error), explain(&error)))?;
+    match node.tree {
+        Tree::Scalar(Value::Null) => Err(document(None, "empty".to_owned())),
+        _ => Ok(node),
+    }
+}
+
+fn document(line: Option<usize>, message: String) -> Problem {
+    Problem {
+        pointer: String::new(),
+        line,
+        message,
+        nearest: None,
+        fault: Fault::Invalid,
+    }
+}
+
+fn line_of(error: &Error) -> Option<usize> {
+    let line = usize::try_from(error.location()?.line()).ok()?;
+    (line > 0).then_some(line)
+}
+
+/// In our words where the parser's speak to programmers.
+fn explain(error: &Error) -> String {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => explain(error),
+        Error::MultipleDocuments { .. } => {
+            "holds more than one document; keep one, without `---` between".to_owned()
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("key `{key}` is given twice")
+        }
+        Error::Budget {
+            breach: BudgetBreach::Depth { .. },
+            ..
+        } => "nested too deeply".to_owned(),
+        Error::Budget {
+            breach: BudgetBreach::Documents { .. },
+            ..
+        } => "holds too many documents; keep one".to_owned(),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "too many values, counting what aliases unfold to".to_owned()
+        }
+        other => format!(
+            "not readable: {}",
+            UserMessageFormatter.format_message(other)
+        ),
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Tree>::deserialize(deserializer)?;
+        Ok(Self {
+            line: line(&spanned),
+            tree: spanned.value,
+        })
+    }
+}
+
+fn line<T>(spanned: &Spanned<T>) -> usize {
+    usize::try_from(spanned.referenced.line()).unwrap_or(usize::MAX)
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Tree::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+        let mut map = Vec::new();
+        while let Some((key, node)) = entries.next_entry::<Spanned<String>, Node>()? {
+            map.push(Entry {
+                line: line(&key),
+                key: key.value,
+                node,
+            });
+        }
+        Ok(Tree::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        read(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn values_know_their_lines() {
+        let node = read("a: 1\nb:\n  - x\n  - {c: yes}\n").unwrap();
+        let Tree::Map(entries) = &node.tree else {
+            panic!("{node:?}")
+        };
+        assert_eq!((entries[1].key.as_str(), entries[1].line), ("b", 2));
+        let Tree::List(items) = &entries[1].node.tree else {
+            panic!("{node:?}")
+        };
+        assert_eq!((items[0].line, items[1].line), (3, 4));
+        assert_eq!(
+            node.to_json(),
+            serde_json::json!({"a": 1, "b": ["x", {"c": "yes"}]})
+        );
+    }
+
+    #[test]
+    fn what_is_not_one_readable_document_is_refused_with_its_line() {
+        for (text, expected) in [
+            ("", "document: empty"),
+            ("# only a comment\n", "document: empty"),
+            ("a: 1\na: 2\n", "document (line 2): key `a` is given twice"),
+            (
+                "a: 1\n---\nb: 2\n",
+                "document (line 3): holds more than one document",
+            ),
+            ("a:\n\t- b\n", "document (line 2): not readable: tabs"),
+            (
+                "a: [1,\n",
+                "document (line 1): not readable: unclosed bracket",
+            ),
+            ("a: b: c", "document (line 1): not readable: mapping values"),
+            (
+                "a: *nobody\n",
+                "document (line 1): not readable: reference to unknown",
+            ),
+            (
+                "a: !danger 1\n",
+                "document (line 1): not readable: unsupported tag",
+            ),
+            ("a: .inf\n", "document (line 1): not readable: value `.inf`"),
+            (
+                "? [a]\n: 1\n",
+                "document (line 1): not readable: expected string",
+            ),
+        ] {
+            let problem = refused(text);
+            assert!(problem.starts_with(expected), "{text:?}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_does_not_go_off() {
+        let mut bomb = vec!["l0: &l0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
+        for n in 1..12 {
+            let uses = vec![format!("*l{}", n - 1); 10].join(", ");
+            bomb.push(format!("l{n}: &l{n} [{uses}]"));
+        }
+        let problem = refused(&bomb.join("\n"));
+        assert!(problem.contains("too many values"), "{problem}");
+    }
+
+    #[test]
+    fn ten_thousand_levels_are_refused_in_either_style() {
+        let flow = refused(&"[".repeat(10_000));
+        assert!(flow.contains("recursion limit"), "{flow}");
+        let mut block = String::new();
+        for depth in 0..2_000 {
+            block.push_str(&" ".repeat(depth));
+            block.push_str("a:\n");
+        }
+        let block = refused(&block);
+        assert!(block.contains("nested too deeply"), "{block}");
+        let inline = refused(&"- ".repeat(10_000));
+        assert!(inline.contains("nested too deeply"), "{inline}");
+    }
+
+    #[test]
+    fn more_than_ten_megabytes_are_not_even_parsed() {
+        let problem = refused(&"#".repeat(MOST_BYTES + 1));
+        assert!(problem.contains("10 MB"), "{problem}");
+    }
+}

@@ -1,0 +1,284 @@
+//! Walks the values of a spec and collects everything that is wrong with them.
+//!
+//! A reader never stops at a problem: it reports it and goes on with a stand-in (an empty text, the
+//! first choice). That is safe because `parse` returns a workflow only if nothing was reported, and
+//! it lets one pass find all there is to find.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use super::node::{Entry, Node, Tree};
+use super::problem::{Fault, Problem, nearest};
+use crate::template::Templates;
+
+/// What readers share: where problems go and what compiles templates.
+#[derive(Default)]
+pub(super) struct Desk {
+    pub(super) problems: RefCell<Vec<Problem>>,
+    templates: Templates,
+}
+
+/// A value, and how to get to it.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    desk: &'a Desk,
+    node: &'a Node,
+    pointer: String,
+    line: usize,
+}
+
+impl<'a> Place<'a> {
+    /// The whole document.
+    pub(super) fn root(desk: &'a Desk, node: &'a Node) -> Self {
+        let line = node.line;
+        let pointer = String::new();
+        Self {
+            desk,
+            node,
+            pointer,
+            line,
+        }
+    }
+
+    fn inside(&self, key: &str, line: usize, node: &'a Node) -> Self {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        Self {
+            desk: self.desk,
+            node,
+            pointer: format!("{}/{key}", self.pointer),
+            line,
+        }
+    }
+
+    fn report(&self, fault: Fault, message: String, nearest: Option<String>) {
+        self.desk.problems.borrow_mut().push(Problem {
+            pointer: self.pointer.clone(),
+            line: Some(self.line),
+            message,
+            nearest,
+            fault,
+        });
+    }
+
+    /// Reports that the format does not allow this.
+    pub(super) fn invalid(&self, message: impl Into<String>) {
+        self.report(Fault::Invalid, message.into(), None);
+    }
+
+    /// Reports a word that is none of `known`.
+    pub(super) fn unknown<'k>(
+        &self,
+        message: impl Into<String>,
+        word: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) {
+        self.report(Fault::Invalid, message.into(), nearest(word, known));
+    }
+
+    /// Reports that this version does not do this.
+    pub(super) fn unsupported(&self, message: impl Into<String>) {
+        self.report(Fault::Unsupported, message.into(), None);
+    }
+
+    fn expected(&self, what: &str) {
+        self.invalid(format!("must be {what}, not {}", self.found()));
+    }
+
+    /// The value as a person would name it.
+    fn found(&self) -> String {
+        match &self.node.tree {
+            Tree::Scalar(Value::Null) => "nothing".to_owned(),
+            Tree::Scalar(Value::String(text)) => format!("the text {:?}", shortened(text)),
+            Tree::Scalar(value) => value.to_string(),
+            Tree::List(_) => "a list".to_owned(),
+            Tree::Map(_) => "a mapping".to_owned(),
+        }
+    }
+
+    /// The value as JSON.
+    pub(super) fn json(&self) -> Value {
+        self.node.to_json()
+    }
+
+    /// A text.
+    pub(super) fn text(&self) -> String {
+        if let Tree::Scalar(Value::String(text)) = &self.node.tree {
+            text.clone()
+        } else {
+            self.expected("a text");
+            String::new()
+        }
+    }
+
+    /// A text with at least one character and no control characters.
+    pub(super) fn line_of_text(&self) -> String {
+        let text = self.text();
+        if matches!(&self.node.tree, Tree::Scalar(Value::String(text)) if text.is_empty()) {
+            self.invalid("must not be empty");
+        }
+        if text.chars().any(char::is_control) {
+            self.invalid("must not hold control characters");
+        }
+        text
+    }
+
+    /// A text that compiles as a template.
+    pub(super) fn template(&self) -> String {
+        let text = self.text();
+        if let Err(error) = self.desk.templates.check(&text) {
+            self.invalid(format!("template: {error}"));
+        }
+        text
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn integer(&self, range: RangeInclusive<u32>) -> u32 {
+        let value = match &self.node.tree {
+            Tree::Scalar(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()),
+            _ => None,
+        };
+        value
+            .filter(|value| range.contains(value))
+            .unwrap_or_else(|| {
+                self.expected(&format!("a whole number {}", bounds(&range, &u32::MAX)));
+                *range.start()
+            })
+    }
+
+    /// A number within `range`.
+    pub(super) fn number(&self, range: &RangeInclusive<f64>) -> f64 {
+        let value = match &self.node.tree {
+            Tree::Scalar(value) => value.as_f64(),
+            _ => None,
+        };
+        value
+            .filter(|value| range.contains(value))
+            .unwrap_or_else(|| {
+                self.expected(&format!("a number {}", bounds(range, &f64::INFINITY)));
+                *range.start()
+            })
+    }
+
+    /// A text, a number or a boolean.
+    pub(super) fn scalar(&self) -> Value {
+        match &self.node.tree {
+            Tree::Scalar(value) if !value.is_null() => value.clone(),
+            _ => {
+                self.expected("a text, a number or a boolean");
+                Value::Null
+            }
+        }
+    }
+
+    /// One of the words in `choices`.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> T {
+        let words = || choices.iter().map(|(word, _)| *word);
+        if let Tree::Scalar(Value::String(text)) = &self.node.tree {
+            if let Some((_, value)) = choices.iter().find(|(word, _)| word == text) {
+                return *value;
+            }
+            let message = format!(
+                "must be one of {}, not `{}`",
+                quoted(words()),
+                shortened(text)
+            );
+            self.unknown(message, text, words());
+        } else {
+            self.expected(&format!("one of {}", quoted(words())));
+        }
+        choices[0].1
+    }
+
+    /// The items of a list of at least `least`.
+    pub(super) fn list(&self, least: usize) -> Vec<Place<'a>> {
+        let Tree::List(items) = &self.node.tree else {
+            self.expected("a list");
+            return Vec::new();
+        };
+        if items.len() < least {
+            self.invalid(format!("must hold at least {least}"));
+        }
+        let places = items.iter().enumerate();
+        places
+            .map(|(n, item)| self.inside(&n.to_string(), item.line, item))
+            .collect()
+    }
+
+    /// The entries of a mapping whose keys the author chose.
+    pub(super) fn entries(&self) -> Vec<(&'a str, Place<'a>)> {
+        let Tree::Map(entries) = &self.node.tree else {
+            self.expected("a mapping");
+            return Vec::new();
+        };
+        let place = |entry: &'a Entry| self.inside(&entry.key, entry.line, &entry.node);
+        entries
+            .iter()
+            .map(|entry| (entry.key.as_str(), place(entry)))
+            .collect()
+    }
+
+    /// The keys of a mapping; none if it is something else.
+    pub(super) fn keys(&self) -> Vec<&'a str> {
+        match &self.node.tree {
+            Tree::Map(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The entries of a mapping whose keys are identifiers.
+    pub(super) fn named(&self) -> Vec<(&'a str, Place<'a>)> {
+        let entries = self.entries();
+        for (key, place) in &entries {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+            if key.is_empty() || !key.chars().all(allowed) {
+                place.invalid("a name is made of letters, digits and `. _ : -`");
+            }
+        }
+        entries
+    }
+
+    /// Whether this is a mapping.
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self.node.tree, Tree::Map(_))
+    }
+
+    /// Whether this mapping has `key`, before its keys are checked.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys().contains(&key)
+    }
+
+    /// An empty list or mapping asks for nothing, so nothing is ignored by accepting it.
+    pub(super) fn asks_for_nothing(&self) -> bool {
+        match &self.node.tree {
+            Tree::List(items) => items.is_empty(),
+            Tree::Map(entries) => entries.is_empty(),
+            Tree::Scalar(_) => false,
+        }
+    }
+}
+
+/// `0 to 2`, or `from 1` where there is no upper bound to speak of.
+fn bounds<T: Display + PartialEq>(range: &RangeInclusive<T>, unbounded: &T) -> String {
+    if range.end() == unbounded {
+        format!("from {}", range.start())
+    } else {
+        format!("from {} to {}", range.start(), range.end())
+    }
+}
+
+/// `` `a`, `b` ``.
+pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}
+
+/// Enough of a text to recognise it.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,259 @@
+//! What is wrong with a spec, said so that a person finds the place and the way out.
+
+use std::fmt;
+
+use segno_core::error::{Diagnose, Kind};
+
+/// More than this nobody reads; the rest is counted.
+const MOST_SHOWN: usize = 50;
+
+/// Whose turn it is to change something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The spec's: it is not what the format says.
+    Invalid,
+    /// Ours: the format has it, this version does not.
+    Unsupported,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The place, as a JSON pointer; empty for the document.
+    pub pointer: String,
+    /// The place, as a line counted from one.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What was probably meant.
+    pub nearest: Option<String>,
+    /// Whose turn it is.
+    pub fault: Fault,
+}
+
+/// `/runtime/provder (line 4): unknown key; did you mean `provider`?`
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.pointer.as_str() {
+            "" => "document",
+            pointer => pointer,
+        };
+        let line = self.line.map(|line| format!(" (line {line})"));
+        let meant = self
+            .nearest
+            .as_ref()
+            .map(|word| format!("; did you mean `{word}`?"));
+        let text = [
+            place,
+            &line.unwrap_or_default(),
+            ": ",
+            &self.message,
+            &meant.unwrap_or_default(),
+        ]
+        .concat();
+        f.write_str(&printable(&text))
+    }
+}
+
+/// Everything that is wrong with a spec, in the order of its lines; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    shown: Vec<Problem>,
+    left_out: usize,
+    all_unsupported: bool,
+}
+
+impl Problems {
+    /// Sorts `problems` by line and keeps as many as a person reads; `None` if there are none.
+    pub(super) fn of(mut problems: Vec<Problem>) -> Option<Self> {
+        if problems.is_empty() {
+            return None;
+        }
+        problems.sort_by(|a, b| {
+            let place = |problem: &Problem| problem.line.unwrap_or(0);
+            place(a)
+                .cmp(&place(b))
+                .then_with(|| a.pointer.cmp(&b.pointer))
+        });
+        problems.dedup();
+        let all_unsupported = problems
+            .iter()
+            .all(|problem| problem.fault == Fault::Unsupported);
+        let left_out = problems.len().saturating_sub(MOST_SHOWN);
+        problems.truncate(MOST_SHOWN);
+        Some(Self {
+            shown: problems,
+            left_out,
+            all_unsupported,
+        })
+    }
+
+    /// The problems, at most 50.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.shown.iter()
+    }
+
+    /// How many more there are.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Whether the spec is fine and only asks for more than this version does.
+    pub fn fault(&self) -> Fault {
+        if self.all_unsupported {
+            Fault::Unsupported
+        } else {
+            Fault::Invalid
+        }
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self {
+            all_unsupported: problem.fault == Fault::Unsupported,
+            shown: vec![problem],
+            left_out: 0,
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.shown.iter().enumerate() {
+            let end = if n == 0 { "" } else { "\n" };
+            write!(f, "{end}{problem}")?;
+        }
+        if self.left_out > 0 {
+            write!(f, "\nand {} more", self.left_out)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl Diagnose for Problems {
+    fn kind(&self) -> Kind {
+        Kind::Invalid
+    }
+
+    fn code(&self) -> &'static str {
+        match self.fault() {
+            Fault::Invalid => "W0101",
+            Fault::Unsupported => "W0102",
+        }
+    }
+}
+
+/// One line without control characters, so that a spec cannot move the reader's cursor.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// The candidate that `word` is probably a slip of: a third of its letters may differ.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    if word.len() > 64 {
+        return None;
+    }
+    let lower = word.to_lowercase();
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= 64)
+        .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
+        .filter(|(edits, candidate)| *edits <= (candidate.chars().count() / 3).max(1))
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// How many letters must be added, removed, replaced or swapped with their neighbour.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
+    for (i, a) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(a != b);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(line: usize, fault: Fault) -> Problem {
+        Problem {
+            pointer: format!("/{line}"),
+            line: Some(line),
+            message: "odd".to_owned(),
+            nearest: None,
+            fault,
+        }
+    }
+
+    #[test]
+    fn a_slip_finds_the_word_and_a_stranger_finds_none() {
+        let words = ["provider", "model_id", "region"];
+        for slip in ["provder", "Provider", "porvider", "providers"] {
+            assert_eq!(nearest(slip, words).as_deref(), Some("provider"), "{slip}");
+        }
+        assert_eq!(nearest("model", words), None);
+        assert_eq!(nearest("zebra", words), None);
+        assert_eq!(nearest("", words), None);
+        assert_eq!(nearest(&"provider".repeat(1000), words), None);
+    }
+
+    #[test]
+    fn problems_are_told_by_line_and_the_flood_is_counted() {
+        let many = (1..=60).rev().map(|n| problem(n, Fault::Unsupported));
+        let problems = Problems::of(many.collect()).unwrap();
+        assert_eq!(problems.iter().next().unwrap().line, Some(1));
+        assert_eq!((problems.iter().count(), problems.left_out()), (50, 10));
+        assert!(problems.to_string().ends_with("\nand 10 more"));
+    }
+
+    #[test]
+    fn one_invalid_problem_makes_the_spec_invalid() {
+        let code = |faults: &[Fault]| {
+            let problems = faults.iter().map(|fault| problem(1, *fault)).collect();
+            Problems::of(problems).unwrap().code()
+        };
+        assert_eq!(code(&[Fault::Unsupported; 2]), "W0102");
+        assert_eq!(code(&[Fault::Unsupported, Fault::Invalid]), "W0101");
+    }
+
+    #[test]
+    fn a_spec_cannot_write_to_the_terminal() {
+        let mut sly = problem(1, Fault::Invalid);
+        sly.pointer = "/\u{1b}[2J".to_owned();
+        assert_eq!(sly.to_string(), "/\\u{1b}[2J (line 1): odd");
+    }
+}

@@ -1,0 +1,456 @@
+//! Specs, good and bad, through the way in.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use segno_core::error::Diagnose;
+use segno_core::journal::InFlight;
+use segno_core::retry::Backoff;
+use serde_json::json;
+
+use super::*;
+
+const SMALL: &str = "\
+version: 0
+name: demo
+runtime:
+  provider: scripted
+  script: answers.yaml
+agents:
+  a: {prompt: Answer briefly.}
+pattern:
+  type: chain
+  config:
+    steps:
+      - agent: a
+";
+
+const FULL: &str = r#"
+version: "0"
+name: "Über die Gezeiten: Teil 1"
+description: All that this version does.
+metadata: {name: x, description: y, labels: {team: sea, rank: 1}}
+tags: [demo, a.b-c_1]
+runtime:
+  provider: scripted
+  script: answers.yaml
+  max_parallel: 3
+  timeout_s: 1.5
+  failure_policy: {retries: 0, backoff: jittered, wait_min: 0.5, wait_max: 2}
+inputs:
+  required: {topic: string}
+  optional:
+    tone: {type: string, description: How, enum: [dry, warm], default: dry}
+  values: {topic: tides, place: sea}
+agents:
+  a: {prompt: "Write about {{ topic }}."}
+  b: {prompt: Check., provider: command, command: [tr, a-z, A-Z], tools: []}
+pattern:
+  type: chain
+  config:
+    steps:
+      - {agent: a, input: "Facts about {{ topic }}", vars: {n: 3, deep: true, who: me}}
+      - agent: b
+outputs:
+  artifacts:
+    - {path: "{{ topic }}.md", from: "{{ last_response }}"}
+    - {path: notes/out.md, from: "{{ steps[0].response }}"}
+continuity: {in_flight: stop}
+tools: {}
+"#;
+
+fn told(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+fn changed(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from:?} is not in the spec");
+    SMALL.replacen(from, to, 1)
+}
+
+#[test]
+fn a_small_spec_gets_the_defaults_of_the_format() {
+    let workflow = parse(SMALL).unwrap();
+    assert_eq!(workflow.name, "demo");
+    let retry = workflow.runtime.retry;
+    assert_eq!((retry.retries, retry.backoff), (2, Backoff::Exponential));
+    assert_eq!(retry.shortest, Duration::from_secs(1));
+    assert_eq!(retry.longest, Duration::from_mins(1));
+    assert_eq!(workflow.runtime.timeout, None);
+    assert_eq!(workflow.in_flight, InFlight::Repeat);
+    let script = "answers.yaml".to_owned();
+    assert_eq!(workflow.agents["a"].provider, Provider::Scripted { script });
+    let Pattern::Chain(chain) = workflow.pattern;
+    assert_eq!(chain.steps.len(), 1);
+    assert_eq!(chain.steps[0].input, None);
+}
+
+#[test]
+fn everything_that_is_supported_is_read() {
+    let workflow = parse(FULL).unwrap();
+    assert_eq!(workflow.tags, ["demo", "a.b-c_1"]);
+    assert_eq!(workflow.runtime.timeout, Some(Duration::from_millis(1500)));
+    assert_eq!(workflow.runtime.retry.shortest, Duration::from_millis(500));
+    assert_eq!(workflow.inputs.0["tone"].value, Some(json!("dry")));
+    assert_eq!(workflow.inputs.0["topic"].value, Some(json!("tides")));
+    assert_eq!(workflow.inputs.0["place"].kind, Type::String);
+    let argv = ["tr", "a-z", "A-Z"].map(str::to_owned).to_vec();
+    assert_eq!(workflow.agents["b"].provider, Provider::Command { argv });
+    let Pattern::Chain(chain) = &workflow.pattern;
+    assert_eq!(chain.steps[0].vars["n"], json!(3));
+    assert_eq!(workflow.artifacts.len(), 2);
+    assert_eq!(workflow.in_flight, InFlight::Stop);
+}
+
+#[test]
+fn json_is_yaml() {
+    let spec = json!({
+        "version": 0, "name": "demo",
+        "runtime": {"provider": "scripted", "script": "answers.yaml"},
+        "agents": {"a": {"prompt": "Answer briefly."}},
+        "pattern": {"type": "chain", "config": {"steps": [{"agent": "a"}]}},
+    });
+    let expected = parse(SMALL).unwrap();
+    assert_eq!(parse(&spec.to_string()).unwrap(), expected);
+    let pretty = serde_json::to_string_pretty(&spec).unwrap();
+    assert_eq!(parse(&pretty.replace("  ", "\t")).unwrap(), expected);
+}
+
+#[test]
+fn an_invalid_spec_is_told_where_and_what_was_meant() {
+    for (from, to, expected) in [
+        (
+            "provider:",
+            "provder:",
+            "/runtime/provder (line 4): unknown key; did you mean `provider`?",
+        ),
+        ("name: demo\n", "", "document (line 1): `name` is missing"),
+        ("demo", "''", "/name (line 2): must not be empty"),
+        ("demo", "7", "/name (line 2): must be a text, not 7"),
+        (
+            "demo",
+            "\"a\\nb\"",
+            "/name (line 2): must not hold control characters",
+        ),
+        (
+            "version: 0",
+            "version: 1",
+            "/version (line 1): this format is version 0, not 1",
+        ),
+        (
+            "scripted\n",
+            "scriptde\n",
+            "no such provider: `scriptde`; did you mean `scripted`?",
+        ),
+        (
+            "  script: answers.yaml\n",
+            "",
+            "/runtime (line 3): `script` is missing",
+        ),
+        (
+            "  script: answers.yaml\n",
+            "  script: a\n  command: [x]\n",
+            "/runtime/command (line 6): would be ignored",
+        ),
+        (
+            "scripted\n  script: answers.yaml",
+            "command",
+            "/agents/a (line 6): `command` is missing",
+        ),
+        (
+            "scripted\n  script: answers.yaml",
+            "command\n  command: []",
+            "/runtime/command (line 5): must hold at least 1",
+        ),
+        (
+            "scripted\n  script: answers.yaml",
+            "command\n  command: cat",
+            "must be a list, not the text \"cat\"",
+        ),
+        (
+            "  script:",
+            "  timeout_s: 0\n  script:",
+            "/runtime/timeout_s (line 5): must be a number from 0.001 to 31536000, not 0",
+        ),
+        (
+            "  script:",
+            "  timeout_s: -1\n  script:",
+            "must be a number from 0.001 to",
+        ),
+        (
+            "  script:",
+            "  failure_policy: {retries: -1}\n  script:",
+            "/runtime/failure_policy/retries (line 5): must be a whole number from 0",
+        ),
+        (
+            "  script:",
+            "  failure_policy: {backoff: liner}\n  script:",
+            "must be one of `constant`, `exponential`, `jittered`, not `liner`",
+        ),
+        (
+            "  script:",
+            "  failure_policy: {wait_min: 90}\n  script:",
+            "`wait_min` (90 s) is longer than `wait_max` (60 s)",
+        ),
+        (
+            "  a: {prompt: Answer briefly.}",
+            "  {}",
+            "/agents (line 6): must hold at least 1",
+        ),
+        (
+            "  a:",
+            "  a b: {prompt: x}\n  a:",
+            "/agents/a b (line 7): a name is made of letters",
+        ),
+        (
+            "prompt",
+            "promt",
+            "/agents/a/promt (line 7): unknown key; did you mean `prompt`?",
+        ),
+        (
+            "Answer briefly.",
+            "\"{{ x\"",
+            "/agents/a/prompt (line 7): template: line 1 of the template:",
+        ),
+        (
+            "briefly.}",
+            "briefly., command: [x]}",
+            "/agents/a/command (line 7): would be ignored",
+        ),
+        (
+            "type: chain",
+            "type: chian",
+            "/pattern/type (line 9): no such pattern: `chian`; did you mean `chain`?",
+        ),
+        (
+            "    steps:\n      - agent: a",
+            "    steps: []",
+            "/pattern/config/steps (line 11): must hold at least 1",
+        ),
+        (
+            "- agent: a",
+            "- {agent: a, vars: {x: [1]}}",
+            "/pattern/config/steps/0/vars/x (line 12): must be a text, a number or a boolean, not a list",
+        ),
+        (
+            "- agent: a",
+            "- {agent: a, vars: {steps: 1}}",
+            "`steps` means something else",
+        ),
+        (
+            "- agent: a",
+            "- {agent: a, type: hitl, prompt: x}",
+            "never both",
+        ),
+        (
+            "- agent: a",
+            "- {type: hilt, prompt: x}",
+            "did you mean `hitl`?",
+        ),
+        (
+            "- agent: a",
+            "- {agent: a, input: '{% if %}'}",
+            "/pattern/config/steps/0/input (line 12): template:",
+        ),
+        (
+            "- agent: a",
+            "- 7",
+            "/pattern/config/steps/0 (line 12): must be a mapping, not 7",
+        ),
+        (
+            "version: 0",
+            "version: 0\ntags: [a, a]",
+            "/tags/1 (line 2): tag `a` is given twice",
+        ),
+        (
+            "version: 0",
+            "version: 0\ntags: [A]",
+            "/tags/0 (line 2): a tag is made of",
+        ),
+        (
+            "version: 0",
+            "version: 0\ncontinuity: {in_flight: ask}",
+            "must be one of `repeat`, `stop`, not `ask`",
+        ),
+        (
+            "version: 0",
+            "version: 0\nmetadata: {labels: {a: [1]}}",
+            "/metadata/labels/a (line 2): must be a text",
+        ),
+        (
+            "version: 0",
+            "version: 0\noutputs: {artifacts: [{path: ../x, from: x}]}",
+            "/outputs/artifacts/0/path (line 2): an artifact's path must not hold `..`",
+        ),
+        (
+            "version: 0",
+            "version: 0\noutputs: {artifacts: [{path: x, from: x}, {path: ./x, from: y}]}",
+            "another artifact has this path",
+        ),
+        (
+            "version: 0",
+            "version: 0\ninputs: {required: {x: text}}",
+            "must be one of `string`",
+        ),
+        (
+            "version: 0",
+            "version: 0\ninputs: {required: {x: string}, optional: {x: string}}",
+            "is both required and optional",
+        ),
+        (
+            "version: 0",
+            "version: 0\ninputs: {optional: {x: {type: string, default: 1}}}",
+            "must be of type string, not 1; put it in quotes",
+        ),
+        (
+            "version: 0",
+            "version: 0\ninputs: {optional: {x: {type: integer, enum: [1, 2], default: 3}}}",
+            "must be one of 1, 2, not 3",
+        ),
+        (
+            "version: 0",
+            "version: 0\ninputs: {values: {x: }}",
+            "must be a text, a number or a boolean, not nothing",
+        ),
+        (
+            "version: 0",
+            "version: 0\n~/x: 1",
+            "/~0~1x (line 2): unknown key",
+        ),
+    ] {
+        let spec = changed(from, to);
+        let problems = parse(&spec).expect_err(&spec);
+        assert!(
+            problems.to_string().contains(expected),
+            "{spec}\n{problems}"
+        );
+        assert_eq!(problems.code(), "W0101", "{spec}\n{problems}");
+        assert_eq!(problems.iter().count(), 1, "{spec}\n{problems}");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_exist_is_told_by_its_nearest() {
+    let spec = SMALL
+        .replace("  a: {", "  writer: {")
+        .replace("agent: a", "agent: wirter");
+    let expected =
+        "/pattern/config/steps/0/agent (line 12): no such agent: `wirter`; did you mean `writer`?";
+    assert_eq!(told(&spec), expected);
+}
+
+#[test]
+fn what_a_later_version_does_is_refused_by_name() {
+    for (from, to, expected) in [
+        (
+            "scripted\n",
+            "ollama\n",
+            "/runtime/provider (line 4): provider `ollama` is not supported yet",
+        ),
+        (
+            "  script:",
+            "  model_id: x\n  script:",
+            "/runtime/model_id (line 5): not supported yet",
+        ),
+        (
+            "  script:",
+            "  budgets: {max_steps: 3}\n  script:",
+            "/runtime/budgets (line 5): not supported yet",
+        ),
+        (
+            "type: chain",
+            "type: graph",
+            "/pattern/type (line 9): pattern `graph` is not supported yet",
+        ),
+        (
+            "- agent: a",
+            "- {type: hitl, prompt: Good?}",
+            "/pattern/config/steps/0/type (line 12): not supported yet",
+        ),
+        (
+            "- agent: a",
+            "- {agent: a, tool_overrides: [x]}",
+            "steps/0/tool_overrides (line 12): not supported yet",
+        ),
+        (
+            "briefly.}",
+            "briefly., output_schema: x.json}",
+            "/agents/a/output_schema (line 7): not supported yet",
+        ),
+        (
+            "{prompt: Answer briefly.}",
+            "{$ref: {}}",
+            "/agents/a/$ref (line 7): not supported yet",
+        ),
+        (
+            "version: 0",
+            "version: 0\nenv: {secrets: [{key: K, source: env}]}",
+            "/env (line 2): not supported yet",
+        ),
+        (
+            "version: 0",
+            "version: 0\ntelemetry: {redact: {tool_inputs: true}}",
+            "/telemetry (line 2): not supported yet",
+        ),
+        (
+            "version: 0",
+            "version: 0\nsecurity: {guardrails: {deny_network: true}}",
+            "/security (line 2): not supported yet",
+        ),
+    ] {
+        let spec = changed(from, to);
+        let problems = parse(&spec).expect_err(&spec);
+        assert!(
+            problems.to_string().contains(expected),
+            "{spec}\n{problems}"
+        );
+        assert_eq!(problems.code(), "W0102", "{spec}\n{problems}");
+        assert_eq!(problems.fault(), Fault::Unsupported);
+    }
+}
+
+#[test]
+fn all_problems_are_told_in_the_order_of_their_lines() {
+    let spec = changed("name: demo", "nam: demo\nskills: [{id: x, path: y}]")
+        .replace("agent: a", "agnet: a")
+        .replace("scripted\n", "openai\n");
+    let lines = [
+        "/nam (line 2): unknown key; did you mean `name`?",
+        "/skills (line 3): not supported yet: this version loads no skills",
+        "/runtime/provider (line 5): provider `openai` is not supported yet; this version runs \
+         `scripted`, `command`",
+        "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
+    ];
+    assert_eq!(told(&spec), lines.join("\n"));
+}
+
+#[test]
+fn a_document_of_another_shape_is_refused() {
+    for text in ["[]", "hello", "7", "- a: 1", "{}", "\u{0}", "a: &a [*a]"] {
+        assert!(parse(text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_chain_of_ten_thousand_steps_is_read() {
+    let steps = "      - agent: a\n".repeat(9_999);
+    let Pattern::Chain(chain) = parse(&(SMALL.to_owned() + &steps)).unwrap().pattern;
+    assert_eq!(chain.steps.len(), 10_000);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "[a-z:{}\\[\\]&*!|>'\"#,\n -]{0,60}") {
+        prop_assert!(parse(&text).is_err());
+    }
+
+    #[test]
+    fn a_damaged_spec_is_read_or_refused_with_a_reason(at in 0..FULL.len(), with in any::<char>()) {
+        let mut spec: String = FULL.chars().take(at).collect();
+        spec.push(with);
+        spec.extend(FULL.chars().skip(at + 1));
+        if let Err(problems) = parse(&spec) {
+            prop_assert!(!problems.to_string().is_empty());
+        }
+    }
+}

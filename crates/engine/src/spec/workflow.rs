@@ -1,0 +1,158 @@
+//! The top of a spec, and the way in.
+
+use std::collections::BTreeMap;
+
+use segno_core::journal::InFlight;
+
+use super::agents::{self, Agent};
+use super::fields::Keys;
+use super::inputs::{self, Inputs};
+use super::node;
+use super::outputs::{self, Artifact};
+use super::pattern::{self, Pattern};
+use super::place::{Desk, Place};
+use super::problem::Problems;
+use super::runtime::{self, Runtime};
+
+const KEYS: Keys = Keys {
+    required: &["version", "name", "runtime", "agents", "pattern"],
+    optional: &[
+        "description",
+        "metadata",
+        "tags",
+        "inputs",
+        "outputs",
+        "continuity",
+    ],
+    later: &[
+        ("env", "this version passes no secrets or mounts"),
+        ("telemetry", "this version sends no telemetry"),
+        (
+            "context_policy",
+            "this version does not manage an agent's context",
+        ),
+        ("skills", "this version loads no skills"),
+        ("tools", "this version offers agents no tools"),
+        ("security", "this version enforces no guardrails"),
+    ],
+};
+const METADATA_KEYS: Keys = Keys {
+    required: &[],
+    optional: &["name", "description", "labels"],
+    later: &[],
+};
+const CONTINUITY_KEYS: Keys = Keys {
+    required: &[],
+    optional: &["in_flight"],
+    later: &[],
+};
+
+/// A spec that holds together: every name in it leads somewhere, every template compiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workflow {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// How patiently its steps are run.
+    pub runtime: Runtime,
+    /// What it wants to know before it starts.
+    pub inputs: Inputs,
+    /// Who is asked, by name.
+    pub agents: BTreeMap<String, Agent>,
+    /// What is done, in which order.
+    pub pattern: Pattern,
+    /// What is written when it is done.
+    pub artifacts: Vec<Artifact>,
+    /// What to do about a step that was in flight when its run was lost.
+    pub in_flight: InFlight,
+}
+
+/// Reads a spec, YAML or JSON. Either it holds together, or everything that is wrong is told.
+pub fn parse(text: &str) -> Result<Workflow, Problems> {
+    let desk = Desk::default();
+    let root = node::read(text)?;
+    let workflow = read(&Place::root(&desk, &root));
+    match Problems::of(desk.problems.take()) {
+        None => Ok(workflow),
+        Some(problems) => Err(problems),
+    }
+}
+
+fn read(place: &Place<'_>) -> Workflow {
+    let fields = place.fields(&KEYS);
+    if let Some(version) = fields.get("version") {
+        let given = version.json();
+        if given != 0 && given != "0" {
+            version.invalid(format!("this format is version 0, not {given}"));
+        }
+    }
+    if let Some(metadata) = fields.get("metadata") {
+        check_metadata(&metadata);
+    }
+    let (mut runtime, mut agents) = (Runtime::default(), BTreeMap::new());
+    if let Some(place) = fields.get("runtime") {
+        let defaults;
+        (runtime, defaults) = runtime::read(&place);
+        if let Some(place) = fields.get("agents") {
+            agents = agents::read(&place, &defaults);
+        }
+    }
+    let names = fields.read("agents", |place| place.keys());
+    Workflow {
+        name: fields.read("name", |place| name(&place)),
+        description: fields.get("description").map(|place| place.text()),
+        tags: fields.read("tags", |place| tags(&place)),
+        runtime,
+        inputs: fields.read("inputs", |place| inputs::read(&place)),
+        agents,
+        pattern: fields.read("pattern", |place| pattern::read(&place, &names)),
+        artifacts: fields.read("outputs", |place| outputs::read(&place)),
+        in_flight: fields.read("continuity", |place| in_flight(&place)),
+    }
+}
+
+fn name(place: &Place<'_>) -> String {
+    let name = place.line_of_text();
+    if name.chars().count() > 200 {
+        place.invalid("must not be longer than 200 characters");
+    }
+    name
+}
+
+/// For people and other programs; only its shape is checked.
+fn check_metadata(place: &Place<'_>) {
+    let fields = place.fields(&METADATA_KEYS);
+    for key in ["name", "description"] {
+        fields.read(key, |place| place.text());
+    }
+    for (_, label) in fields.read("labels", |place| place.entries()) {
+        label.scalar();
+    }
+}
+
+fn tags(place: &Place<'_>) -> Vec<String> {
+    let mut tags = Vec::new();
+    for place in place.list(0) {
+        let tag = place.text();
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        if !tag.starts_with(plain) || !tag.chars().all(|c| plain(c) || "._-".contains(c)) {
+            place.invalid(
+                "a tag is made of small letters, digits and `. _ -`, and starts with a letter or digit",
+            );
+        } else if tags.contains(&tag) {
+            place.invalid(format!("tag `{tag}` is given twice"));
+        }
+        tags.push(tag);
+    }
+    tags
+}
+
+fn in_flight(place: &Place<'_>) -> InFlight {
+    let fields = place.fields(&CONTINUITY_KEYS);
+    fields.read("in_flight", |place| {
+        place.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
+    })
+}

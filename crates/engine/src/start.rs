@@ -1,0 +1,215 @@
+//! Starting a session from a spec.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::digest::Digest;
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{Entry, OnChange, Run, RunStarted, SessionCreated};
+use segno_core::session::{Kind, Status};
+use segno_core::state::{Finished, State};
+use segno_core::store::{Batch, Error as StoreError, Hold, New};
+
+use crate::error::Error;
+use crate::observe::Observer;
+use crate::run::{self, Begin, Outcome};
+use crate::spec::{self, Workflow};
+use crate::stop::Brake;
+use crate::template::Templates;
+use crate::world::World;
+use crate::{artifacts, pen};
+
+/// The longest spec that is read.
+pub const LONGEST_SPEC: u64 = 10 * 1024 * 1024;
+
+/// What a person asks for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The spec's file.
+    pub spec: PathBuf,
+    /// Variables given by hand.
+    pub variables: BTreeMap<String, String>,
+    /// What to call the session; otherwise it is called like its workflow.
+    pub name: Option<Name>,
+    /// The folder to work in.
+    pub workspace: PathBuf,
+    /// Where artifacts go.
+    pub out: PathBuf,
+    /// Whether artifacts may replace files.
+    pub force: bool,
+}
+
+/// Reads and checks a spec.
+pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error> {
+    let unreadable = |reason: String| Error::Unreadable {
+        path: path.to_owned(),
+        reason,
+    };
+    let bytes = world
+        .disk
+        .read(path, LONGEST_SPEC)
+        .map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| unreadable(format!("it is not UTF-8 text ({error})")))?;
+    let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
+        path: path.to_owned(),
+        problems,
+    })?;
+    Ok((text, workflow))
+}
+
+/// Starts a session and runs it.
+pub async fn start(
+    world: &World,
+    request: Request,
+    observer: Arc<dyn Observer>,
+    brake: Brake,
+) -> Result<Outcome, Error> {
+    let (text, workflow) = read_spec(world, &request.spec)?;
+    let variables = bind(world, &workflow, &request, &*observer)?;
+    let drivers = run::drivers(world, &workflow, &request.spec)?;
+    artifacts::foresee(
+        world,
+        &Templates::new(),
+        &workflow.artifacts,
+        &variables,
+        &request.out,
+        request.force,
+    )?;
+    let (spec, _) = pen::keep(world, &text).await?;
+
+    let mut entropy = [0; 10];
+    world.random.fill(&mut entropy);
+    let session = SessionId::new(world.clock.now(), entropy);
+    let created = SessionCreated {
+        name: request
+            .name
+            .clone()
+            .unwrap_or_else(|| Name::like(&workflow.name)),
+        session_kind: Kind::Workflow,
+        workspace: request.workspace.display().to_string(),
+        spec_path: request.spec.display().to_string(),
+        spec,
+        spec_digest: Digest::of(text.as_bytes()),
+        variables,
+        out: request.out.display().to_string(),
+        force: request.force,
+    };
+    let state = create(world, session, created, request.name.is_some(), &*observer).await?;
+    let begin = Begin {
+        session,
+        run: Run(1),
+        workflow,
+        drivers,
+        state,
+        finished: Finished::default(),
+        opening: Vec::new(),
+        on_change: OnChange::Warn,
+    };
+    run::execute(world, begin, observer, brake).await
+}
+
+/// The variables, with what looks like a secret replaced: they are written down, and a later run
+/// must compute with the same values (P7, P12).
+fn bind(
+    world: &World,
+    workflow: &Workflow,
+    request: &Request,
+    observer: &dyn Observer,
+) -> Result<BTreeMap<String, serde_json::Value>, Error> {
+    let mut variables =
+        spec::bind(workflow, &request.variables).map_err(|problems| Error::Variables {
+            path: request.spec.clone(),
+            problems,
+        })?;
+    for (name, value) in &mut variables {
+        let before = value.clone();
+        world.redactor.redact_json(value);
+        if *value != before {
+            observer.notice(&format!(
+                "variable `{name}` looks like a secret and was replaced by a placeholder; hand secrets to agents through the environment"
+            ));
+        }
+    }
+    Ok(variables)
+}
+
+/// Makes the session with its first entries. A name that nobody asked for is numbered until it is free.
+async fn create(
+    world: &World,
+    session: SessionId,
+    created: SessionCreated,
+    name_is_given: bool,
+    observer: &dyn Observer,
+) -> Result<State, Error> {
+    let (family, at) = (created.name.clone(), world.clock.now());
+    for number in 1.. {
+        let name = family.numbered(number);
+        let owner = world.processes.current();
+        let events = [
+            SessionCreated {
+                name: name.clone(),
+                ..created.clone()
+            }
+            .into(),
+            RunStarted {
+                host: owner.host.clone(),
+                pid: owner.pid,
+                version: world.version.to_owned(),
+            }
+            .into(),
+        ];
+        let mut state = State::empty(session);
+        let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
+        for event in events {
+            let run = Run(1);
+            let record = state.head.seal(run, at, &event);
+            let entry = Entry {
+                seq: record.seq,
+                run,
+                at,
+                event,
+                hash: record.hash,
+            };
+            state.apply(&entry).map_err(|illegal| Error::Senseless {
+                session,
+                reason: illegal.to_string(),
+            })?;
+            records.push(record);
+            entries.push(entry);
+        }
+        let batch = Batch {
+            session,
+            run: Run(1),
+            expected,
+            records,
+            status: Status::Running,
+            spec_digest: state.spec_digest,
+            lease: Hold::Renew(world.ttl),
+            folded: None,
+            taken: Vec::new(),
+        };
+        let workspace = created.workspace.clone();
+        let new = New {
+            id: session,
+            name,
+            kind: created.session_kind,
+            workspace,
+            owner,
+            ttl: world.ttl,
+            batch,
+        };
+        match world.store.create(new).await {
+            Err(StoreError::NameTaken(_)) if !name_is_given => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                entries
+                    .iter()
+                    .for_each(|entry| observer.entry(session, entry));
+                return Ok(state);
+            }
+        }
+    }
+    unreachable!("there are more numbers than sessions")
+}

@@ -1,0 +1,132 @@
+//! The filters that the format defines itself, where Jinja2's mean something else or are missing.
+
+use std::io;
+use std::sync::Mutex;
+
+use minijinja::value::Kwargs;
+use minijinja::{Environment, Error, ErrorKind, Value};
+use regex::{Regex, RegexBuilder};
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+pub(super) fn add_to(environment: &mut Environment<'static>) {
+    environment.add_filter("truncate", truncate);
+    environment.add_filter("tojson", tojson);
+    let last = Mutex::new(None);
+    environment.add_filter("regex_search", move |value: &Value, pattern: &str| {
+        let text = text(value)?;
+        let regex = compiled(&last, pattern)?;
+        Ok::<_, Error>(search(&regex, &text))
+    });
+}
+
+fn text(value: &Value) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(ErrorKind::UndefinedError.into());
+    }
+    Ok(value.to_string())
+}
+
+/// The first `n` characters and `...`, or all of it if it is not longer.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that a filter must have"
+)]
+fn truncate(value: &Value, n: Option<usize>, named: Kwargs) -> Result<String, Error> {
+    let mut text = text(value)?;
+    let n = match n {
+        Some(n) => Some(n),
+        None => match named.get("n")? {
+            Some(n) => Some(n),
+            None => named.get("length")?,
+        },
+    };
+    named.assert_all_used()?;
+    if let Some((end, _)) = text.char_indices().nth(n.unwrap_or(100)) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    Ok(text)
+}
+
+/// JSON for agents and files. Unlike Jinja2's it does not guard against being put into HTML: a
+/// prompt should show `<`, not `\u003c`.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that a filter must have"
+)]
+fn tojson(value: &Value, indent: Option<usize>, named: Kwargs) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(ErrorKind::UndefinedError.into());
+    }
+    let indent = match indent {
+        Some(indent) => Some(indent),
+        None => named.get::<Option<usize>>("indent")?,
+    };
+    named.assert_all_used()?;
+    let mut bytes = Vec::new();
+    let written = match indent {
+        None => value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced)),
+        Some(width) => {
+            let spaces = b" ".repeat(width.min(16));
+            let pretty = PrettyFormatter::with_indent(&spaces);
+            value.serialize(&mut Serializer::with_formatter(&mut bytes, pretty))
+        }
+    };
+    let failed = |message: String| Error::new(ErrorKind::BadSerialization, message);
+    written.map_err(|error| failed(error.to_string()).with_source(error))?;
+    String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+}
+
+/// `{"a": [1, 2]}`: a space after each comma and colon, as Python writes it.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+}
+
+/// Keeps the last pattern: a filter in a loop mostly has the same one each time.
+fn compiled(last: &Mutex<Option<Regex>>, pattern: &str) -> Result<Regex, Error> {
+    let mut last = last
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(regex) = last.as_ref()
+        && regex.as_str() == pattern
+    {
+        return Ok(regex.clone());
+    }
+    let regex = RegexBuilder::new(pattern)
+        .case_insensitive(true)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
+    *last = Some(regex.clone());
+    Ok(regex)
+}
+
+/// The first group of the first match, the whole match if there is no group, or nothing.
+fn search(regex: &Regex, text: &str) -> String {
+    let found = regex.captures(text).and_then(|groups| {
+        let group = usize::from(groups.len() > 1);
+        groups.get(group)
+    });
+    found.map_or_else(String::new, |found| found.as_str().to_owned())
+}

@@ -1,0 +1,47 @@
+//! Everything a run needs from outside, in one value.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_core::agent::Driver;
+use segno_core::lease::Processes;
+use segno_core::ports::{Clock, Disk, Random};
+use segno_core::redact::Redactor;
+use segno_core::store::Store;
+
+use crate::error::Error;
+use crate::spec::Provider;
+
+/// The parts that the command line (or a test) has joined.
+#[derive(Clone)]
+pub struct World {
+    /// Where sessions are kept.
+    pub store: Arc<dyn Store>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub random: Arc<dyn Random>,
+    /// Files for people: specs and artifacts.
+    pub disk: Arc<dyn Disk>,
+    /// Who owns leases.
+    pub processes: Arc<dyn Processes>,
+    /// How agents are spoken to.
+    pub drivers: Arc<dyn Drivers>,
+    /// What is never written down.
+    pub redactor: Arc<Redactor>,
+    /// How long a lease lasts without a sign of life.
+    pub ttl: Duration,
+    /// This program's version.
+    pub version: &'static str,
+}
+
+/// Finds the driver for a provider.
+pub trait Drivers: Send + Sync {
+    /// The driver, ready to be asked. `folder` is where the spec stands: relative files are found
+    /// from there.
+    fn driver(
+        &self,
+        provider: &Provider,
+        folder: &std::path::Path,
+    ) -> Result<Arc<dyn Driver>, Error>;
+}
