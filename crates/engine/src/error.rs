@@ -115,7 +115,7 @@ pub enum Error {
         name: Name,
     },
     /// A step failed for good.
-    #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(.attempts))]
+    #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(*.attempts))]
     Step {
         /// The step.
         path: Path,
@@ -192,8 +192,8 @@ pub enum Error {
     },
 }
 
-fn plural(count: &u32) -> &'static str {
-    if *count == 1 { "" } else { "s" }
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 fn list(items: impl Iterator<Item = impl ToString>) -> String {

@@ -161,9 +161,9 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
     }
     Ok(Shown {
         listed: Listed {
-            standing,
             summary,
             lease,
+            standing,
         },
         state,
         steps,

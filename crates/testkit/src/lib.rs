@@ -1,10 +1,13 @@
-//! What tests stand on: a clock that is turned by hand, and the suite that every store passes.
+//! What tests stand on: a clock that is turned by hand, the suite that every store passes, and a
+//! place to run the real binary in.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "everything here runs inside tests, where a panic is the answer"
+    clippy::disallowed_methods,
+    reason = "everything here runs inside tests: a panic is the answer, and the machine is the subject"
 )]
 
 pub mod clock;
 pub mod conformance;
 pub mod journal;
+pub mod sandbox;

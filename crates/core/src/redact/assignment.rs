@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::name::{self, Weight};
-use super::piece::{Hit, Piece};
+use super::piece::{Hit, LastRun, Piece};
 use super::{placeholder, shape};
 
 /// Longer names and values are not those of an assignment, and need not be searched through.
@@ -27,8 +27,18 @@ const LONGEST_GAP: usize = 12;
 static MARKS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("[=:]").expect("the pattern is constant"));
 
+/// The last run of each kind of value.
+#[derive(Default)]
+struct Runs {
+    bare: LastRun,
+    double: LastRun,
+    single: LastRun,
+    back: LastRun,
+}
+
 /// Finds assigned secrets.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
+    let mut runs = Runs::default();
     let mut hidden = 0;
     for mark in MARKS.find_iter(piece.text) {
         if mark.start() < hidden {
@@ -40,7 +50,7 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
         let Some((weight, family)) = name::judge(name) else {
             continue;
         };
-        if let Some((start, value)) = value_after(piece, mark.end())
+        if let Some((start, value)) = value_after(piece, mark.end(), &mut runs)
             && is_secret(weight, value)
         {
             hidden = start + value.len();
@@ -83,7 +93,7 @@ fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
 }
 
 /// The value that stands after a mark, and where it begins.
-fn value_after<'a>(piece: &Piece<'a>, at: usize) -> Option<(usize, &'a str)> {
+fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usize, &'a str)> {
     let bytes = piece.text.as_bytes();
     // `=>` assigns too; `==`, `=~`, `::`, `:=` and `://` do not, or not here.
     let at = match bytes.get(at)? {
@@ -99,10 +109,17 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize) -> Option<(usize, &'a str)> {
     let quote = bytes[blank..start].iter().rfind(|byte| **byte != b'\\');
     let end = match quote {
         Some(quote) => {
-            let end = piece.run(start, |byte| byte != *quote && byte != b'\n');
-            let closed = bytes.get(end) == Some(quote);
+            let run = match quote {
+                b'"' => &mut runs.double,
+                b'\'' => &mut runs.single,
+                _ => &mut runs.back,
+            };
+            let end = run.end(piece, start, |byte| byte != *quote && byte != b'\n');
             let text = &piece.text[start..end];
-            if !closed || text.contains(char::is_whitespace) {
+            if bytes.get(end) != Some(quote)
+                || text.len() > LONGEST_VALUE
+                || text.contains(char::is_whitespace)
+            {
                 return None;
             }
             start + text.trim_end_matches('\\').len()
@@ -110,7 +127,7 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize) -> Option<(usize, &'a str)> {
         None if start > blank => return None,
         None => {
             let stop = |byte: u8| byte <= b' ' || b"\"'`,;&()[]{}<>|\\".contains(&byte);
-            let end = piece.run(start, |byte| !stop(byte));
+            let end = runs.bare.end(piece, start, |byte| !stop(byte));
             // A call, an index, a type with parameters: code, not a value.
             if matches!(
                 bytes.get(end),

@@ -67,7 +67,11 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
             continue;
         }
         let end = piece.run(at + SHORTEST, |byte| !ends_token(byte));
-        if let Some(token) = candidate(piece, at..end)
+        // The cheap question first: digests in hexadecimal and long words end here.
+        let short = end - at <= LONGEST + 64;
+        if short
+            && shape::has_all_kinds(&piece.text[at..end])
+            && let Some(token) = candidate(piece, at..end)
             && is_random(&piece.text[token.clone()])
         {
             hits.push(piece.hide(token, "random"));
@@ -80,7 +84,7 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
 fn candidate(piece: &Piece<'_>, mut stretch: Range<usize>) -> Option<Range<usize>> {
     let cut = (piece.cut_before && stretch.start == 0)
         || (piece.cut_after && stretch.end == piece.text.len());
-    if cut || stretch.len() > LONGEST + 64 {
+    if cut {
         return None;
     }
     let bytes = piece.text.as_bytes();

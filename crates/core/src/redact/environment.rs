@@ -147,12 +147,12 @@ fn is_worth_hiding(value: &str) -> bool {
     let word = value.bytes().all(|byte| byte.is_ascii_alphabetic())
         && value.bytes().skip(1).all(|byte| byte.is_ascii_lowercase());
     let repeated = value.chars().all(|letter| value.starts_with(letter));
-    length >= SHORTEST
-        && !(word && length < SHORTEST_WORD)
-        && !repeated
-        && !shape::is_common_word(value)
-        && !shape::is_numeric(value)
-        && !shape::is_rooted_path(value)
+    let shortest = if word { SHORTEST_WORD } else { SHORTEST };
+    let harmless = repeated
+        || shape::is_common_word(value)
+        || shape::is_numeric(value)
+        || shape::is_rooted_path(value);
+    length >= shortest && !harmless
 }
 
 /// `value` as it appears in text, in JSON, in JSON inside JSON, in addresses and in base64.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::piece::{Hit, Piece};
+use super::piece::{Hit, LastRun, Piece};
 use super::{shape, structured};
 
 /// What may follow a mark.
@@ -130,11 +130,16 @@ pub(super) fn labels() -> impl Iterator<Item = &'static str> {
 
 /// Finds keys by their marks.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
+    let mut runs = Runs::default();
     let mut at = 0;
     while let Some(mark) = MARKS.find_at(piece.text, at) {
         at = mark.end();
-        let found = marked(piece, mark.start(), mark.as_str())
-            .or_else(|| structured::find(piece, mark.range(), mark.as_str(), key_at));
+        let word = mark.as_str();
+        let found = if structured::MARKS.contains(&word) {
+            structured::find(piece, mark.range(), word, |at| key_at(piece, at, &mut runs))
+        } else {
+            marked(piece, mark.start(), word, &mut runs)
+        };
         if let Some(hit) = found {
             at = at.max(hit.range.end - piece.offset);
             hits.push(hit);
@@ -142,19 +147,25 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     }
 }
 
+/// The last run of each kind of tail.
+type Runs = [LastRun; 6];
+
 /// The marked key that begins at `at`.
-fn key_at(piece: &Piece<'_>, at: usize) -> Option<Hit> {
+fn key_at(piece: &Piece<'_>, at: usize, runs: &mut Runs) -> Option<Hit> {
     let mark = MARKS
         .find_at(piece.text, at)
         .filter(|mark| mark.start() == at)?;
-    marked(piece, at, mark.as_str())
-        .or_else(|| structured::find(piece, mark.range(), mark.as_str(), |_, _| None))
+    structured::find(piece, mark.range(), mark.as_str(), |_| None)
+        .or_else(|| marked(piece, at, mark.as_str(), runs))
 }
 
-fn marked(piece: &Piece<'_>, start: usize, mark: &str) -> Option<Hit> {
+fn marked(piece: &Piece<'_>, start: usize, mark: &str, runs: &mut Runs) -> Option<Hit> {
     let Family(label, _, tail, least, most) = FAMILIES.iter().find(|family| family.1 == mark)?;
     let body = start + mark.len();
-    let run = piece.run(body, |byte| tail.holds(byte));
+    let run = runs[*tail as usize].end(piece, body, |byte| tail.holds(byte));
+    if !piece.begins_word(start) || run - body > most + 8 {
+        return None;
+    }
     // The full stop of a sentence is not part of the key.
     let secret = piece.text[body..run].trim_end_matches(['.', '-']);
     let end = body + secret.len();
@@ -165,6 +176,5 @@ fn marked(piece: &Piece<'_>, start: usize, mark: &str) -> Option<Hit> {
     let random = matches!(tail, Tail::Base32)
         || secret.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(secret);
     let fits = (*least..=*most).contains(&secret.len()) && word_ends && random;
-    (fits && piece.begins_word(start) && !shape::is_stand_in(secret))
-        .then(|| piece.hide(start..end, label))
+    (fits && !shape::is_stand_in(secret)).then(|| piece.hide(start..end, label))
 }

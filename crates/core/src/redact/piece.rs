@@ -45,10 +45,9 @@ impl Piece<'_> {
     /// that belongs to an escape (`\n`, `%3D`), as in JSON inside text and in addresses.
     pub(super) fn begins_word(&self, at: usize) -> bool {
         match &self.text.as_bytes()[..at] {
-            [.., b'\\', b'n' | b'r' | b't'] => true,
+            [] | [.., b'\\', b'n' | b'r' | b't'] => true,
             [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => true,
             [.., before] => !(before.is_ascii_alphanumeric() || *before == b'_'),
-            [] => true,
         }
     }
 
@@ -59,5 +58,25 @@ impl Piece<'_> {
             .iter()
             .position(|byte| !belongs(*byte))
             .unwrap_or(rest.len())
+    }
+}
+
+/// Where the last run ended. Starts inside it have the same end, so that a text full of starts is
+/// still read once. For places that only move forward.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LastRun(usize);
+
+impl LastRun {
+    /// Where the run that `belongs` accepts and that holds `at` ends.
+    pub(super) fn end(
+        &mut self,
+        piece: &Piece<'_>,
+        at: usize,
+        belongs: impl Fn(u8) -> bool,
+    ) -> usize {
+        if at >= self.0 {
+            self.0 = piece.run(at, belongs);
+        }
+        self.0
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn find(
     piece: &Piece<'_>,
     mark: Range<usize>,
     word: &str,
-    key_at: impl Fn(&Piece<'_>, usize) -> Option<Hit>,
+    key_at: impl FnOnce(usize) -> Option<Hit>,
 ) -> Option<Hit> {
     match word {
         "-----BEGIN " => private_key(piece, mark.start),
@@ -63,7 +63,7 @@ pub(super) fn find(
         "://" => login(piece, mark, key_at),
         "Bearer " | "bearer " | "BEARER " => {
             let at = piece.run(mark.end, |byte| byte == b' ');
-            key_at(piece, at).or_else(|| bearer(piece, mark.start, at))
+            key_at(at).or_else(|| bearer(piece, mark.start, at))
         }
         "Basic " | "basic " | "BASIC " => basic(piece, mark),
         _ if word.ends_with('/') => webhook(piece, mark.end),
@@ -85,6 +85,10 @@ fn is_url_digit(byte: u8) -> bool {
 /// A JSON Web Token: a header and a body that both begin as JSON, and a signature. Five parts if
 /// it is encrypted.
 fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
+    // Inside another token; reading on from each such place would take forever.
+    if piece.text[..start].ends_with(['.', '-']) || !piece.begins_word(start) {
+        return None;
+    }
     let run = piece.run(start, |byte| is_url_digit(byte) || byte == b'.');
     let token = piece.text[start..run].trim_end_matches('.');
     let parts: Vec<&str> = token.splitn(6, '.').collect();
@@ -96,14 +100,14 @@ fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
         [header, _, nonce, body, tag] => [header, nonce, body, tag].into_iter().all(long),
         _ => false,
     };
-    (is_token && piece.begins_word(start)).then(|| piece.hide(start..start + token.len(), "jwt"))
+    is_token.then(|| piece.hide(start..start + token.len(), "jwt"))
 }
 
 /// The password in `scheme://user:password@host`.
 fn login(
     piece: &Piece<'_>,
     mark: Range<usize>,
-    key_at: impl Fn(&Piece<'_>, usize) -> Option<Hit>,
+    key_at: impl FnOnce(usize) -> Option<Hit>,
 ) -> Option<Hit> {
     let scheme = piece.text.as_bytes()[..mark.start].last()?;
     let inside = |byte: u8| byte > b' ' && byte < 0x7f && !b"/?#\"'`<>\\".contains(&byte);
@@ -125,7 +129,7 @@ fn login(
         return None;
     }
     let end = start + password.len();
-    key_at(piece, start)
+    key_at(start)
         .filter(|key| key.range.end == end + piece.offset)
         .or_else(|| Some(piece.hide(start..end, "url-password")))
 }

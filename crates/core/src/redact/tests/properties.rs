@@ -77,7 +77,7 @@ fn strings(value: &Value) -> String {
         Value::Array(members) => members.iter().map(strings).collect(),
         Value::Object(members) => members
             .iter()
-            .map(|(name, member)| format!("{name}\n{}", strings(member)))
+            .flat_map(|(name, member)| [name.clone(), "\n".to_owned(), strings(member)])
             .collect(),
         _ => String::new(),
     }

@@ -1,0 +1,17 @@
+//! The real binary, started as a person would start it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
+
+mod bad_input;
+mod commands;
+mod crash;
+mod damage;
+mod full_disk;
+mod lease;
+mod resume;
+
+use segno_testkit::sandbox::Sandbox;
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_segno"))
+}

@@ -1,0 +1,49 @@
+//! A chain that is stopped, and goes on.
+
+use segno_testkit::sandbox::{until, wait};
+
+use crate::sandbox;
+
+#[test]
+fn a_killed_run_goes_on_without_asking_again() {
+    let sandbox = sandbox();
+    sandbox.command_chain(
+        5,
+        "while [ \"$SEGNO_STEP\" = steps/3 ] && [ ! -e go ]; do sleep 0.01; done",
+    );
+    let mut child = sandbox.start(&["run", "chain.yaml"]);
+    until("the fourth step is in flight", || {
+        sandbox.calls().len() == 4
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    sandbox.write("go", "");
+    let said = sandbox.segno(&["resume"]).good();
+    assert_eq!(
+        sandbox.calls(),
+        [
+            "steps/0", "steps/1", "steps/2", "steps/3", "steps/3", "steps/4"
+        ]
+    );
+    assert_eq!(said.stdout, "answer of steps/4\n");
+    assert_eq!(sandbox.read("artifacts/out.txt"), "answer of steps/4");
+    assert!(
+        said.stderr
+            .contains("resumed: 3 of 5 steps were already done"),
+        "{}",
+        said.stderr
+    );
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn a_completed_session_is_over() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 0);
+    let child = sandbox.start(&["run", "chain.yaml", "--name", "done"]);
+    wait(child).good();
+    sandbox
+        .segno(&["resume", "done"])
+        .refused(17, &["done", "completed", "[S0108]", "hint:"]);
+    assert_eq!(sandbox.calls().len(), 2);
+}

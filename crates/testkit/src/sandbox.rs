@@ -1,0 +1,259 @@
+//! The real binary in an environment of its own: an emptied environment, its own home, its own
+//! folder to work in. Nothing of the person's machine gets in, and nothing gets out.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up on it.
+pub const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A place to run the binary in.
+pub struct Sandbox {
+    binary: PathBuf,
+    root: TempDir,
+}
+
+/// What the binary said.
+#[derive(Debug)]
+pub struct Said {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+}
+
+impl Said {
+    /// The exit code; panics if it was killed.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("killed: {self:?}"))
+    }
+
+    /// Panics unless it succeeded.
+    #[track_caller]
+    pub fn good(self) -> Self {
+        assert!(
+            self.status.success(),
+            "{}\n{}\n{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Panics unless it ended with this code and said all of these on stderr.
+    #[track_caller]
+    pub fn refused(self, code: i32, words: &[&str]) -> Self {
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "{}\n{}",
+            self.stdout,
+            self.stderr
+        );
+        for word in words {
+            assert!(
+                self.stderr.contains(word),
+                "{word:?} is not in:\n{}",
+                self.stderr
+            );
+        }
+        self
+    }
+
+    /// The lines of stdout as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Vec<Value> {
+        let parse =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+
+    /// Whether the process was killed by SIGKILL or ended itself with SIGABRT, as crashes do.
+    pub fn crashed(&self) -> bool {
+        matches!(self.status.signal(), Some(6 | 9)) || self.status.code() == Some(137)
+    }
+}
+
+impl Sandbox {
+    /// A new one for the binary at `binary`.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let root = TempDir::with_prefix("segno-test-").unwrap();
+        fs::create_dir(root.path().join("work")).unwrap();
+        Self {
+            binary: binary.into(),
+            root,
+        }
+    }
+
+    /// The folder that is worked in.
+    pub fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Where sessions are kept.
+    pub fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// Writes a file into the folder that is worked in.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.work().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Writes an executable script into the folder that is worked in.
+    pub fn script(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.write(name, content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Sets something in `config.toml`.
+    pub fn configure(&self, content: &str) {
+        let _ = fs::create_dir(self.home());
+        fs::set_permissions(self.home(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(self.home().join("config.toml"), content).unwrap();
+    }
+
+    /// The content of a file in the folder that is worked in; empty if there is none.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.work().join(name)).unwrap_or_default()
+    }
+
+    /// Puts `program` into the sandbox's environment: emptied, with its own home.
+    pub fn furnish(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.root.path())
+            .env("SEGNO_HOME", self.home())
+            .env("LC_ALL", "C.UTF-8")
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+    }
+
+    /// The binary, ready to be started.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        self.furnish(&mut command);
+        command.args(words);
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn segno(&self, words: &[&str]) -> Said {
+        finish(self.command(words))
+    }
+
+    /// Starts the binary with its output piped.
+    pub fn start(&self, words: &[&str]) -> Child {
+        self.command(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Writes a chain of `steps` steps with scripted answers of 2 KB, as `chain.yaml`.
+    /// Calls are counted in `calls.log`.
+    pub fn scripted_chain(&self, steps: usize, delay_ms: u64) {
+        let answer = "the answer of this step, repeated until it is long enough to matter ";
+        self.write(
+            "answers.yaml",
+            &format!(
+                "ledger: calls.log\ndefault:\n  repeat: {{text: \"{answer}\", bytes: 2048}}\n  delay_ms: {delay_ms}\n  usage: {{input_tokens: 100, output_tokens: 20, cost_usd: 0.001}}\n"
+            ),
+        );
+        self.write(
+            "chain.yaml",
+            &chain("{provider: scripted, script: answers.yaml}", steps),
+        );
+    }
+
+    /// The same with a real program as the agent, which counts its calls itself, outside of segno:
+    /// `body` runs after the call was counted and before it is answered.
+    pub fn command_chain(&self, steps: usize, body: &str) {
+        self.script(
+            "agent.sh",
+            &format!(
+                "#!/bin/sh\necho \"$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_KEY a\" >> calls.log\ncat > /dev/null\n{body}\necho \"answer of $SEGNO_STEP\"\n"
+            ),
+        );
+        self.write(
+            "chain.yaml",
+            &chain("{provider: command, command: [./agent.sh]}", steps),
+        );
+    }
+
+    /// The steps that were asked, in order, as the agent counted them.
+    pub fn calls(&self) -> Vec<String> {
+        let step = |line: &str| line.split(' ').nth(2).unwrap_or_default().to_owned();
+        self.read("calls.log").lines().map(step).collect()
+    }
+}
+
+/// A chain in which each step uses the answer before it, and the last answer becomes an artifact.
+pub fn chain(runtime: &str, steps: usize) -> String {
+    use std::fmt::Write;
+    let mut spec = format!(
+        "version: 0\nname: chain\nruntime: {runtime}\nagents: {{a: {{prompt: Answer.}}}}\npattern:\n  type: chain\n  config:\n    steps:\n"
+    );
+    for step in 0..steps {
+        match step.checked_sub(1) {
+            None => writeln!(spec, "      - {{agent: a, input: begin}}").unwrap(),
+            Some(before) => writeln!(spec, "      - {{agent: a, input: \"{step} after {{{{ steps[{before}].response | truncate(20) }}}}\"}}").unwrap(),
+        }
+    }
+    let last = steps - 1;
+    write!(spec, "outputs:\n  artifacts:\n    - {{path: out.txt, from: \"{{{{ steps[{last}].response }}}}\"}}\n").unwrap();
+    spec
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command) -> Said {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    said(&output)
+}
+
+/// What a started child said, once it has ended.
+pub fn wait(child: Child) -> Said {
+    said(&child.wait_with_output().unwrap())
+}
+
+fn said(output: &std::process::Output) -> Said {
+    Said {
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Waits until `condition` holds, and panics if it does not in time.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < DEADLINE, "gave up waiting until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
