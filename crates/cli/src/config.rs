@@ -165,7 +165,7 @@ fn names(table: &toml::Table) -> Vec<String> {
     for (key, value) in table {
         match value {
             toml::Value::Table(inner) => {
-                names.extend(inner.keys().map(|name| format!("{key}.{name}")))
+                names.extend(inner.keys().map(|name| format!("{key}.{name}")));
             }
             _ => names.push(key.clone()),
         }

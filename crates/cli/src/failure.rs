@@ -88,7 +88,6 @@ impl From<segno_engine::Error> for Failure {
             E::Store(error) => return Self::from(error.clone()),
             E::Spec { .. } if error.code() == "W0102" => 18,
             E::Spec { .. } | E::Variables { .. } | E::Driver { .. } => 3,
-            E::Template { .. } | E::Step { .. } => 10,
             E::NoSuchSession { .. }
             | E::Ambiguous { .. }
             | E::NothingToResume { .. }
@@ -105,7 +104,7 @@ impl From<segno_engine::Error> for Failure {
                 status: Status::Interrupted,
                 ..
             } => 143,
-            E::Stopped { .. } => 10,
+            E::Template { .. } | E::Step { .. } | E::Stopped { .. } => 10,
             E::Unknown { .. } => 19,
             E::Changed { .. } => 22,
             E::NoRoom { .. }

@@ -202,7 +202,7 @@ pub(crate) async fn conduct(
 
 async fn forever(progress: Arc<Progress>) {
     progress.animate().await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Turns signals into a stop: Ctrl-C after the step, again at once; SIGTERM and SIGHUP at once.

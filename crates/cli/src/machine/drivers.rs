@@ -65,7 +65,8 @@ fn command(argv: &[String], folder: &Path) -> Command {
     if let Some(program) = argv.first_mut()
         && program.contains('/')
     {
-        *program = folder.join(&*program).display().to_string();
+        let beside: std::path::PathBuf = folder.join(&*program).components().collect();
+        *program = beside.display().to_string();
     }
     let warden = Launch {
         program: "/proc/self/exe".into(),

@@ -61,7 +61,10 @@ impl Progress {
 
     /// Redraws the live line until it is dropped. Does nothing where there is none.
     pub(crate) async fn animate(self: Arc<Self>) {
-        while self.style == Style::Live {
+        if self.style != Style::Live {
+            return;
+        }
+        loop {
             self.draw();
             self.clock.sleep(Duration::from_millis(120)).await;
         }
@@ -146,7 +149,7 @@ impl Observer for Progress {
             let mut inside = self.lock();
             match &entry.event {
                 Event::StepStarted(event) => {
-                    inside.current = Some((format!("{} {}", event.path, event.agent), entry.at))
+                    inside.current = Some((format!("{} {}", event.path, event.agent), entry.at));
                 }
                 Event::StepFinished(event) => {
                     inside.done += 1;

@@ -1,1 +1,174 @@
-//! Placeholder.
+//! One writer (P3): many who ask, one who gets it, and a stopped one who wakes up too late.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use segno_testkit::sandbox::{Sandbox, until, wait};
+
+use crate::sandbox;
+
+/// Processes whose command line mentions the sandbox's agent.
+fn agents(sandbox: &Sandbox) -> usize {
+    let marker = sandbox.work().join("agent.sh").display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| String::from_utf8_lossy(line).contains(&marker))
+        .count()
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// A chain whose second step waits until the file `go` is there, killed while it waits.
+fn interrupted(sandbox: &Sandbox) {
+    sandbox.command_chain(
+        3,
+        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
+    );
+    let mut child = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
+    until("the second step is in flight", || {
+        sandbox.calls().len() == 2
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn of_fifty_resumes_at_once_exactly_one_runs() {
+    let sandbox = sandbox();
+    interrupted(&sandbox);
+    let resumes: Vec<_> = (0..50).map(|_| sandbox.start(&["resume", "one"])).collect();
+    until("one of them asks the second step again", || {
+        sandbox.calls().len() == 3
+    });
+    let ids: Vec<u32> = resumes.iter().map(std::process::Child::id).collect();
+    let mut runner = None;
+    let mut said = Vec::new();
+    // The winner waits for `go`, so whoever ends before that was refused.
+    for child in resumes {
+        if runner.is_none() && owner(&sandbox) == Some(child.id()) {
+            runner = Some(child);
+        } else {
+            said.push(wait(child));
+        }
+    }
+    let winner = runner.expect("someone runs it");
+    assert_eq!(said.len(), 49);
+    for said in said {
+        let named = format!("process {} on ", winner.id());
+        said.refused(21, &["one", &named, "since", "until", "[S0107]", "hint:"]);
+    }
+    assert!(ids.contains(&winner.id()));
+    sandbox.write("go", "");
+    wait(winner).good();
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/1", "steps/2"]
+    );
+    sandbox.segno(&["doctor"]).good();
+}
+
+fn owner(sandbox: &Sandbox) -> Option<u32> {
+    let shown = sandbox
+        .segno(&["sessions", "show", "one", "--json"])
+        .good()
+        .json();
+    u32::try_from(shown[0]["owner"]["pid"].as_u64()?).ok()
+}
+
+#[test]
+fn a_stopped_worker_is_ended_before_it_is_overtaken() {
+    let sandbox = sandbox();
+    sandbox.configure("[lease]\nttl_ms = 300\n");
+    sandbox.command_chain(
+        3,
+        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
+    );
+    let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
+    until("the second step is in flight", || {
+        sandbox.calls().len() == 2
+    });
+    signal(stopped.id(), Signal::STOP);
+    // Until its lease has run out, it is refused like any other.
+    until("the lease has run out", || {
+        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
+        said.json()[0]["status"] == "interrupted"
+    });
+    assert!(agents(&sandbox) > 0, "its agent still runs");
+    let taker = sandbox.start(&["resume", "one"]);
+    let ended = wait(stopped);
+    assert!(ended.crashed(), "{ended:?}");
+    until("the second step is asked again", || {
+        sandbox.calls().len() == 3
+    });
+    until("only the taker's agent is left", || agents(&sandbox) <= 2);
+    sandbox.write("go", "");
+    wait(taker).good();
+    until("no agent is left", || agents(&sandbox) == 0);
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/1", "steps/2"]
+    );
+}
+
+/// Where the taker cannot see the old owner (another container, another machine), it cannot end it
+/// either. Then only the run number stands between the two.
+#[test]
+fn a_woken_worker_cannot_write_with_an_old_run() {
+    let sandbox = sandbox();
+    sandbox.configure("[lease]\nttl_ms = 300\n");
+    sandbox.command_chain(
+        3,
+        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
+    );
+    let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
+    until("the second step is in flight", || {
+        sandbox.calls().len() == 2
+    });
+    signal(stopped.id(), Signal::STOP);
+    until("the lease has run out", || {
+        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
+        said.json()[0]["status"] == "interrupted"
+    });
+    // A process namespace of its own hides the stopped worker from the taker.
+    let mut elsewhere = std::process::Command::new("unshare");
+    sandbox.furnish(&mut elsewhere);
+    elsewhere
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(sandbox.binary())
+        .args(["resume", "one", "--json"]);
+    let taker = elsewhere
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the taker asks the second step again", || {
+        sandbox.calls().len() == 3
+    });
+    signal(stopped.id(), Signal::CONT);
+    let late = wait(stopped).refused(21, &["taken over", "run 1", "run 2", "[S0104]"]);
+    assert!(!late.stdout.contains("answer"), "{late:?}");
+    sandbox.write("go", "");
+    let taken = wait(taker).good();
+    assert_eq!(taken.json().last().unwrap()["output"], "answer of steps/2");
+    until("no agent is left", || agents(&sandbox) == 0);
+    let runs: Vec<_> = sandbox
+        .segno(&["logs", "one", "--json"])
+        .good()
+        .json()
+        .iter()
+        .map(|entry| entry["run"].as_u64().unwrap())
+        .collect();
+    assert!(
+        runs.is_sorted(),
+        "nothing of run 1 stands after run 2: {runs:?}"
+    );
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/1", "steps/2"]
+    );
+    sandbox.segno(&["doctor"]).good();
+}

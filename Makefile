@@ -1,0 +1,50 @@
+# The only task list. `make demo` and `make test` are all that a fresh machine needs.
+
+CARGO ?= cargo
+DENY_VERSION := 0.20.2
+NEXTEST_VERSION := 0.9.143
+DEBIAN_PACKAGES := strace tmux procps
+FEATURES := --features segno-cli/failpoints
+SEED ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench crash tools
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Build, and watch a run being killed and coming back (offline)
+	@$(CARGO) build --quiet --release -p segno-cli
+	@./target/release/segno demo
+
+test: tools lint ## Install what the tests need, run every suite, end with a line of counts
+	@$(CARGO) nextest run --workspace $(FEATURES) --no-fail-fast > target/nextest.log 2>&1; \
+	status=$$?; grep -v ' PASS ' target/nextest.log; \
+	sed -n 's/.*Summary.* \([0-9]*\) tests* run: .*/\1/p' target/nextest.log > target/nextest.count; \
+	failed=$$(grep -cE '^ +(FAIL|TIMEOUT|SIG[A-Z]+|ABORT) \[' target/nextest.log); \
+	test $$status -eq 0 || failed=$$(( failed > 0 ? failed : 1 )); \
+	echo "tests: $$(( $$(cat target/nextest.count || echo 0) - failed )) passed, $$failed failed"; \
+	exit $$status
+
+lint: tools ## Format, clippy, dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
+	$(CARGO) deny check bans sources licenses
+
+bench: ## Measure against the bare disk and the peers, in one run (docs in bench/)
+	@$(CARGO) build --quiet --release -p segno-cli -p segno-testkit
+	@./target/release/bench --segno target/release/segno --peers target/peers
+
+crash: tools ## Kill at every failpoint and every write-like system call; flip every bit
+	@$(CARGO) build --quiet -p segno-cli -p segno-testkit $(FEATURES)
+	@./target/debug/crash --segno target/debug/segno --seed $(SEED)
+	@./target/debug/flips --segno target/debug/segno --seed $(SEED)
+
+tools:
+	@mkdir -p target
+	@missing=$$(for package in $(DEBIAN_PACKAGES); do dpkg -s $$package > /dev/null 2>&1 || echo $$package; done); \
+	test -z "$$missing" || { echo "installing $$missing"; \
+	  sudo=$$(test $$(id -u) -eq 0 || echo sudo); \
+	  $$sudo apt-get -qq update && $$sudo apt-get -qq install --no-install-recommends -y $$missing > target/apt.log; }
+	@$(CARGO) nextest --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-nextest --version $(NEXTEST_VERSION)
+	@$(CARGO) deny --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-deny --version $(DENY_VERSION)
