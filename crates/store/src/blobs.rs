@@ -13,8 +13,7 @@ use segno_core::fault::{Point, point};
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{self, Error, Finding, Reply, Severity};
 
-use crate::disk::is_full;
-use crate::home::Home;
+use crate::home::{Home, trouble};
 
 /// The longest blob that is read back, whatever its file claims (P10).
 const LONGEST: u64 = 256 * 1024 * 1024;
@@ -85,7 +84,7 @@ impl Folder {
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Error::NoBlob(digest),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::Interrupted => {
-                    self.trouble(&error)
+                    trouble(&self.root, &error)
                 }
                 _ => damaged(error.to_string()),
             })?;
@@ -97,18 +96,6 @@ impl Folder {
                 "its {} bytes do not match its name",
                 bytes.len()
             )))
-        }
-    }
-
-    fn trouble(&self, error: &io::Error) -> Error {
-        let place = self.root.display().to_string();
-        if is_full(error) {
-            Error::Full { place }
-        } else {
-            Error::Unavailable {
-                place,
-                reason: error.to_string(),
-            }
         }
     }
 
@@ -177,7 +164,10 @@ impl Folder {
 
 impl store::Blobs for Folder {
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
-        Box::pin(async move { self.write(&bytes).map_err(|error| self.trouble(&error)) })
+        Box::pin(async move {
+            self.write(&bytes)
+                .map_err(|error| trouble(&self.root, &error))
+        })
     }
 
     fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>> {
@@ -186,7 +176,7 @@ impl store::Blobs for Folder {
 
     fn digests(&self) -> Reply<'_, Vec<Digest>> {
         Box::pin(async move {
-            let files = self.files().map_err(|error| self.trouble(&error))?;
+            let files = self.files().map_err(|error| trouble(&self.root, &error))?;
             let digest = |file: &PathBuf| file.file_name()?.to_str()?.parse().ok();
             Ok(files.iter().filter_map(digest).collect())
         })

@@ -90,11 +90,3 @@ impl Disk for LocalDisk {
         Ok(entries)
     }
 }
-
-/// Whether the disk has no room, as opposed to any other trouble.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}

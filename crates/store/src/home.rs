@@ -37,10 +37,9 @@ impl Home {
         for folder in folders {
             home.disk
                 .create_folder(&folder, Access::Private)
-                .map_err(|error| Self::trouble(&folder, &error))?;
+                .map_err(|error| trouble(&folder, &error))?;
         }
-        let metadata =
-            fs::metadata(&home.root).map_err(|error| Self::trouble(&home.root, &error))?;
+        let metadata = fs::metadata(&home.root).map_err(|error| trouble(&home.root, &error))?;
         let unsafe_because = |reason: String| Error::Unsafe {
             place: home.root.display().to_string(),
             reason,
@@ -129,16 +128,20 @@ impl Home {
             _ => None,
         }
     }
+}
 
-    fn trouble(folder: &Path, error: &io::Error) -> Error {
-        let place = folder.display().to_string();
-        if crate::disk::is_full(error) {
-            Error::Full { place }
-        } else {
-            Error::Unavailable {
-                place,
-                reason: error.to_string(),
-            }
+/// What a failed file operation means.
+pub(crate) fn trouble(folder: &Path, error: &io::Error) -> Error {
+    let place = folder.display().to_string();
+    if matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    ) {
+        Error::Full { place }
+    } else {
+        Error::Unavailable {
+            place,
+            reason: error.to_string(),
         }
     }
 }

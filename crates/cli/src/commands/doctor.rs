@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{data, is_live, json as shapes, plain, say};
+use crate::output::{data, is_live, json as shapes, passing, plain};
 
 /// Verify everything that is kept, and name what is damaged.
 ///
@@ -23,13 +23,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let live = is_live() && !args.json;
     let report = doctor::examine(&world, |done, total| {
         if live {
-            say(&format!(
-                "\x1b[1A\x1b[2Kreading session {} of {total}",
-                done + 1
-            ));
+            passing(&format!("reading session {} of {total}", done + 1));
         }
     })
     .await?;
+    if live {
+        passing("");
+    }
     for finding in &report.findings {
         if args.json {
             data(&shapes::finding(finding).to_string());

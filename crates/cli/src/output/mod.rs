@@ -17,6 +17,14 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// Shows a line that the next one replaces; an empty one leaves nothing behind.
+pub(crate) fn passing(line: &str) {
+    let shown = plain::fit(line, columns().saturating_sub(1)).into_owned();
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "\r\x1b[2K{shown}");
+    let _ = stderr.flush();
+}
+
 /// Whether a person watches stderr on a terminal that can redraw a line.
 pub(crate) fn is_live() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());

@@ -1,6 +1,5 @@
 //! A run, as it is watched: a live line on a terminal, plain lines elsewhere, or events as JSON.
 
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
-use super::plain::{count, fit, number, plain};
-use super::{columns, data, is_live, json, say};
+use super::plain::{count, number, plain};
+use super::{data, is_live, json, passing, say};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +104,7 @@ impl Progress {
     pub(crate) fn clear(&self) {
         let mut inside = self.lock();
         if inside.drawn {
-            let _ = write!(io::stderr(), "\r\x1b[2K");
+            passing("");
             inside.drawn = false;
         }
     }
@@ -124,9 +123,7 @@ impl Progress {
             line = format!("{line} · {step} {so_far}s");
         }
         line = format!("{line} · {} · {elapsed}", spent(&inside.usage));
-        let shown = fit(&line, columns().saturating_sub(1)).into_owned();
-        let _ = write!(io::stderr(), "\r\x1b[2K{shown}");
-        let _ = io::stderr().flush();
+        passing(&line);
         inside.drawn = true;
     }
 

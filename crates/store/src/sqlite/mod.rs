@@ -12,6 +12,7 @@ mod schema;
 mod write;
 mod writer;
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Head, Run, Seq};
 use segno_core::lease::{Lease, Owner};
-use segno_core::ports::Clock;
+use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
 use segno_core::store::{
     Batch, Blobs, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New, Reply,
@@ -30,7 +31,7 @@ use segno_core::store::{
 use segno_core::time::Timestamp;
 
 use crate::blobs::Folder;
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::witness::Witness;
 use writer::Writer;
 
@@ -48,6 +49,13 @@ impl Sqlite {
     /// Opens the store of `home`, bringing an older one up to date first.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let path = home.database();
+        // SQLite gives a new database the person's umask, and its log the database's mode.
+        match home.disk().create(&path, &[], Access::Private) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(home::trouble(&path, &error));
+            }
+            _ => {}
+        }
         let mut writing = connection::open(&path)?;
         schema::prepare(&mut writing, &path, &home.backups())?;
         home.fill_reserve();

@@ -1,0 +1,8 @@
+//! The engine on a store in memory, with a clock that is turned by hand.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
+
+mod fencing;
+mod outputs;
+mod retries;
+mod world;
