@@ -29,15 +29,17 @@ impl Cost {
     }
 }
 
-/// `$0.42`, or `$0.0042` where cents would hide it.
+/// `$0.42`, or `$0.0042` where cents would hide something.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = if self.0 != 0 && self.0 < 100_000 {
-            4
+        let text = if self.0 < 100_000 {
+            format!("${:.4}", self.usd())
         } else {
-            2
+            format!("${:.2}", self.usd())
         };
-        write!(f, "${:.digits$}", self.usd())
+        let cents = text.len().min(text.find('.').map_or(0, |point| point + 3));
+        let (kept, fine) = text.split_at(cents);
+        f.pad(&format!("{kept}{}", fine.trim_end_matches('0')))
     }
 }
 
@@ -90,6 +92,8 @@ mod tests {
         assert_eq!(Cost::from_usd(f64::NAN), None);
         assert_eq!(Cost(420_000).to_string(), "$0.42");
         assert_eq!(Cost(4200).to_string(), "$0.0042");
+        assert_eq!(Cost(10_000).to_string(), "$0.01");
+        assert_eq!(Cost(12_345_678).to_string(), "$12.35");
         assert_eq!(Cost(0).to_string(), "$0.00");
     }
 

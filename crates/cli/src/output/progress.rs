@@ -78,10 +78,9 @@ impl Progress {
         let (state, saved) = (&outcome.state, &outcome.saved);
         let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
         self.line(&format!(
-            "{} {} ({}): {}, {}, {elapsed}",
+            "{} {}: {}, {}, {elapsed}",
             state.status,
             outcome.name,
-            outcome.session,
             count(state.finished, "step"),
             spent(&state.usage),
         ));
@@ -157,7 +156,13 @@ impl Observer for Progress {
                 _ => {}
             }
         }
-        if let Some(line) = describe(entry) {
+        let line = match &entry.event {
+            Event::SessionCreated(event) => Some(format!("session {} ({session})", event.name)),
+            // The live line says what is being done.
+            Event::StepStarted(_) if self.style == Style::Live => None,
+            _ => describe(entry),
+        };
+        if let Some(line) = line {
             self.line(&line);
         }
     }
