@@ -1,13 +1,14 @@
 //! Where things are, and what the person has set.
 
 use std::env;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_store::LocalDisk;
-use serde::Deserialize;
 
 /// What can be set in `config.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,26 +29,6 @@ impl Default for Config {
             notices: Vec::new(),
         }
     }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct File {
-    lease: Lease,
-    cleanup: Cleanup,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Lease {
-    ttl_ms: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Cleanup {
-    max_age_days: Option<u64>,
-    keep_completed: Option<bool>,
 }
 
 const KEYS: &[&str] = &[
@@ -113,51 +94,91 @@ pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
 
 /// Reads the settings; a file that is not there sets nothing.
 pub(crate) fn read(path: &Path) -> Result<Config, Error> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let unusable = |reason: String| Error::Unusable {
         path: path.to_owned(),
         reason,
     };
-    let mut config = Config::default();
     let bytes = match LocalDisk.read(path, 1024 * 1024) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(config),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {
+            return Ok(Config::default());
+        }
+        // A folder that cannot be entered is the folder's fault, and whoever opens it says so.
+        Err(error) if error.kind() == PermissionDenied && path.metadata().is_err() => {
+            return Ok(Config::default());
+        }
         other => other.map_err(|error| unusable(error.to_string()))?,
     };
     if path
         .metadata()
-        .is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+        .is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
     {
-        return Err(unusable("everyone may write to it".into()));
+        return Err(unusable("others may write to it; `chmod go-w` it".into()));
     }
     let text = String::from_utf8(bytes).map_err(|error| unusable(error.to_string()))?;
     let table: toml::Table = text
         .parse()
         .map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
-    for key in names(&table) {
+    apply(&table, path).map_err(unusable)
+}
+
+fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
+    let mut config = Config::default();
+    for key in names(table) {
         if !KEYS.contains(&key.as_str()) {
+            let known = KEYS.join(", ");
             config.notices.push(format!(
-                "{}: `{key}` is not a setting; there are {}",
-                path.display(),
-                KEYS.join(", ")
+                "{}: `{key}` is not a setting; there are {known}",
+                path.display()
             ));
         }
     }
-    let file: File = table
-        .try_into()
-        .map_err(|error| unusable(error.message().to_owned()))?;
-    if let Some(millis) = file.lease.ttl_ms {
-        if !(100..=3_600_000).contains(&millis) {
-            return Err(unusable(
-                "lease.ttl_ms must be between 100 and 3600000".into(),
-            ));
+    for section in ["lease", "cleanup"] {
+        if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
+            return Err(format!("`{section}` must be a section, not {other}"));
         }
+    }
+    if let Some(millis) = number(table, "lease", "ttl_ms", 100..=3_600_000)? {
         config.lease_ttl = Duration::from_millis(millis);
     }
-    if let Some(days) = file.cleanup.max_age_days {
-        config.cleanup_age = Duration::from_secs(days.saturating_mul(86_400));
+    if let Some(days) = number(table, "cleanup", "max_age_days", 0..=36_500)? {
+        config.cleanup_age = Duration::from_hours(days * 24);
     }
-    config.keep_completed = file.cleanup.keep_completed.unwrap_or(config.keep_completed);
+    match table
+        .get("cleanup")
+        .and_then(|cleanup| cleanup.get("keep_completed"))
+    {
+        None => {}
+        Some(toml::Value::Boolean(keep)) => config.keep_completed = *keep,
+        Some(other) => {
+            return Err(format!(
+                "`cleanup.keep_completed` must be true or false, not {other}"
+            ));
+        }
+    }
     Ok(config)
+}
+
+fn number(
+    table: &toml::Table,
+    section: &str,
+    key: &str,
+    range: RangeInclusive<u64>,
+) -> Result<Option<u64>, String> {
+    let Some(value) = table.get(section).and_then(|section| section.get(key)) else {
+        return Ok(None);
+    };
+    let whole = value
+        .as_integer()
+        .and_then(|number| u64::try_from(number).ok());
+    match whole.filter(|number| range.contains(number)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(format!(
+            "`{section}.{key}` must be a whole number from {} to {}, not {value}",
+            range.start(),
+            range.end()
+        )),
+    }
 }
 
 fn names(table: &toml::Table) -> Vec<String> {

@@ -42,15 +42,16 @@ impl Context {
 
     /// The world of a command that works with sessions, and the person's settings.
     pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
-        let (root, file) = config::locations()?;
-        let config = config::read(&file)?;
-        for notice in &config.notices {
-            say(&format!("note: {notice}"));
-        }
+        let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let store: Arc<dyn Store> = match keep {
             Keep::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
             Keep::Home => {
+                let (root, file) = config::locations()?;
+                config = config::read(&file)?;
+                for notice in &config.notices {
+                    say(&format!("note: {notice}"));
+                }
                 let home = Home::open(root, Arc::clone(&disk))?;
                 if let Some(kind) = home.network_file_system() {
                     say(&format!(

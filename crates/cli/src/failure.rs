@@ -5,7 +5,7 @@ use segno_core::redact::Redactor;
 use segno_core::session::Status;
 use serde_json::json;
 
-use crate::output::{data, plain, say};
+use crate::output::{json_line, plain, say};
 
 /// An error on its way to the person.
 #[derive(Debug)]
@@ -45,6 +45,34 @@ impl Failure {
         }
     }
 
+    /// A fault of this program or its machine.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+            code: "C0104",
+            exit: 70,
+        }
+    }
+
+    /// What was to be printed could not be.
+    pub(crate) fn unprinted(message: &str) -> Self {
+        let message = format!("the output could not be written: {message}");
+        Self {
+            message,
+            causes: Vec::new(),
+            hint: None,
+            code: "C0105",
+            exit: 12,
+        }
+    }
+
+    /// The same without its way out, where that does not hold.
+    pub(crate) fn without_hint(self) -> Self {
+        Self { hint: None, ..self }
+    }
+
     /// Verification found damage.
     pub(crate) fn verification(message: impl Into<String>) -> Self {
         Self {
@@ -64,11 +92,20 @@ impl Failure {
                 "v": 1, "kind": "error", "code": self.code, "exit": self.exit,
                 "message": clean(&self.message),
                 "causes": self.causes.iter().map(|cause| clean(cause)).collect::<Vec<_>>(),
-                "hint": self.hint,
+                "hint": self.hint.as_deref().map(clean),
             });
-            data(&line.to_string());
+            json_line(&line);
         }
-        say(&format!("error: {} [{}]", clean(&self.message), self.code));
+        // What someone asked for is no error.
+        let word = if self.code == "R0102" {
+            "stopped"
+        } else {
+            "error"
+        };
+        let message = clean(&self.message);
+        let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
+        say(&format!("{word}: {first} [{}]", self.code));
+        rest.lines().for_each(|line| say(&format!("  {line}")));
         for cause in &self.causes {
             say(&format!(
                 "  cause: {}",
@@ -87,10 +124,11 @@ impl From<segno_engine::Error> for Failure {
         let exit = match &error {
             E::Store(error) => return Self::from(error.clone()),
             E::Spec { .. } if error.code() == "W0102" => 18,
-            E::Spec { .. } | E::Variables { .. } | E::Driver { .. } => 3,
+            E::Spec { .. } | E::Variables { .. } => 3,
             E::NoSuchSession { .. }
             | E::Ambiguous { .. }
             | E::NothingToResume { .. }
+            | E::NothingHere { .. }
             | E::Over { .. }
             | E::InUse { .. }
             | E::Senseless { .. }
@@ -120,6 +158,7 @@ impl From<segno_core::store::Error> for Failure {
     fn from(error: segno_core::store::Error) -> Self {
         let exit = match error.kind() {
             Kind::NotFound | Kind::Damaged => 17,
+            Kind::Conflict if error.code() == "S0102" => 17,
             Kind::Conflict | Kind::Fenced => 21,
             Kind::Internal => 70,
             Kind::Unavailable | Kind::Invalid | Kind::Forbidden => 12,

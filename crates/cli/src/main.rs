@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::context::Context;
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     // The warden is this program under another hat, and must be alone in its process: see
@@ -22,27 +23,40 @@ fn main() -> ExitCode {
     }
     #[cfg(feature = "failpoints")]
     arm();
-    let command = commands::Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            output::say(&format!(
-                "error: this machine gives no event loop: {error} [C0104]"
-            ));
-            return ExitCode::from(70);
-        }
-    };
     let context = Context::new();
+    let command = match commands::Cli::try_parse() {
+        Ok(command) => command,
+        Err(error) => return explain(&error, &context),
+    };
     let json = command.is_json();
-    match runtime.block_on(command.run(&context)) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            failure.report(json, &context.redactor);
-            ExitCode::from(failure.exit)
-        }
+    let ended = play(command, &context).and_then(|exit| match output::trouble() {
+        Some(trouble) => Err(Failure::unprinted(trouble)),
+        None => Ok(exit),
+    });
+    ended.unwrap_or_else(|failure| {
+        failure.report(json, &context.redactor);
+        ExitCode::from(failure.exit)
+    })
+}
+
+fn play(command: commands::Cli, context: &Context) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime
+        .map_err(|error| Failure::internal(format!("this machine gives no event loop: {error}")))?;
+    runtime.block_on(command.run(context))
+}
+
+/// Help goes to stdout as it is; a wrong call is shown without what it may smuggle to the terminal.
+fn explain(error: &clap::Error, context: &Context) -> ExitCode {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        output::say(output::plain::lines(&context.redactor.redact(&text)).trim_end());
+        ExitCode::from(2)
+    } else {
+        output::data(text.trim_end());
+        ExitCode::SUCCESS
     }
 }
 

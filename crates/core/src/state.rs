@@ -36,8 +36,6 @@ pub struct State {
     pub spec_digest: Option<Digest>,
     /// Finished steps whose results count.
     pub finished: u64,
-    /// What those took.
-    pub finished_usage: Usage,
     /// What everything took, failed attempts included.
     pub usage: Usage,
     /// The same, by agent.
@@ -129,7 +127,6 @@ impl State {
             spec_seq: Seq(0),
             spec_digest: None,
             finished: 0,
-            finished_usage: Usage::default(),
             usage: Usage::default(),
             usage_by_agent: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -219,7 +216,6 @@ impl State {
                 let open = self.open.remove(&event.path);
                 self.spend(open.as_ref(), event.usage);
                 self.finished += 1;
-                self.finished_usage += event.usage;
             }
             Event::StepFailed(event) => {
                 let open = self.stand(&event.path, Standing::Failed(event.error.clone()), entry.at);

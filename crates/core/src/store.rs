@@ -8,6 +8,7 @@ use crate::journal::{Entry, Head, Record, Run, Seq, StopMode};
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
 use crate::session::{self, Status, Summary};
+use crate::step::Path;
 use crate::time::Timestamp;
 
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,14 @@ pub enum Error {
     /// A step would have been finished twice (P7). Nothing was written.
     #[error("a step of session {0} is finished already")]
     FinishedTwice(SessionId),
+    /// An entry that cannot follow what came before it. A fault of the writer; nothing was written.
+    #[error("an entry for session {session} makes no sense: {reason}")]
+    Senseless {
+        /// The session.
+        session: SessionId,
+        /// What is wrong.
+        reason: String,
+    },
     /// No room. Nothing was written; it works again when there is room.
     #[error("no space left in {place}")]
     Full {
@@ -102,7 +111,9 @@ impl Diagnose for Error {
             Error::NoSession(_) | Error::NoBlob(_) => Kind::NotFound,
             Error::NameTaken(_) | Error::Outrun(_) => Kind::Conflict,
             Error::Fenced { .. } => Kind::Fenced,
-            Error::WrongHead { .. } | Error::FinishedTwice(_) => Kind::Internal,
+            Error::WrongHead { .. } | Error::FinishedTwice(_) | Error::Senseless { .. } => {
+                Kind::Internal
+            }
             Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
             Error::Damaged { .. } => Kind::Damaged,
             Error::Newer { .. } => Kind::Invalid,
@@ -119,6 +130,7 @@ impl Diagnose for Error {
             Error::WrongHead { .. } => "J0101",
             Error::FinishedTwice(_) => "J0102",
             Error::NoBlob(_) => "J0103",
+            Error::Senseless { .. } => "J0106",
             Error::Damaged { .. } => "J0104",
             Error::Full { .. } => "F0101",
             Error::Unavailable { .. } => "F0102",
@@ -130,6 +142,9 @@ impl Diagnose for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Full { .. } => Some("make room, then `segno resume`".into()),
+            Error::NameTaken(name) => Some(format!(
+                "`segno resume {name}` goes on with it, or choose another `--name`"
+            )),
             Error::Damaged { .. } => Some(
                 "`segno doctor` names everything that is damaged; the other sessions stay usable"
                     .into(),
@@ -260,6 +275,10 @@ pub trait Journal: Send + Sync {
 
     /// One entry, verified.
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry>;
+
+    /// The entry that finished a step in a revision, verified. That there is none is damage: whoever
+    /// asks has seen it.
+    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry>;
 
     /// The newest folded state, if there is a usable one.
     fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>>;

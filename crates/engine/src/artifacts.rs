@@ -41,7 +41,7 @@ pub(crate) fn foresee(
         let context = Value::from_pairs(given);
         if let Ok(path) = templates.render(&artifact.path, context) {
             let place = place(out, &path)?;
-            if !force && exists(world, &place) {
+            if exists(world, &path, &place)? && !force {
                 return Err(Error::ArtifactExists { path: place });
             }
         }
@@ -173,6 +173,13 @@ fn context(
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.
-fn exists(world: &World, place: &Path) -> bool {
-    !matches!(world.disk.read(place, 0), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+fn exists(world: &World, path: &str, place: &Path) -> Result<bool, Error> {
+    match world.disk.read(place, 0) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Artifact {
+            path: path.to_owned(),
+            reason: format!("{}: {error}", place.display()),
+        }),
+        _ => Ok(true),
+    }
 }

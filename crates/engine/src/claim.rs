@@ -10,6 +10,7 @@ use segno_core::session::{Status, Summary};
 use segno_core::store::{Error as StoreError, Message};
 
 use crate::error::Error;
+use crate::observe::Observer;
 use crate::stop::{Brake, Stop};
 use crate::world::World;
 
@@ -63,7 +64,7 @@ pub fn verdict(world: &World, lease: &Lease) -> Verdict {
 /// owner was interrupted.
 pub fn standing(world: &World, summary: &Summary, lease: &Lease) -> Status {
     let live = matches!(summary.status, Status::Running | Status::Waiting);
-    if live && lease.owner.is_some() && verdict(world, lease) != Verdict::Held {
+    if live && verdict(world, lease) != Verdict::Held {
         Status::Interrupted
     } else {
         summary.status
@@ -85,7 +86,13 @@ fn held(summary: &Summary, lease: &Lease) -> Error {
 
 /// Keeps a lease and looks at the inbox, until it is dropped. Being overtaken, or a wish to stop,
 /// pulls the brake.
-pub(crate) async fn keep(world: World, session: SessionId, run: Run, brake: Brake) {
+pub(crate) async fn keep(
+    world: World,
+    session: SessionId,
+    run: Run,
+    brake: Brake,
+    observer: std::sync::Arc<dyn Observer>,
+) {
     let mut renewed = world.clock.elapsed();
     loop {
         world.clock.sleep(GLANCE).await;
@@ -100,15 +107,22 @@ pub(crate) async fn keep(world: World, session: SessionId, run: Run, brake: Brak
                 Err(_) => {}
             }
         }
-        let wishes = world.store.pending(session).await.unwrap_or_default();
-        if let Some((_, Message::Cancel { mode, by })) = wishes.into_iter().next() {
+        for (_, Message::Cancel { mode, by }) in
+            world.store.pending(session).await.unwrap_or_default()
+        {
+            let before = brake.pulled();
             brake.pull(Stop::Asked {
                 by,
                 mode,
                 status: Status::Cancelled,
             });
-            if mode == StopMode::Now {
-                return;
+            if brake.pulled() != before {
+                let when = if mode == StopMode::Now {
+                    "at once"
+                } else {
+                    "after this step"
+                };
+                observer.notice(&format!("someone cancelled this session; stopping {when}"));
             }
         }
     }

@@ -71,13 +71,20 @@ pub async fn examine(
     }
     let kept: BTreeSet<Digest> = world.store.digests().await?.into_iter().collect();
     report.blobs = kept.len() as u64;
-    let unused = kept.difference(&referred).count();
-    if unused > 0 {
+    let unused: Vec<Digest> = kept.difference(&referred).copied().collect();
+    for blob in &unused {
+        if let Err(error) = world.store.get(*blob).await {
+            report.damage(None, format!("blob {}", blob.short()), error.to_string());
+        }
+    }
+    // Who refers to what is only known if every journal could be read.
+    if !unused.is_empty() && !report.is_damaged() {
         report.findings.push(Finding {
             session: None,
             object: "blobs/".into(),
             problem: format!(
-                "{unused} of {} are not referred to by any session",
+                "{} of {} are not referred to by any session",
+                unused.len(),
                 kept.len()
             ),
             severity: Severity::Notice,
@@ -114,12 +121,12 @@ async fn verify(
             Ok(found) if found.len() as u64 == bytes => {}
             Ok(found) => report.damage(
                 Some(session),
-                format!("blob {blob} of record {seq}"),
+                format!("the text of record {seq}"),
                 format!("has {} bytes instead of {bytes}", found.len()),
             ),
             Err(error) => report.damage(
                 Some(session),
-                format!("blob {blob} of record {seq}"),
+                format!("the text of record {seq}"),
                 error.to_string(),
             ),
         }

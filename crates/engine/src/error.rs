@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// The spec cannot be used.
-    #[error("{}", .path.display())]
+    #[error("{} {}", .path.display(), unusable(problems))]
     Spec {
         /// Where it stands.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum Error {
         problems: spec::Problems,
     },
     /// The variables do not fit the spec.
-    #[error("{}", .path.display())]
+    #[error("{} cannot be run: its inputs do not fit", .path.display())]
     Variables {
         /// Where the spec stands.
         path: PathBuf,
@@ -54,14 +54,6 @@ pub enum Error {
         /// What is wrong.
         error: template::Error,
     },
-    /// A driver cannot be had.
-    #[error("agent `{agent}` cannot be used: {reason}")]
-    Driver {
-        /// The agent.
-        agent: String,
-        /// Why.
-        reason: String,
-    },
     /// No session is meant.
     #[error("no session is called `{reference}`")]
     NoSuchSession {
@@ -82,6 +74,12 @@ pub enum Error {
         /// The folder.
         workspace: PathBuf,
     },
+    /// No session belongs to this folder.
+    #[error("no session was started in {}", .workspace.display())]
+    NothingHere {
+        /// The folder.
+        workspace: PathBuf,
+    },
     /// Another run has it.
     #[error("session {name} ({session}) is being run by process {} on {} since {since}, until {until} unless renewed", .owner.pid, .owner.host)]
     Held {
@@ -97,7 +95,7 @@ pub enum Error {
         until: Timestamp,
     },
     /// The session is over.
-    #[error("session {name} ({session}) is {status} and cannot go on")]
+    #[error("session {name} ({session}) is {status}: it is over")]
     Over {
         /// The session.
         session: SessionId,
@@ -117,6 +115,8 @@ pub enum Error {
     /// A step failed for good.
     #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(*.attempts))]
     Step {
+        /// The session's name.
+        name: Name,
         /// The step.
         path: Path,
         /// Who was asked.
@@ -192,6 +192,13 @@ pub enum Error {
     },
 }
 
+fn unusable(problems: &spec::Problems) -> &'static str {
+    match problems.fault() {
+        spec::Fault::Invalid => "is not a valid spec",
+        spec::Fault::Unsupported => "asks for more than this version does",
+    }
+}
+
 fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -216,8 +223,10 @@ impl Diagnose for Error {
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
             Error::Step { error, .. } => error.kind.sort(),
-            Error::NoSuchSession { .. } | Error::NothingToResume { .. } => Kind::NotFound,
-            Error::Ambiguous { .. } | Error::Driver { .. } => Kind::Invalid,
+            Error::NoSuchSession { .. }
+            | Error::NothingToResume { .. }
+            | Error::NothingHere { .. } => Kind::NotFound,
+            Error::Ambiguous { .. } => Kind::Invalid,
             Error::Held { .. }
             | Error::Over { .. }
             | Error::InUse { .. }
@@ -238,10 +247,10 @@ impl Diagnose for Error {
             Error::Spec { problems, .. } => problems.code(),
             Error::Variables { problems, .. } => problems.code(),
             Error::Template { error, .. } => error.code(),
-            Error::Driver { .. } => "W0105",
             Error::NoSuchSession { .. } => "S0101",
             Error::Ambiguous { .. } => "S0105",
             Error::NothingToResume { .. } => "S0106",
+            Error::NothingHere { .. } => "S0110",
             Error::Held { .. } => "S0107",
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
@@ -262,9 +271,9 @@ impl Diagnose for Error {
             Error::Store(error) => return error.hint(),
             Error::Variables { problems, .. } => return problems.hint(),
             Error::Template { error, .. } => return error.hint(),
-            Error::NoSuchSession { .. } => "`segno sessions list` shows them all".into(),
+            Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),
             Error::Ambiguous { .. } => "give more of the id, or the whole name".into(),
-            Error::NothingToResume { .. } => {
+            Error::NothingToResume { .. } | Error::NothingHere { .. } => {
                 "`segno sessions list --all` shows those of other folders".into()
             }
             Error::Held { name, .. } => {
@@ -272,10 +281,14 @@ impl Diagnose for Error {
             }
             Error::Over { .. } => "start a new session with `segno run`".into(),
             Error::InUse { name, .. } => format!("`segno cancel {name}` ends it first"),
-            Error::Step { error, .. } if !error.kind.is_passing() => {
-                "mend the cause, then `segno resume`: finished steps are not run again".into()
+            Error::Step { name, error, .. } if !error.kind.is_passing() => {
+                format!(
+                    "mend the cause, then `segno resume {name}`: finished steps are not run again"
+                )
             }
-            Error::Step { .. } => "`segno resume` tries again from this step on".into(),
+            Error::Step { name, .. } => {
+                format!("`segno resume {name}` tries again from this step on")
+            }
             Error::Stopped { status, name, .. } if status.is_resumable() => {
                 format!("`segno resume {name}` goes on")
             }

@@ -170,6 +170,7 @@ impl Flow {
                     let Some(wait) = wait else {
                         let message = self.world.redactor.redact(&error.message).into_owned();
                         return Err(Error::Step {
+                            name: self.name.clone(),
                             path: ask.path.clone(),
                             agent: ask.agent.to_owned(),
                             attempts: failed,
@@ -253,7 +254,11 @@ impl Flow {
             usage,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        Ok(Source::Fresh(clean.into()))
+        Ok(Source::Fresh {
+            text: clean.into(),
+            path: ask.path.clone(),
+            revision,
+        })
     }
 
     fn wait(&self, failed: u32, error: &agent::Error) -> Option<std::time::Duration> {

@@ -11,6 +11,7 @@ use minijinja::Value;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq};
+use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 
 use crate::pen;
@@ -39,16 +40,30 @@ struct Inside {
 #[derive(Debug)]
 struct Kept {
     agent: String,
-    source: Source,
+    place: Place,
     text: Option<Arc<str>>,
+}
+
+/// Where in the journal an answer stands.
+#[derive(Debug, Clone)]
+enum Place {
+    Seq(Seq),
+    Step(Path, u32),
 }
 
 /// Where an answer can be found.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// It was just given.
-    Fresh(Arc<str>),
-    /// It stands in the journal.
+    /// It was just given, and stands in the journal as soon as anything follows it.
+    Fresh {
+        /// The answer.
+        text: Arc<str>,
+        /// The step that gave it.
+        path: Path,
+        /// In which revision.
+        revision: u32,
+    },
+    /// It stands in the journal, here.
     Journal(Seq),
 }
 
@@ -57,17 +72,22 @@ impl Outputs {
     pub fn push(&self, agent: &str, source: Source) {
         let mut inside = self.lock();
         let index = inside.steps.len();
-        let text = match &source {
-            Source::Fresh(text) => Some(Arc::clone(text)),
-            Source::Journal(_) => None,
+        let (place, text) = match source {
+            Source::Fresh {
+                text,
+                path,
+                revision,
+            } => (Place::Step(path, revision), Some(text)),
+            Source::Journal(seq) => (Place::Seq(seq), None),
         };
         inside.steps.push(Kept {
             agent: agent.to_owned(),
-            source,
+            place,
             text: None,
         });
         if let Some(text) = text {
             inside.keep(index, text);
+            inside.trim();
         }
     }
 
@@ -112,6 +132,8 @@ impl Outputs {
             let rendered = templates.render(source, context());
             let missed = std::mem::take(&mut self.lock().missed);
             if missed.is_empty() {
+                // Not before: everything that one rendering touches must be at hand at once.
+                self.lock().trim();
                 return rendered.map_err(RenderError::Template);
             }
             for index in missed {
@@ -128,28 +150,28 @@ impl Outputs {
         session: SessionId,
         index: usize,
     ) -> Result<Arc<str>, StoreError> {
-        let (source, text) = {
+        let (place, text) = {
             let inside = self.lock();
             let kept = &inside.steps[index];
-            (kept.source.clone(), kept.text.clone())
+            (kept.place.clone(), kept.text.clone())
         };
-        match (text, source) {
-            (Some(text), _) | (None, Source::Fresh(text)) => Ok(text),
-            (None, Source::Journal(seq)) => {
-                let entry = world.store.entry(session, seq).await?;
-                match &entry.event {
-                    Event::StepFinished(event) => {
-                        Ok(pen::recall(world, &event.output).await?.into())
-                    }
-                    other => Err(StoreError::Damaged {
-                        object: format!("the journal of session {session}"),
-                        reason: format!(
-                            "record {seq} is a {} and should be an answer",
-                            other.kind()
-                        ),
-                    }),
-                }
-            }
+        if let Some(text) = text {
+            return Ok(text);
+        }
+        let entry = match place {
+            Place::Seq(seq) => world.store.entry(session, seq).await?,
+            Place::Step(path, revision) => world.store.finished(session, path, revision).await?,
+        };
+        match &entry.event {
+            Event::StepFinished(event) => Ok(pen::recall(world, &event.output).await?.into()),
+            other => Err(StoreError::Damaged {
+                object: format!("the journal of session {session}"),
+                reason: format!(
+                    "record {} is a {} and should be an answer",
+                    entry.seq,
+                    other.kind()
+                ),
+            }),
         }
     }
 
@@ -178,15 +200,14 @@ impl Inside {
         self.bytes += text.len();
         self.steps[index].text = Some(text);
         self.fetched.push_back(index);
-        // What was just fetched stays, however large: the rendering that wants it comes next.
+    }
+
+    /// Lets go of what was least recently given or fetched. The newest stays, however large: it may
+    /// not be in the journal yet. All others are.
+    fn trim(&mut self) {
         while self.bytes > AT_HAND && self.fetched.len() > 1 {
             let oldest = self.fetched.pop_front().expect("there is more than one");
-            let kept = &mut self.steps[oldest];
-            // An answer that is not in the journal yet has nowhere else to come from.
-            if let Some(text) = kept
-                .text
-                .take_if(|_| matches!(kept.source, Source::Journal(_)))
-            {
+            if let Some(text) = self.steps[oldest].text.take() {
                 self.bytes -= text.len();
             }
         }

@@ -165,8 +165,8 @@ impl Scribe {
                 };
                 state
                     .apply(&entry)
-                    .map_err(|illegal| StoreError::Unavailable {
-                        place: format!("the journal of session {}", self.session),
+                    .map_err(|illegal| StoreError::Senseless {
+                        session: self.session,
                         reason: illegal.to_string(),
                     })?;
                 records.push(record);

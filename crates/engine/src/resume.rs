@@ -6,14 +6,14 @@ use std::sync::Arc;
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, InFlight, OnChange, RunStarted, SpecChanged};
 use segno_core::session::{Status, Summary};
-use segno_core::state::{Standing, State};
+use segno_core::state::{Created, Standing, State};
 use segno_core::step;
 
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Change, StepChange, Workflow};
-use crate::start::{LONGEST_SPEC, read_spec};
+use crate::start::{self, LONGEST_SPEC, Request, read_spec};
 use crate::stop::Brake;
 use crate::world::World;
 use crate::{claim, flow, history, pen};
@@ -141,7 +141,15 @@ async fn choose_spec(
     let same = live
         .as_ref()
         .is_ok_and(|bytes| Some(Digest::of(bytes)) == state.spec_digest);
-    if same || on_change == OnChange::Pinned {
+    if same {
+        // The file itself, not its copy: in the copy, secrets are replaced.
+        let (_, workflow) = read_spec(world, &path)?;
+        return Ok(Chosen {
+            workflow,
+            event: None,
+        });
+    }
+    if on_change == OnChange::Pinned {
         return Ok(Chosen {
             workflow: kept,
             event: None,
@@ -219,40 +227,55 @@ async fn kept_spec(world: &World, summary: &Summary, state: &State) -> Result<Wo
 
 /// The newest session of a folder that can go on and that nobody runs.
 pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
-    find(world, |summary| Path::new(&summary.workspace) == workspace)
-        .await?
-        .ok_or_else(|| Error::NothingToResume {
-            workspace: workspace.to_owned(),
-        })
-}
-
-/// The newest session of a folder that runs this very spec, can go on, and is not running.
-pub async fn unfinished(
-    world: &World,
-    spec: Digest,
-    workspace: &Path,
-) -> Result<Option<Summary>, Error> {
-    find(world, |summary| {
-        summary.spec_digest == Some(spec) && Path::new(&summary.workspace) == workspace
+    let mut found = candidates(world, workspace).await?;
+    found.pop().ok_or_else(|| Error::NothingToResume {
+        workspace: workspace.to_owned(),
     })
-    .await
 }
 
-async fn find(world: &World, fits: impl Fn(&Summary) -> bool) -> Result<Option<Summary>, Error> {
-    let mut best: Option<Summary> = None;
-    for summary in world.store.list().await?.into_iter().flatten() {
-        if !fits(&summary) || !summary.status.is_resumable() {
+/// The newest session that was started as `request` would start one, can go on, and that nobody
+/// runs: the same spec, folder, variables and artifacts, and the same name if one is given.
+pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summary>, Error> {
+    let (text, workflow) = read_spec(world, &request.spec)?;
+    let variables = start::bind(world, &workflow, request, &|_| {})?;
+    let digest = Some(Digest::of(text.as_bytes()));
+    for summary in candidates(world, &request.workspace)
+        .await?
+        .into_iter()
+        .rev()
+    {
+        let named = request
+            .name
+            .as_ref()
+            .is_none_or(|name| *name == summary.name);
+        if !named || summary.spec_digest != digest {
+            continue;
+        }
+        let created = history::look(world, summary.id).await?.created;
+        let alike = |created: &Created| {
+            created.variables == variables && Path::new(&created.out) == request.out
+        };
+        if created.as_ref().is_some_and(alike) {
+            return Ok(Some(summary));
+        }
+    }
+    Ok(None)
+}
+
+/// The sessions of a folder that can go on and that nobody runs, oldest entry first. Damage to any
+/// session is an error: it may have been the one that is meant, and starting over costs money.
+async fn candidates(world: &World, workspace: &Path) -> Result<Vec<Summary>, Error> {
+    let mut found = Vec::new();
+    for summary in world.store.list().await? {
+        let summary = summary?;
+        if Path::new(&summary.workspace) != workspace || !summary.status.is_resumable() {
             continue;
         }
         let lease = world.store.lease(summary.id).await?;
-        let running = claim::standing(world, &summary, &lease) == Status::Running;
-        if !running
-            && best
-                .as_ref()
-                .is_none_or(|best| summary.updated_at > best.updated_at)
-        {
-            best = Some(summary);
+        if claim::standing(world, &summary, &lease) != Status::Running {
+            found.push(summary);
         }
     }
-    Ok(best)
+    found.sort_by_key(|summary| (summary.updated_at, summary.id));
+    Ok(found)
 }

@@ -10,6 +10,7 @@ use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded, StopRequested};
 use segno_core::session::Status;
 use segno_core::state::{Finished, State};
+use segno_core::store::Message;
 
 use crate::error::Error;
 use crate::flow::{self, Flow, Saved};
@@ -76,7 +77,13 @@ pub(crate) async fn execute(
         .expect("a session that runs was created");
     let begun = flow::begun(&state);
     let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
-    let keeper = tokio::spawn(claim::keep(world.clone(), session, run, brake.clone()));
+    let keeper = tokio::spawn(claim::keep(
+        world.clone(),
+        session,
+        run,
+        brake.clone(),
+        Arc::clone(&observer),
+    ));
     let flow = Flow {
         world: world.clone(),
         session,
@@ -150,10 +157,44 @@ async fn end(
     brake: &Brake,
     result: Result<String, Error>,
 ) -> Result<String, Error> {
+    if result
+        .as_ref()
+        .is_err_and(|error| error.kind() == Kind::Fenced)
+    {
+        return result;
+    }
+    // A wish that came too late to be seen is answered by the end of the run.
+    let wishes = world.store.pending(flow.session).await.unwrap_or_default();
+    for (_, Message::Cancel { mode, by }) in &wishes {
+        brake.pull(Stop::Asked {
+            by: by.clone(),
+            mode: *mode,
+            status: Status::Cancelled,
+        });
+    }
+    let asked = brake.pulled();
+    let result = match (result, &asked) {
+        // Whoever gives a session up does not want to hear that its last step failed.
+        (
+            Err(_),
+            Some(
+                stop @ Stop::Asked {
+                    status: Status::Cancelled,
+                    ..
+                },
+            ),
+        ) => Err(flow.stopped(stop.clone())),
+        (result, _) => result,
+    };
+    let mut events: Vec<Event> = Vec::new();
     let (status, error) = match &result {
         Ok(_) => (Status::Completed, None),
-        Err(error) if error.kind() == Kind::Fenced => return result,
-        Err(Error::Stopped { status, .. }) => (*status, None),
+        Err(Error::Stopped { status, .. }) => {
+            if let Some(Stop::Asked { by, mode, status }) = asked {
+                events.push(StopRequested { by, mode, status }.into());
+            }
+            (*status, None)
+        }
         Err(error) => {
             let message = world.redactor.redact(&error.to_string()).into_owned();
             (
@@ -165,23 +206,9 @@ async fn end(
             )
         }
     };
-    let mut events: Vec<Event> = Vec::new();
-    if let (Err(Error::Stopped { .. }), Some(Stop::Asked { by, mode, status })) =
-        (&result, brake.pulled())
-    {
-        events.push(StopRequested { by, mode, status }.into());
-    }
     events.push(RunEnded { status, error }.into());
-    // A wish that came too late is answered by the end of the run.
-    let wishes = world.store.pending(flow.session).await.unwrap_or_default();
-    let closed = flow
-        .pen
-        .close(
-            events,
-            wishes.into_iter().map(|(number, _)| number).collect(),
-        )
-        .await;
-    match (closed, result) {
+    let taken = wishes.into_iter().map(|(number, _)| number).collect();
+    match (flow.pen.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.
         (Err(error), Ok(_)) => Err(error.into()),
         (Err(error), Err(_)) if error.kind() == Kind::Fenced => Err(error.into()),
@@ -204,16 +231,7 @@ pub(crate) fn drivers(
             .find(|(provider, _)| **provider == agent.provider);
         let driver = match known {
             Some((_, driver)) => Arc::clone(driver),
-            None => world
-                .drivers
-                .driver(&agent.provider, folder)
-                .map_err(|error| match error {
-                    Error::Driver { reason, .. } => Error::Driver {
-                        agent: name.clone(),
-                        reason,
-                    },
-                    other => other,
-                })?,
+            None => world.drivers.driver(&agent.provider, folder)?,
         };
         made.push((&agent.provider, Arc::clone(&driver)));
         drivers.insert(name.clone(), driver);

@@ -55,12 +55,28 @@ pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
             other => Ok(other?),
         };
     }
-    let all: Vec<Summary> = world.store.list().await?.into_iter().flatten().collect();
+    let (mut all, mut damaged) = (Vec::new(), Vec::new());
+    for found in world.store.list().await? {
+        match found {
+            Ok(summary) => all.push(summary),
+            Err(error) => damaged.push(error),
+        }
+    }
     let names: Vec<(SessionId, Name)> = all
         .iter()
         .map(|summary| (summary.id, summary.name.clone()))
         .collect();
-    match id::resolve(reference, &names) {
+    let resolved = id::resolve(reference, &names);
+    // A damaged session cannot say its name: where it may be meant, the damage is the answer.
+    let certain = resolved
+        .as_ref()
+        .is_ok_and(|(_, name)| name.as_str() == reference);
+    if let Some(error) = damaged.pop()
+        && !certain
+    {
+        return Err(error.into());
+    }
+    match resolved {
         Ok((session, _)) => Ok(all
             .into_iter()
             .find(|summary| summary.id == session)

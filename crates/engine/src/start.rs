@@ -67,7 +67,9 @@ pub async fn start(
     brake: Brake,
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    let variables = bind(world, &workflow, &request, &*observer)?;
+    let variables = bind(world, &workflow, &request, &|message| {
+        observer.notice(message)
+    })?;
     let drivers = run::drivers(world, &workflow, &request.spec)?;
     artifacts::foresee(
         world,
@@ -88,12 +90,12 @@ pub async fn start(
             .clone()
             .unwrap_or_else(|| Name::like(&workflow.name)),
         session_kind: Kind::Workflow,
-        workspace: request.workspace.display().to_string(),
-        spec_path: request.spec.display().to_string(),
+        workspace: text_of(&request.workspace)?,
+        spec_path: text_of(&request.spec)?,
         spec,
         spec_digest: Digest::of(text.as_bytes()),
         variables,
-        out: request.out.display().to_string(),
+        out: text_of(&request.out)?,
         force: request.force,
     };
     let state = create(world, session, created, request.name.is_some(), &*observer).await?;
@@ -110,13 +112,22 @@ pub async fn start(
     run::execute(world, begin, observer, brake).await
 }
 
+/// A path as it is written down. One that is not UTF-8 cannot be, and must not become another.
+fn text_of(path: &Path) -> Result<String, Error> {
+    let unreadable = || Error::Unreadable {
+        path: path.to_owned(),
+        reason: "its name is not UTF-8".into(),
+    };
+    path.to_str().map(str::to_owned).ok_or_else(unreadable)
+}
+
 /// The variables, with what looks like a secret replaced: they are written down, and a later run
 /// must compute with the same values (P7, P12).
-fn bind(
+pub(crate) fn bind(
     world: &World,
     workflow: &Workflow,
     request: &Request,
-    observer: &dyn Observer,
+    notice: &dyn Fn(&str),
 ) -> Result<BTreeMap<String, serde_json::Value>, Error> {
     let mut variables =
         spec::bind(workflow, &request.variables).map_err(|problems| Error::Variables {
@@ -127,7 +138,7 @@ fn bind(
         let before = value.clone();
         world.redactor.redact_json(value);
         if *value != before {
-            observer.notice(&format!(
+            notice(&format!(
                 "variable `{name}` looks like a secret and was replaced by a placeholder; hand secrets to agents through the environment"
             ));
         }

@@ -30,6 +30,36 @@ impl Stop {
             }
         )
     }
+
+    /// Both wishes together. Who asked last is named, if that changed anything.
+    fn and(self, other: Stop) -> Stop {
+        match (self, other) {
+            (fenced @ Stop::Fenced(_), _) | (_, fenced @ Stop::Fenced(_)) => fenced,
+            (
+                Stop::Asked { by, mode, status },
+                Stop::Asked {
+                    by: again,
+                    mode: also,
+                    status: then,
+                },
+            ) => {
+                let sum = (
+                    if also == StopMode::Now { also } else { mode },
+                    if then == Status::Cancelled {
+                        then
+                    } else {
+                        status
+                    },
+                );
+                let by = if sum == (mode, status) { by } else { again };
+                Stop::Asked {
+                    by,
+                    mode: sum.0,
+                    status: sum.1,
+                }
+            }
+        }
+    }
 }
 
 /// Asks. Clones ask the same run.
@@ -43,22 +73,17 @@ impl Default for Brake {
 }
 
 impl Brake {
-    /// Asks the run to stop. A stop at once overrides one at the next boundary, never the other
-    /// way round, and being overtaken overrides everything.
+    /// Asks the run to stop. Wishes add up: at once is stronger than at the next boundary, giving
+    /// up is stronger than pausing, and being overtaken is stronger than everything.
     pub fn pull(&self, stop: Stop) {
         self.0.send_if_modified(|current| {
-            let weaker = match current {
-                None => true,
-                Some(Stop::Fenced(_)) => false,
-                Some(asked) => {
-                    matches!(stop, Stop::Fenced(_))
-                        || (stop.is_immediate() && !asked.is_immediate())
-                }
+            let sum = match current {
+                None => stop,
+                Some(current) => current.clone().and(stop),
             };
-            if weaker {
-                *current = Some(stop);
-            }
-            weaker
+            let changed = current.as_ref() != Some(&sum);
+            *current = Some(sum);
+            changed
         });
     }
 

@@ -13,7 +13,7 @@ use segno_core::fault::{Point, point};
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{self, Error, Finding, Reply, Severity};
 
-use crate::home::{Home, trouble};
+use crate::home::{Home, is_full, trouble};
 
 /// The longest blob that is read back, whatever its file claims (P10).
 const LONGEST: u64 = 256 * 1024 * 1024;
@@ -21,6 +21,7 @@ const LONGEST: u64 = 256 * 1024 * 1024;
 /// A folder of blobs.
 pub struct Folder {
     root: PathBuf,
+    home: Home,
     disk: Arc<dyn Disk>,
     next: AtomicU64,
 }
@@ -30,6 +31,7 @@ impl Folder {
     pub fn new(home: &Home) -> Self {
         Self {
             root: home.blobs(),
+            home: home.clone(),
             disk: Arc::clone(home.disk()),
             next: AtomicU64::new(0),
         }
@@ -110,7 +112,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Files that are not whole blobs under their own name.
+    /// Files that are not blobs under their own name.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         let finding = |object: String, problem: &str, severity| Finding {
             session: None,
@@ -139,22 +141,13 @@ impl Folder {
                     problem,
                     Severity::Notice,
                 ));
-            } else if let Ok(digest) = name.parse::<Digest>()
-                && self.path(digest) == file
-            {
-                if let Err(error) = self.read(digest) {
-                    findings.push(finding(
-                        format!("blob {digest}"),
-                        &error.to_string(),
-                        Severity::Damage,
-                    ));
-                }
+            } else if name.parse().is_ok_and(|digest| self.path(digest) == file) {
+                // Whether a blob is whole is asked by whoever knows who refers to it.
             } else {
-                let problem = "is not a blob";
                 findings.push(finding(
                     file.display().to_string(),
-                    problem,
-                    Severity::Damage,
+                    "is not a blob",
+                    Severity::Notice,
                 ));
             }
         }
@@ -165,8 +158,15 @@ impl Folder {
 impl store::Blobs for Folder {
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
         Box::pin(async move {
-            self.write(&bytes)
-                .map_err(|error| trouble(&self.root, &error))
+            let written = self.write(&bytes);
+            let full = matches!(&written, Err(error) if is_full(error));
+            // An answer that was paid for is worth the room that was set aside.
+            let written = if full && self.home.use_reserve() {
+                self.write(&bytes)
+            } else {
+                written
+            };
+            written.map_err(|error| trouble(&self.root, &error))
         })
     }
 

@@ -5,9 +5,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use segno_core::ports::{Access, Disk};
-use segno_core::store::Error;
+use segno_core::store::{Error, Room};
 
 /// How much room is set aside for the day the disk is full: enough to write down the longest
 /// answer that stands in a row, and how the run ended.
@@ -18,6 +19,8 @@ const RESERVE: usize = 2 * 1024 * 1024;
 pub struct Home {
     root: PathBuf,
     disk: Arc<dyn Disk>,
+    /// Whether the room that was set aside had to be used since this was opened.
+    strained: Arc<AtomicBool>,
 }
 
 impl Home {
@@ -27,34 +30,34 @@ impl Home {
         let home = Self {
             root: root.into(),
             disk,
+            strained: Arc::default(),
         };
-        let folders = [
-            home.root.clone(),
-            home.blobs(),
-            home.heads(),
-            home.backups(),
-        ];
-        for folder in folders {
-            home.disk
-                .create_folder(&folder, Access::Private)
-                .map_err(|error| trouble(&folder, &error))?;
+        let make = |folder: &Path| {
+            let made = home.disk.create_folder(folder, Access::Private);
+            made.map_err(|error| trouble(folder, &error))
+        };
+        make(&home.root)?;
+        home.check()?;
+        for folder in [home.blobs(), home.heads(), home.backups()] {
+            make(&folder)?;
         }
-        let metadata = fs::metadata(&home.root).map_err(|error| trouble(&home.root, &error))?;
-        let unsafe_because = |reason: String| Error::Unsafe {
-            place: home.root.display().to_string(),
-            reason,
+        Ok(home)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let metadata = fs::metadata(&self.root).map_err(|error| trouble(&self.root, &error))?;
+        let refuse = |reason: String| {
+            let place = self.root.display().to_string();
+            Err(Error::Unsafe { place, reason })
         };
         let user = rustix::process::geteuid().as_raw();
         if metadata.uid() != user && user != 0 {
-            return Err(unsafe_because(format!(
-                "it belongs to user {}",
-                metadata.uid()
-            )));
+            return refuse(format!("it belongs to user {}", metadata.uid()));
         }
         if metadata.permissions().mode() & 0o022 != 0 {
-            return Err(unsafe_because("others may write to it".into()));
+            return refuse("others may write to it".into());
         }
-        Ok(home)
+        Ok(())
     }
 
     /// Where it is.
@@ -93,21 +96,56 @@ impl Home {
 
     /// Sets room aside, if there is room; a disk that is almost full is not made fuller.
     pub fn fill_reserve(&self) {
-        let free = rustix::fs::statvfs(&self.root).map(|stat| stat.f_bavail * stat.f_frsize);
-        if free.is_ok_and(|free| free > 4 * RESERVE as u64) {
-            // Not zeros: a file system that compresses would set nothing aside.
-            let noise: Vec<u8> = (0_u32..)
-                .map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3])
-                .take(RESERVE)
-                .collect();
-            let _ = self.disk.create(&self.reserve(), &noise, Access::Private);
+        if !self.has_reserve() && self.free() >= 4 * RESERVE {
+            self.restore_reserve();
         }
+    }
+
+    /// Sets room aside again, down to the last byte.
+    pub fn restore_reserve(&self) {
+        // Not zeros: a file system that compresses would set nothing aside.
+        let noise = |n: u32| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3];
+        let noise: Vec<u8> = (0_u32..).map(noise).take(RESERVE).collect();
+        // A short one is left from a process that was killed while it wrote.
+        let _ = self.disk.remove(&self.reserve());
+        if self
+            .disk
+            .create(&self.reserve(), &noise, Access::Private)
+            .is_err()
+        {
+            let _ = self.disk.remove(&self.reserve());
+        }
+    }
+
+    /// Whether room is set aside.
+    pub fn has_reserve(&self) -> bool {
+        fs::metadata(self.reserve()).is_ok_and(|metadata| metadata.len() == RESERVE as u64)
     }
 
     /// Gives the room back. True if there was any.
     pub fn use_reserve(&self) -> bool {
-        self.disk.read(&self.reserve(), RESERVE as u64).is_ok()
-            && self.disk.remove(&self.reserve()).is_ok()
+        let used = self.has_reserve() && self.disk.remove(&self.reserve()).is_ok();
+        if used {
+            self.strained.store(true, Ordering::SeqCst);
+        }
+        used
+    }
+
+    /// What is left: only what was set aside, once that had to be used.
+    pub fn room(&self) -> Room {
+        if self.strained.load(Ordering::SeqCst) {
+            Room::Reserve
+        } else {
+            Room::Plenty
+        }
+    }
+
+    /// How many bytes are left on the disk; plenty if that cannot be known.
+    pub fn free(&self) -> usize {
+        let stat = rustix::fs::statvfs(&self.root);
+        stat.map_or(usize::MAX, |stat| {
+            usize::try_from(stat.f_bavail.saturating_mul(stat.f_frsize)).unwrap_or(usize::MAX)
+        })
     }
 
     /// The kind of network file system this is on, if it is on one: SQLite's locks do not hold there.
@@ -133,10 +171,7 @@ impl Home {
 /// What a failed file operation means.
 pub(crate) fn trouble(folder: &Path, error: &io::Error) -> Error {
     let place = folder.display().to_string();
-    if matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    ) {
+    if is_full(error) {
         Error::Full { place }
     } else {
         Error::Unavailable {
@@ -144,4 +179,12 @@ pub(crate) fn trouble(folder: &Path, error: &io::Error) -> Error {
             reason: error.to_string(),
         }
     }
+}
+
+/// Whether the disk has no room, as opposed to any other trouble.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }

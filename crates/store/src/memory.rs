@@ -11,6 +11,7 @@ use segno_core::journal::{Entry, Head, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::Clock;
 use segno_core::session::Summary;
+use segno_core::step::Path;
 use segno_core::store::{
     Batch, Blobs, Error, Examine, Finding, Folded, Hold, Inbox, Journal, Leases, Message, New,
     Reply, Room, Sessions,
@@ -252,6 +253,23 @@ impl Journal for Memory {
                 .open(record)
                 .map_err(|broken| damaged(session, &broken))
         })
+    }
+
+    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry> {
+        let seq = self.inside().sessions.get(&session).and_then(|kept| {
+            let is_it = |record: &&Record| {
+                record.kind == "step_finished"
+                    && record.path.as_deref() == Some(path.as_str())
+                    && record.revision == revision
+            };
+            kept.records.iter().find(is_it).map(|record| record.seq)
+        });
+        match seq {
+            Some(seq) => self.entry(session, seq),
+            None => self.with(session, |_| {
+                Err(damaged(session, &"the end of a step is missing"))
+            }),
+        }
     }
 
     fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {

@@ -56,6 +56,8 @@ impl Witness {
 
     pub(crate) fn read(&self, session: SessionId) -> Note {
         match self.disk.read(&self.path(session), 4096) {
+            // Made by a run that was killed before it wrote its first note.
+            Ok(bytes) if bytes.is_empty() => Note::Absent,
             Ok(bytes) => decode(session, &bytes).map_or(Note::Unreadable, Note::Acknowledged),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Note::Absent,
             Err(_) => Note::Unreadable,
@@ -119,7 +121,8 @@ impl Notary {
                 }
             }
         };
-        // One write of fixed length within one page: a kill leaves the old note or the new one.
+        // One write of fixed length within one page: a kill leaves the old note or the new one, and
+        // none or an empty one before the first.
         let _ = file.write_all_at(encode(session, head).as_bytes(), 0);
     }
 

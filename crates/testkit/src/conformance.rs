@@ -8,6 +8,7 @@ use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::journal::{Head, Run, Seq, StopMode};
 use segno_core::session::Status;
+use segno_core::step::Path;
 use segno_core::store::{Error, Folded, Hold, Message, Store};
 use segno_core::time::Timestamp;
 
@@ -35,6 +36,7 @@ macro_rules! conformance {
             messages_wait_until_they_are_taken,
             reading_goes_on_from_any_head,
             reading_from_a_false_head_is_noticed,
+            a_finished_step_is_found_by_its_path,
             a_folded_state_is_kept,
             blobs_are_kept_by_content,
             removing_leaves_nothing,
@@ -341,6 +343,27 @@ pub async fn reading_from_a_false_head_is_noticed(store: &dyn Store, _: Clock) {
         error.to_string().contains(&pen.session.to_string()),
         "{error}"
     );
+}
+
+/// The answer of a step can be had without reading the whole journal.
+pub async fn a_finished_step_is_found_by_its_path(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    store.create(pen.create("one")).await.unwrap();
+    let events = [finished("steps/0", "a"), finished("steps/1", "b")];
+    store.append(pen.batch(events)).await.unwrap();
+    let path = |path| Path::new(path).unwrap();
+    let entry = store
+        .finished(pen.session, path("steps/1"), 0)
+        .await
+        .unwrap();
+    assert_eq!(entry.event, finished("steps/1", "b"));
+    for (path, revision) in [(path("steps/2"), 0), (path("steps/1"), 1)] {
+        let missing = store
+            .finished(pen.session, path, revision)
+            .await
+            .unwrap_err();
+        assert_eq!(missing.kind(), Kind::Damaged);
+    }
 }
 
 /// The newest one is returned.

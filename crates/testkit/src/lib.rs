@@ -9,5 +9,7 @@
 
 pub mod clock;
 pub mod conformance;
+pub mod crash;
+pub mod damage;
 pub mod journal;
 pub mod sandbox;

@@ -194,7 +194,7 @@ impl Sandbox {
         self.script(
             "agent.sh",
             &format!(
-                "#!/bin/sh\necho \"$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_KEY a\" >> calls.log\ncat > /dev/null\n{body}\necho \"answer of $SEGNO_STEP\"\n"
+                "#!/bin/sh\necho \"$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_ID a\" >> calls.log\ncat > /dev/null\n{body}\necho \"answer of $SEGNO_STEP\"\n"
             ),
         );
         self.write(

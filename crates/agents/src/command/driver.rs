@@ -99,7 +99,7 @@ impl Command {
             .env("SEGNO_RUN", request.run.to_string())
             .env("SEGNO_STEP", request.path.as_str())
             .env("SEGNO_ATTEMPT", request.attempt.to_string())
-            .env("SEGNO_STEP_KEY", request.key.to_string())
+            .env("SEGNO_STEP_ID", request.key.to_string())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

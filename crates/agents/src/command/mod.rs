@@ -3,7 +3,7 @@
 //! Exit code 0 makes what it wrote the answer; everything else is a failure that carries the end of
 //! its stderr. It starts from an array of arguments, never through a shell, in the request's
 //! workspace, with Segno's environment and `SEGNO_SESSION`, `SEGNO_RUN`, `SEGNO_STEP`,
-//! `SEGNO_ATTEMPT` and `SEGNO_STEP_KEY`. A program's name with a slash is looked up from the
+//! `SEGNO_ATTEMPT` and `SEGNO_STEP_ID`. A program's name with a slash is looked up from the
 //! workspace, one without in `PATH`. What it used is not known and counts as nothing.
 //!
 //! **Nothing it started outlives the attempt.** Between Segno and the agent stands a [`warden`], a

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::data;
+use crate::output::{data, json_line};
 
 /// Give a session up. It cannot be resumed afterwards.
 ///
@@ -52,9 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         (Cancelled::Told, StopMode::Now) => ("told", "was told, and stops at once"),
     };
     if args.json {
-        data(
-            &json!({"v": 1, "kind": word, "session": summary.id, "name": summary.name}).to_string(),
-        );
+        json_line(&json!({"v": 1, "kind": word, "session": summary.id, "name": summary.name}));
     } else {
         data(&format!("{} ({}) {sentence}", summary.name, summary.id));
     }

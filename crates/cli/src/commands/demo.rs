@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
 use segno_store::LocalDisk;
@@ -88,6 +89,9 @@ fn play(folder: &Path) -> std::io::Result<usize> {
             _ => {}
         }
         if event["kind"] == "step_started" && path == "steps/3" {
+            while !calls(folder)?.contains(&path.to_owned()) {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
             // No warning, no handler, no chance to save anything.
             child.kill()?;
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{data, is_live, json as shapes, passing, plain};
+use crate::output::{data, is_live, json as shapes, json_line, passing, plain};
 
 /// Verify everything that is kept, and name what is damaged.
 ///
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     for finding in &report.findings {
         if args.json {
-            data(&shapes::finding(finding).to_string());
+            json_line(&shapes::finding(finding));
             continue;
         }
         let word = if finding.severity == Severity::Damage {
@@ -54,7 +54,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .filter(|finding| finding.severity == Severity::Damage)
         .count();
     if args.json {
-        data(&json!({"v": 1, "kind": "report", "sessions": report.sessions, "entries": report.entries, "blobs": report.blobs, "damaged": damaged}).to_string());
+        json_line(
+            &json!({"v": 1, "kind": "report", "sessions": report.sessions, "entries": report.entries, "blobs": report.blobs, "damaged": damaged}),
+        );
     } else {
         data(&format!(
             "verified {}, {}, {}",

@@ -1,11 +1,12 @@
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Head};
-use segno_core::session::Status;
-use segno_engine::{claim, history, resume, sessions};
+use segno_core::session::{Status, Summary};
+use segno_engine::{World, claim, history, sessions};
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
@@ -56,24 +57,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
 }
 
-async fn newest(world: &segno_engine::World) -> Result<segno_core::session::Summary, Failure> {
+async fn newest(world: &World) -> Result<Summary, Failure> {
     let here = workspace()?;
     let (listed, _) = sessions::list(world).await?;
-    let found = listed
-        .into_iter()
-        .map(|listed| listed.summary)
-        .find(|summary| std::path::Path::new(&summary.workspace) == here);
-    match found {
-        Some(summary) => Ok(summary),
-        None => Ok(resume::newest(world, &here).await?),
-    }
+    let mut summaries = listed.into_iter().map(|listed| listed.summary);
+    let found = summaries.find(|summary| Path::new(&summary.workspace) == here);
+    found.ok_or_else(|| segno_engine::Error::NothingHere { workspace: here }.into())
 }
 
 fn line(args: &Args, session: SessionId, entry: &Entry) -> String {
     if args.json {
-        return json::entry(session, entry).to_string();
+        return json::harmless(&json::entry(session, entry).to_string());
     }
-    let what = progress::describe(entry).unwrap_or_else(|| entry.event.kind().replace('_', " "));
+    let what = progress::describe(entry);
     let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, plain::plain(&what));
     if args.full
         && let Some(text) = entry.event.text()

@@ -24,7 +24,7 @@ use crate::failure::Failure;
     name = "segno",
     version,
     max_term_width = 100,
-    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C."
+    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C, 143 by SIGTERM or SIGHUP."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

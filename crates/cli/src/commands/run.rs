@@ -4,12 +4,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use segno_core::digest::Digest;
 use segno_core::id::Name;
 use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
 use segno_engine::resume::Options;
-use segno_engine::start::{self, Request, read_spec};
+use segno_engine::start::{self, Request};
 use segno_engine::{Brake, Outcome, Stop, World, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,9 +59,9 @@ pub(crate) struct Args {
 /// What to do when the world changed since the session last ran.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Policy {
-    /// What to do about finished steps that an edited spec asks differently
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "warn")]
-    on_change: OnChangeArg,
+    /// What to do about finished steps that an edited spec asks differently [default: warn]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    on_change: Option<OnChangeArg>,
     /// What to do about a step that was in flight when its run was lost [default: as the spec says]
     #[arg(long, value_enum, value_name = "POLICY")]
     in_flight: Option<InFlightArg>,
@@ -89,13 +88,17 @@ enum InFlightArg {
 }
 
 impl Policy {
+    fn is_given(self) -> bool {
+        self.on_change.is_some() || self.in_flight.is_some()
+    }
+
     pub(crate) fn options(self) -> Options {
         Options {
             on_change: match self.on_change {
-                OnChangeArg::Warn => OnChange::Warn,
-                OnChangeArg::Rerun => OnChange::Rerun,
-                OnChangeArg::Fail => OnChange::Fail,
-                OnChangeArg::Pinned => OnChange::Pinned,
+                None | Some(OnChangeArg::Warn) => OnChange::Warn,
+                Some(OnChangeArg::Rerun) => OnChange::Rerun,
+                Some(OnChangeArg::Fail) => OnChange::Fail,
+                Some(OnChangeArg::Pinned) => OnChange::Pinned,
             },
             in_flight: self.in_flight.map(|policy| match policy {
                 InFlightArg::Repeat => InFlight::Repeat,
@@ -131,35 +134,41 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         })
         .await;
     };
-    let workspace = workspace()?;
-    let spec = workspace.join(spec);
-    if args.auto_resume {
-        let (text, _) = read_spec(&world, &spec)?;
-        if let Some(summary) =
-            resume::unfinished(&world, Digest::of(text.as_bytes()), &workspace).await?
-        {
-            if !args.json {
-                say(&format!("going on with {} ({})", summary.name, summary.id));
-            }
-            let options = args.policy.options();
-            return conduct(&world, args.json, async |progress| {
-                resume::resume(&world, summary, options, progress, brake).await
-            })
-            .await;
-        }
+    if args.policy.is_given() && !args.auto_resume {
+        let hint = "they say how to go on: use them with `--resume` or `--auto-resume`";
+        return Err(Failure::usage(
+            "a new session has nothing for `--on-change` or `--in-flight` to decide",
+            Some(hint.into()),
+        ));
     }
+    let workspace = workspace()?;
     let request = Request {
-        spec,
+        spec: workspace.join(spec),
         variables: variables(args.variables)?,
         name: args.name,
         out: workspace.join(args.out),
         workspace,
         force: args.force,
     };
-    conduct(&world, args.json, async |progress| {
+    if args.auto_resume
+        && let Some(summary) = resume::unfinished(&world, &request).await?
+    {
+        say(&format!("going on with {} ({})", summary.name, summary.id));
+        let options = args.policy.options();
+        return conduct(&world, args.json, async |progress| {
+            resume::resume(&world, summary, options, progress, brake).await
+        })
+        .await;
+    }
+    let ran = conduct(&world, args.json, async |progress| {
         start::start(&world, request, progress, brake).await
     })
-    .await
+    .await;
+    // What was not kept cannot be resumed.
+    match keep {
+        Keep::Home => ran,
+        Keep::Memory => ran.map_err(Failure::without_hint),
+    }
 }
 
 fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
@@ -228,7 +237,7 @@ pub(crate) fn watch_signals() -> Brake {
                         interrupts += 1;
                         match interrupts {
                             1 => {
-                                say("\nstopping after this step; Ctrl-C again stops at once");
+                                say("stopping after this step; Ctrl-C again stops at once");
                                 pull.pull(ask("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
                             2 => pull.pull(ask("Ctrl-C", StopMode::Now, Status::Paused)),

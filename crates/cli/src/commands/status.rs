@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, plain, progress, table};
+use crate::output::{columns, data, json as shapes, json_line, plain, progress, table};
 
 /// Show what is running, and what waits to be resumed.
 #[derive(Debug, clap::Args)]
@@ -18,16 +18,27 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
-    let (listed, damaged) = sessions::list(&world).await?;
+    let (listed, unlisted) = sessions::list(&world).await?;
+    let mut damaged: Vec<_> = unlisted
+        .into_iter()
+        .map(segno_engine::Error::from)
+        .collect();
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
     for listed in listed.iter().filter(|listed| !listed.standing.is_final()) {
-        let state = history::look(&world, listed.summary.id).await?;
+        let state = match history::look(&world, listed.summary.id).await {
+            Ok(state) => state,
+            // One damaged journal does not hide the others.
+            Err(error) => {
+                damaged.push(error);
+                continue;
+            }
+        };
         waiting += u64::from(listed.standing != Status::Running);
         if args.json {
             let mut line = shapes::listed(listed);
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
-            data(&line.to_string());
+            json_line(&line);
             continue;
         }
         let age = segno_core::time::human(world.clock.now().since(listed.summary.updated_at));
@@ -54,7 +65,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     for error in &damaged {
         if args.json {
-            data(&json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}).to_string());
+            json_line(
+                &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
+            );
         } else {
             data(&plain::plain(&format!("damaged: {error}")));
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
-use crate::output::{data, plain};
+use crate::output::{data, json_line, plain};
 
 /// Check a workflow's spec without running it.
 #[derive(Debug, clap::Args)]
@@ -32,12 +32,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
             .map(|step| json!({"agent": step.agent}))
             .collect();
         let answer = json!({"v": 1, "kind": "valid", "name": workflow.name, "pattern": "chain", "steps": steps, "inputs": workflow.inputs.0.keys().collect::<Vec<_>>()});
-        data(&answer.to_string());
+        json_line(&answer);
     } else {
         let name = plain::plain(&workflow.name);
         data(&format!(
             "{} is valid: chain `{name}` with {}",
-            args.spec.display(),
+            plain::plain(&args.spec.display().to_string()),
             plain::count(chain.steps.len() as u64, "step")
         ));
     }

@@ -2,7 +2,7 @@
 //! changing or removing one needs a new `v`.
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Text};
+use segno_core::journal::{Entry, Event, Text};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::Finding;
@@ -18,6 +18,20 @@ fn object(kind: &str) -> Map<String, Value> {
     Map::from_iter([("v".to_owned(), V.into()), ("kind".to_owned(), kind.into())])
 }
 
+/// The same JSON with every character escaped that a terminal would act on.
+pub(crate) fn harmless(json: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if super::plain::acts(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// An entry of a journal: its fields beside its place.
 pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
     let mut line = object(entry.event.kind());
@@ -28,6 +42,11 @@ pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
     if let Ok(Value::Object(fields)) = serde_json::from_str(&entry.event.body()) {
         line.extend(fields);
     }
+    match &entry.event {
+        Event::StepFinished(event) => line.insert("usage".into(), usage(&event.usage)),
+        Event::StepFailed(event) => line.insert("usage".into(), usage(&event.usage)),
+        _ => None,
+    };
     Value::Object(line)
 }
 
@@ -69,9 +88,10 @@ pub(crate) fn listed(listed: &Listed) -> Value {
     let summary = &listed.summary;
     json!({
         "v": V,
-        "id": summary.id,
+        "kind": "session",
+        "session": summary.id,
         "name": summary.name,
-        "kind": summary.kind,
+        "session_kind": summary.kind,
         "status": listed.standing,
         "workspace": summary.workspace,
         "created_at": summary.created_at.to_string(),

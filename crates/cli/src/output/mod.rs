@@ -6,20 +6,41 @@ pub(crate) mod progress;
 pub(crate) mod table;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 /// Writes a line of data. Whether anyone reads it is their business: a closed pipe is no error.
+/// Any other trouble is remembered, and the command does not succeed.
 pub(crate) fn data(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
+    if let Err(error) = writeln!(io::stdout(), "{line}")
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = TROUBLE.set(error.to_string());
+    }
 }
 
-/// Writes a line for the person.
+/// Writes a line of JSON. What a terminal would act on is escaped, which means the same.
+pub(crate) fn json_line(value: &serde_json::Value) {
+    data(&json::harmless(&value.to_string()));
+}
+
+/// Why data could not be written, if it could not.
+pub(crate) fn trouble() -> Option<&'static str> {
+    TROUBLE.get().map(String::as_str)
+}
+
+static TROUBLE: OnceLock<String> = OnceLock::new();
+
+/// Writes a line for the person, in the place of a live line if there is one.
 pub(crate) fn say(line: &str) {
+    if is_live() {
+        passing("");
+    }
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Shows a line that the next one replaces; an empty one leaves nothing behind.
 pub(crate) fn passing(line: &str) {
-    let shown = plain::fit(line, columns().saturating_sub(1)).into_owned();
+    let shown = plain::fit(line, width(io::stderr()).unwrap_or(80).saturating_sub(1)).into_owned();
     let mut stderr = io::stderr();
     let _ = write!(stderr, "\r\x1b[2K{shown}");
     let _ = stderr.flush();
@@ -31,12 +52,12 @@ pub(crate) fn is_live() -> bool {
     io::stderr().is_terminal() && !dumb
 }
 
-/// How many columns the person's terminal has; wide if that is not known.
+/// How many columns there are for data: no limit unless a person reads it on a terminal.
 pub(crate) fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stderr())
-        .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    size.ok()
-        .map(|size| usize::from(size.ws_col))
-        .filter(|columns| *columns > 0)
-        .unwrap_or(120)
+    width(io::stdout()).unwrap_or(usize::MAX)
+}
+
+fn width(terminal: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

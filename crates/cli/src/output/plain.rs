@@ -27,7 +27,7 @@ pub(crate) fn lines(text: &str) -> String {
         .join("\n")
 }
 
-fn acts(c: char) -> bool {
+pub(crate) fn acts(c: char) -> bool {
     c.is_control() || turns(c)
 }
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, StopMode};
 use segno_core::ports::Clock;
-use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
 use super::plain::{count, number, plain};
-use super::{data, is_live, json, passing, say};
+use super::{is_live, json, json_line, passing, say};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,17 +72,19 @@ impl Progress {
     pub(crate) fn finish(&self, outcome: &Outcome) {
         self.clear();
         if self.style == Style::Json {
-            return data(&json::result(outcome).to_string());
+            return json_line(&json::result(outcome));
         }
         let (state, saved) = (&outcome.state, &outcome.saved);
         let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
-        self.line(&format!(
-            "{} {}: {}, {}, {elapsed}",
-            state.status,
-            outcome.name,
-            count(state.finished, "step"),
-            spent(&state.usage),
-        ));
+        let took = join(
+            &[
+                &count(state.finished, "step"),
+                &spent(&state.usage),
+                &elapsed,
+            ],
+            ", ",
+        );
+        self.line(&format!("{} {}: {took}", state.status, outcome.name));
         if outcome.run.0 > 1 {
             self.line(&saved_line(saved.steps, state.finished, &saved.usage));
         }
@@ -121,7 +122,7 @@ impl Progress {
             let so_far = self.clock.now().since(*since).as_secs();
             line = format!("{line} · {step} {so_far}s");
         }
-        line = format!("{line} · {} · {elapsed}", spent(&inside.usage));
+        line = join(&[&line, &spent(&inside.usage), &elapsed], " · ");
         passing(&line);
         inside.drawn = true;
     }
@@ -139,7 +140,7 @@ impl Progress {
 impl Observer for Progress {
     fn entry(&self, session: SessionId, entry: &Entry) {
         if self.style == Style::Json {
-            return data(&json::entry(session, entry).to_string());
+            return json_line(&json::entry(session, entry));
         }
         {
             let mut inside = self.lock();
@@ -160,7 +161,13 @@ impl Observer for Progress {
             Event::SessionCreated(event) => Some(format!("session {} ({session})", event.name)),
             // The live line says what is being done.
             Event::StepStarted(_) if self.style == Style::Live => None,
-            _ => describe(entry),
+            // These are said once, at the end or as a note.
+            Event::RunEnded(_)
+            | Event::StopRequested(_)
+            | Event::ArtifactWritten(_)
+            | Event::SpecChanged(_) => None,
+            Event::RunStarted(_) if entry.run.0 == 1 => None,
+            _ => Some(describe(entry)),
         };
         if let Some(line) = line {
             self.line(&line);
@@ -174,50 +181,48 @@ impl Observer for Progress {
     fn skipped(&self, session: SessionId, path: &Path) {
         self.lock().skipped += 1;
         if self.style == Style::Json {
-            data(&json::skipped(session, path).to_string());
+            json_line(&json::skipped(session, path));
         }
     }
 
     fn notice(&self, message: &str) {
         if self.style == Style::Json {
-            data(&json::notice(message).to_string());
+            json_line(&json::notice(message));
         } else {
             self.line(&format!("note: {message}"));
         }
     }
 }
 
-/// An entry as a line for people; entries that say nothing new have none.
-pub(crate) fn describe(entry: &Entry) -> Option<String> {
-    Some(match &entry.event {
+/// An entry as a line for people.
+pub(crate) fn describe(entry: &Entry) -> String {
+    match &entry.event {
         Event::SessionCreated(event) => format!("session {} from {}", event.name, event.spec_path),
         Event::SpecChanged(event) => {
             let steps: Vec<&str> = event.steps.iter().map(Path::as_str).collect();
-            format!(
-                "the spec was edited; it changes {}",
-                if steps.is_empty() {
-                    "no step".into()
-                } else {
-                    steps.join(", ")
-                }
-            )
+            let what = if steps.is_empty() {
+                "no step".into()
+            } else {
+                steps.join(", ")
+            };
+            format!("the spec was edited; it changes {what}")
         }
-        Event::RunStarted(event) if entry.run.0 > 1 => format!(
+        Event::RunStarted(event) => format!(
             "run {} on {} (process {})",
             entry.run, event.host, event.pid
         ),
-        Event::RunStarted(_) => return None,
         Event::StepStarted(event) if event.attempt > 1 => format!(
             "  … {} {} (attempt {})",
             event.path, event.agent, event.attempt
         ),
         Event::StepStarted(event) => format!("  … {} {}", event.path, event.agent),
-        Event::StepFinished(event) => format!(
-            "  ✓ {} {} · {}",
-            event.path,
-            time::human(Duration::from_millis(event.elapsed_ms)),
-            spent(&event.usage)
-        ),
+        Event::StepFinished(event) => {
+            let took = time::human(Duration::from_millis(event.elapsed_ms));
+            join(
+                &[&format!("  ✓ {} {took}", event.path), &spent(&event.usage)],
+                " · ",
+            )
+        }
         Event::StepFailed(event) => {
             let then = event.retry_in_ms.map_or("gives up".into(), |wait| {
                 format!("again in {}", time::human(Duration::from_millis(wait)))
@@ -246,29 +251,47 @@ pub(crate) fn describe(entry: &Entry) -> Option<String> {
             };
             format!("stopped {when}, as asked by {}", event.by)
         }
-        Event::RunEnded(event) if event.status == Status::Completed => return None,
         Event::RunEnded(event) => match &event.error {
             Some(error) => format!("{}: {}", event.status, error.message),
             None => event.status.to_string(),
         },
-    })
+    }
 }
 
 /// What a resume saved.
 pub(crate) fn saved_line(steps: u64, finished: u64, usage: &Usage) -> String {
-    format!(
-        "resumed: {steps} of {} were already done and not run again; saved {}",
-        count(finished, "step"),
-        spent(usage)
-    )
+    let done = format!(
+        "resumed: {} of {} steps were already done and not run again",
+        number(steps),
+        number(finished)
+    );
+    match spent(usage).as_str() {
+        "" => done,
+        spent => format!("{done}; saved {spent}"),
+    }
 }
 
-/// Tokens, and money where there is any.
+/// Tokens and money, where anything is known of them; nothing otherwise.
 pub(crate) fn spent(usage: &Usage) -> String {
-    let tokens = count(usage.tokens(), "token");
-    if usage.cost.0 == 0 {
-        tokens
+    let tokens = if usage.tokens() == 0 {
+        String::new()
     } else {
-        format!("{tokens}, {}", usage.cost)
-    }
+        count(usage.tokens(), "token")
+    };
+    let cost = if usage.cost.0 == 0 {
+        String::new()
+    } else {
+        usage.cost.to_string()
+    };
+    join(&[&tokens, &cost], ", ")
+}
+
+/// The parts that are not empty, with `between` between them.
+fn join(parts: &[&str], between: &str) -> String {
+    parts
+        .iter()
+        .filter(|part| !part.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join(between)
 }

@@ -1,1 +1,170 @@
-//! Placeholder.
+//! Faults F1 and F2: the real binary, killed at failpoints and at system calls. This is a part of
+//! what `crash --segno PATH` does in full; `SEGNO_CRASH_SEED` draws another part.
+
+#![cfg(feature = "failpoints")]
+#![expect(
+    clippy::print_stdout,
+    reason = "a test that fails shows its seed and its kills"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use segno_core::fault::Point;
+use segno_testkit::crash::{
+    Fault, Home, Kill, Outcome, Tally, Workload, at_points, at_points_again, at_syscalls,
+    attempt_all, count_visits, explain, require_strace, sample,
+};
+
+/// How many kills a test draws: together more than a hundred, each test well below a minute.
+const SAMPLE: usize = 12;
+
+/// A kill in the middle of a workload: an answer was given and is not yet written down.
+const MIDDLE: Fault = Fault::Point {
+    name: "step.after_effect",
+    visit: 3,
+};
+
+fn segno() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_segno"))
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("SEGNO_CRASH_SEED").ok();
+    let seed = given.map_or(1, |seed| seed.parse().unwrap());
+    println!("SEGNO_CRASH_SEED={seed}");
+    seed
+}
+
+/// Tries these kills, and panics with every broken promise.
+#[track_caller]
+fn survive(kills: &[Kill]) -> Vec<Outcome> {
+    let outcomes = attempt_all(segno(), kills, 1, |outcome| {
+        println!("{} {:?}", outcome.kill, outcome.hit);
+    });
+    let tally: Tally = outcomes.iter().collect();
+    println!("{tally}");
+    let wrong = outcomes.iter().filter(|outcome| !outcome.wrongs.is_empty());
+    let wrong: Vec<String> = wrong.map(explain).collect();
+    assert!(tally.is_good(), "{tally}\n{}", wrong.join("\n"));
+    // Some calls depend on which thread was waiting when, and do not come every time.
+    let killed = usize::try_from(tally.kills()).unwrap();
+    assert!(killed * 4 >= kills.len() * 3, "too many misses: {tally}");
+    outcomes
+}
+
+fn survive_points(workload: Workload, size: usize) {
+    survive(&sample(at_points(segno(), workload), size, seed()));
+}
+
+fn survive_syscalls(workload: Workload, home: Home, before: Option<&Fault>, size: usize) {
+    require_strace();
+    let (kills, _) = at_syscalls(segno(), workload, home, before);
+    survive(&sample(kills, size, seed()));
+}
+
+/// The resume after a kill in the middle, killed at each of its failpoints.
+fn resumes(workload: Workload) -> Vec<Kill> {
+    let first = Kill::once(workload, Home::Fresh, MIDDLE);
+    survive(&[first]).iter().flat_map(at_points_again).collect()
+}
+
+#[test]
+fn every_failpoint_is_visited_by_some_workload() {
+    let runs = Workload::ALL
+        .iter()
+        .map(|workload| count_visits(segno(), *workload));
+    let mut visited: BTreeSet<String> = runs.flat_map(BTreeMap::into_keys).collect();
+    let killed = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
+    let outcomes = survive(&[killed]);
+    visited.extend(outcomes[0].visits.keys().cloned());
+    let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
+    assert_eq!(
+        visited, all,
+        "a place without a test, or one that is not in the list"
+    );
+}
+
+#[test]
+fn every_failpoint_kills_and_nothing_is_lost() {
+    let points = Workload::ALL
+        .iter()
+        .flat_map(|workload| at_points(segno(), *workload));
+    let mut drawn: Vec<Kill> = sample(points.collect(), usize::MAX, seed());
+    drawn.extend(resumes(Workload::Scripted));
+    let mut seen = BTreeSet::new();
+    drawn.retain(|kill| match kill.faults.last() {
+        Some(Fault::Point { name, .. }) => seen.insert(*name),
+        _ => false,
+    });
+    let tally: Tally = survive(&drawn).iter().collect();
+    assert_eq!(tally.left_out(), [""; 0]);
+}
+
+#[test]
+fn a_scripted_run_killed_at_a_failpoint_goes_on() {
+    survive_points(Workload::Scripted, SAMPLE);
+}
+
+#[test]
+fn a_run_with_long_answers_killed_at_a_failpoint_goes_on() {
+    survive_points(Workload::Long, SAMPLE);
+}
+
+#[test]
+fn a_run_of_a_command_killed_at_a_failpoint_goes_on() {
+    survive_points(Workload::Command, SAMPLE);
+}
+
+#[test]
+fn a_resume_killed_at_a_failpoint_goes_on() {
+    let kills = Workload::ALL.iter().flat_map(|workload| resumes(*workload));
+    survive(&sample(kills.collect(), SAMPLE, seed()));
+}
+
+#[test]
+fn a_scripted_run_killed_at_a_system_call_goes_on() {
+    survive_syscalls(Workload::Scripted, Home::Used, None, SAMPLE);
+}
+
+#[test]
+fn a_run_with_long_answers_killed_at_a_system_call_goes_on() {
+    survive_syscalls(Workload::Long, Home::Used, None, SAMPLE);
+}
+
+#[test]
+fn a_run_of_a_command_killed_at_a_system_call_goes_on() {
+    survive_syscalls(Workload::Command, Home::Used, None, SAMPLE);
+}
+
+#[test]
+fn a_run_killed_while_it_makes_its_home_goes_on() {
+    require_strace();
+    let (mut kills, _) = at_syscalls(segno(), Workload::Scripted, Home::Fresh, None);
+    // The main thread is alone until there is a database.
+    let is_main = |kill: &Kill| kill.to_string().contains("/main.");
+    let made = kills.iter().position(|kill| !is_main(kill));
+    kills.truncate(made.unwrap());
+    survive(&sample(kills, SAMPLE, seed()));
+}
+
+#[test]
+fn a_resume_killed_at_a_system_call_goes_on() {
+    survive_syscalls(Workload::Long, Home::Fresh, Some(&MIDDLE), SAMPLE);
+}
+
+#[test]
+fn a_segno_that_forgets_is_noticed() {
+    let sandbox = crate::sandbox();
+    let segno = segno().display();
+    let forgetful = sandbox.script(
+        "forgetful",
+        &format!(
+            "#!/bin/sh\nif [ \"$1\" = resume ]; then rm -r \"$SEGNO_HOME\"; exec {segno} run chain.yaml --json; fi\nexec {segno} \"$@\"\n"
+        ),
+    );
+    let kill = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
+    let outcomes = attempt_all(&forgetful, &[kill], 1, |_| ());
+    let tally: Tally = outcomes.iter().collect();
+    assert!(tally.losses > 0 && tally.repeats >= 2, "{tally}");
+}

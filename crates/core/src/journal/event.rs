@@ -138,9 +138,9 @@ events! {
         workspace: String,
         /// Where its spec was read.
         spec_path: String,
-        /// The spec, byte for byte.
+        /// The spec, with secrets replaced.
         spec: Text,
-        /// The digest of those bytes.
+        /// The digest of the file's own bytes.
         spec_digest: Digest,
         /// The variables it was started with, defaults included.
         variables: BTreeMap<String, serde_json::Value>,

@@ -35,13 +35,17 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| trouble(path, &error))?;
+    connection
+        .busy_timeout(PATIENCE)
+        .map_err(|error| trouble(path, &error))?;
+    // Before anything is set: a database of another program is left as it is.
+    super::schema::recognise(&connection, path)?;
     settle(&connection, path)?;
     Ok(connection)
 }
 
 fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
     let trouble = |error: rusqlite::Error| trouble(path, &error);
-    connection.busy_timeout(PATIENCE).map_err(trouble)?;
     let mode: String =
         retried(|| connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
             .map_err(trouble)?;
@@ -53,6 +57,13 @@ fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
     if mode != "wal" || synchronous != 2 {
         let reason =
             format!("commits would not be durable (journal {mode}, synchronous {synchronous})");
+        return Err(Error::Unavailable {
+            place: path.display().to_string(),
+            reason,
+        });
+    }
+    if connection.is_readonly("main").map_err(trouble)? {
+        let reason = "it can only be read: its file, or its header, forbids writing".into();
         return Err(Error::Unavailable {
             place: path.display().to_string(),
             reason,

@@ -175,6 +175,14 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
             .and_then(|name| name.to_str())
             .is_none_or(|name| !OURS.contains(&name))
     });
+    let reserve = (!home.has_reserve()).then(|| Finding {
+        severity: Severity::Notice,
+        ..damage(
+            "",
+            "the reserve".into(),
+            "is not set aside: the disk was full, or is".into(),
+        )
+    });
     strange
         .map(|entry| Finding {
             severity: Severity::Notice,
@@ -184,5 +192,6 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
                 "does not belong here".into(),
             )
         })
+        .chain(reserve)
         .collect()
 }

@@ -12,6 +12,7 @@ mod schema;
 mod write;
 mod writer;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use segno_core::journal::{Entry, Head, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
+use segno_core::step::Path;
 use segno_core::store::{
     Batch, Blobs, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New, Reply,
     Room, Sessions,
@@ -35,6 +37,12 @@ use crate::home::{self, Home};
 use crate::witness::Witness;
 use writer::Writer;
 
+/// With less room than this, nothing can be opened.
+const CRAMPED: usize = 256 * 1024;
+
+/// The longest log that is copied before it is lost.
+const MOST_RESCUED: u64 = 256 * 1024 * 1024;
+
 /// A store in a home folder.
 pub struct Sqlite {
     home: Home,
@@ -43,25 +51,38 @@ pub struct Sqlite {
     writer: Writer,
     blobs: Folder,
     witness: Witness,
+    /// Last, so that it is dropped when the database is closed.
+    refill: Option<Refill>,
 }
 
 impl Sqlite {
     /// Opens the store of `home`, bringing an older one up to date first.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let path = home.database();
-        // SQLite gives a new database the person's umask, and its log the database's mode.
-        match home.disk().create(&path, &[], Access::Private) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(home::trouble(&path, &error));
+        let opened = Self::try_open(home.clone(), Arc::clone(&clock));
+        // Even reading needs a little room, for SQLite's index of its log.
+        let cramped = home.free() < CRAMPED;
+        match opened {
+            Err(Error::Full { .. } | Error::Unavailable { .. })
+                if cramped && home.use_reserve() =>
+            {
+                let mut opened = Self::try_open(home.clone(), clock)?;
+                opened.refill = Some(Refill(home));
+                Ok(opened)
             }
-            _ => {}
+            Err(Error::Unavailable { place, .. }) if cramped => Err(Error::Full { place }),
+            other => other,
         }
+    }
+
+    fn try_open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let path = home.database();
+        let witness = Witness::new(&home);
+        make(&home, &witness)?;
         let mut writing = connection::open(&path)?;
         schema::prepare(&mut writing, &path, &home.backups())?;
         home.fill_reserve();
         let reading = connection::open(&path)?;
         connection::only_read(&reading, &path)?;
-        let witness = Witness::new(&home);
         Ok(Self {
             writer: Writer::start(writing, home.clone(), witness.clone()),
             reader: Mutex::new(reading),
@@ -69,6 +90,7 @@ impl Sqlite {
             witness,
             clock,
             home,
+            refill: None,
         })
     }
 
@@ -82,17 +104,72 @@ impl Sqlite {
         query: impl FnOnce(&read::Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        query(&read::Reader {
+        let reader = read::Reader {
             connection: &connection,
             witness: &self.witness,
             now: self.clock.now(),
-        })
+            lost: Cell::new(false),
+        };
+        let answer = query(&reader);
+        if reader.lost.get() {
+            self.rescue();
+        }
+        answer
+    }
+
+    /// Keeps a copy of the log before SQLite throws it away: what it could not read may still be
+    /// in it.
+    fn rescue(&self) {
+        let disk = self.home.disk();
+        let log = self.home.root().join("segno.db-wal");
+        if let Ok(bytes) = disk.read(&log, MOST_RESCUED)
+            && !bytes.is_empty()
+        {
+            let name = format!("lost-{}.wal", Digest::of(&bytes).short());
+            let _ = disk.create(&self.home.backups().join(name), &bytes, Access::Private);
+        }
+    }
+}
+
+/// Sets room aside again after it was used only to open a database on a full disk.
+struct Refill(Home);
+
+impl Drop for Refill {
+    fn drop(&mut self) {
+        self.0.restore_reserve();
+    }
+}
+
+/// Makes the database's file if there is none, private from the start: SQLite would give it the
+/// person's umask, and its log the database's mode. Where sessions were kept before, a database that
+/// is gone is damage, and making a new one would hide it.
+fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
+    let path = home.database();
+    // In this order: a note is written after the database is.
+    let (noted, _) = witness.list();
+    let is_empty = std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
+    if is_empty && !noted.is_empty() {
+        return Err(Error::Damaged {
+            object: format!("the database {}", path.display()),
+            reason: format!("it is gone, and {} sessions were kept in it", noted.len()),
+        });
+    }
+    match home.disk().create(&path, &[], Access::Private) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(home::trouble(&path, &error))
+        }
+        _ => Ok(()),
     }
 }
 
 impl Sessions for Sqlite {
     fn create(&self, new: New) -> Reply<'_, Lease> {
         Box::pin(async move {
+            // Nothing new is begun with what was set aside for what is under way.
+            if self.home.room() == Room::Reserve {
+                let place = self.home.root().display().to_string();
+                return Err(Error::Full { place });
+            }
             point(Point::SessionBeforeCreate);
             let (now, id, head) = (self.clock.now(), new.id, new.batch.head());
             let made = self
@@ -148,6 +225,10 @@ impl Journal for Sqlite {
 
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
         Box::pin(async move { self.read(|reader| reader.entry(session, seq)) })
+    }
+
+    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry> {
+        Box::pin(async move { self.read(|reader| reader.finished(session, &path, revision)) })
     }
 
     fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {

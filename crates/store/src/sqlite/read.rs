@@ -1,12 +1,15 @@
 //! What can be asked. Nothing is returned that did not prove itself: records by their chain, rows
 //! by their check, the journal's end by the note of what was acknowledged (P9).
 
+use std::cell::Cell;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Head, Record, Run, Seq};
+use segno_core::journal::{Broken, Entry, Event, Head, Record, Run, Seq};
 use segno_core::lease::Lease;
 use segno_core::session::Summary;
+use segno_core::step::Path;
 use segno_core::store::{Error, Folded, Message};
 use segno_core::time::Timestamp;
 
@@ -19,6 +22,8 @@ pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) witness: &'a Witness,
     pub(super) now: Timestamp,
+    /// Set when acknowledged entries were found missing.
+    pub(super) lost: Cell<bool>,
 }
 
 const RECORD: &str = "seq, run, at, version, kind, path, revision, hash, body";
@@ -46,10 +51,13 @@ impl Reader<'_> {
             .map_err(|error| classify(format!("session {session}"), &error))?;
         match (row, note) {
             (None, Note::Absent | Note::Unreadable) => Err(Error::NoSession(session)),
-            (None, Note::Acknowledged(head)) => Err(lost(session, head, Seq(0))),
+            (None, Note::Acknowledged(head)) => {
+                self.lost.set(true);
+                Err(lost(session, head, Seq(0)))
+            }
             (Some(row), note) => {
                 let row = row.map_err(|error| of_session(session, error))?;
-                attested(&row, note)?;
+                attested(&row, note).inspect_err(|_| self.lost.set(true))?;
                 Ok(row)
             }
         }
@@ -71,25 +79,31 @@ impl Reader<'_> {
 
     pub(super) fn summary(&self, session: SessionId) -> Result<Summary, Error> {
         let lease = self.lease_row(session)?;
-        Ok(row::summary(self.session_row(session)?, &lease))
+        match self.session_row(session) {
+            // Its lease is there, so it was not deleted.
+            Err(Error::NoSession(_)) => Err(Error::Damaged {
+                object: format!("session {session}"),
+                reason: "its row in table session is missing".into(),
+            }),
+            row => Ok(row::summary(row?, &lease)),
+        }
     }
 
     pub(super) fn list(&self) -> Result<Vec<Result<Summary, Error>>, Error> {
         let trouble = |error: rusqlite::Error| classify("the list of sessions".into(), &error);
         let (mut known, _) = self.witness.list();
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT id FROM session")
-            .map_err(trouble)?;
+        let mut unreadable = Vec::new();
+        // Both tables: an index that lost a row of one may have kept the other's.
+        let query = "SELECT id FROM session UNION SELECT session_id FROM lease";
+        let mut statement = self.connection.prepare_cached(query).map_err(trouble)?;
         let ids = statement
             .query_map([], |row| row.get::<_, String>(0))
             .map_err(trouble)?;
-        let mut unreadable = Vec::new();
         for id in ids {
             match id.map_err(trouble)?.parse::<SessionId>() {
                 Ok(id) => known.push(id),
                 Err(_) => unreadable.push(Err(Error::Damaged {
-                    object: "a row of table session".into(),
+                    object: "a session's row".into(),
                     reason: "its id is not one".into(),
                 })),
             }
@@ -100,7 +114,7 @@ impl Reader<'_> {
             .into_iter()
             .map(|session| self.summary(session))
             .collect();
-        // A note that cannot be read and has no session is examined, not listed.
+        // What has neither row had a note that cannot be read: examined, not listed.
         all.retain(|summary| !matches!(summary, Err(Error::NoSession(_))));
         all.extend(unreadable);
         Ok(all)
@@ -112,13 +126,30 @@ impl Reader<'_> {
         after: Head,
         limit: usize,
     ) -> Result<Vec<Entry>, Error> {
+        let read = self.entries_of("journal", session, after, limit);
+        match read {
+            // The index may be what is damaged: the rows themselves prove whether they are whole.
+            Err(Error::Damaged { .. }) => self
+                .entries_of("journal NOT INDEXED", session, after, limit)
+                .or(read),
+            other => other,
+        }
+    }
+
+    fn entries_of(
+        &self,
+        rows: &str,
+        session: SessionId,
+        after: Head,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Error> {
         let trouble =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         // One read transaction, so that the rows and the journal's end belong together.
         let snapshot = self.connection.unchecked_transaction().map_err(trouble)?;
         let end = self.lease_row(session)?.head;
         let query = format!(
-            "SELECT {RECORD} FROM journal WHERE session_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+            "SELECT {RECORD} FROM {rows} WHERE session_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         );
         let mut statement = snapshot.prepare_cached(&query).map_err(trouble)?;
         let count = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -135,7 +166,7 @@ impl Reader<'_> {
             let record = record(row).map_err(trouble)?;
             let entry = head
                 .open(&record)
-                .map_err(|broken| damaged(session, &broken))?;
+                .map_err(|broken| broke(session, &broken))?;
             head = entry.head();
             entries.push(entry);
         }
@@ -168,13 +199,38 @@ impl Reader<'_> {
         while let Some(row) = rows.next().map_err(trouble)? {
             let record = record(row).map_err(trouble)?;
             if record.seq == seq {
-                return head
-                    .open(&record)
-                    .map_err(|broken| damaged(session, &broken));
+                return head.open(&record).map_err(|broken| broke(session, &broken));
             }
             head = record.head();
         }
         Err(damaged(session, &format!("record {seq} is missing")))
+    }
+
+    pub(super) fn finished(
+        &self,
+        session: SessionId,
+        path: &Path,
+        revision: u32,
+    ) -> Result<Entry, Error> {
+        let trouble =
+            |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
+        let query = "SELECT seq FROM journal WHERE session_id = ?1 AND path = ?2 AND revision = ?3 AND kind = 'step_finished'";
+        let found: Option<i64> = self
+            .connection
+            .prepare_cached(query)
+            .and_then(|mut statement| {
+                let key = params![session.to_string(), path.as_str(), revision];
+                statement.query_row(key, |row| row.get(0)).optional()
+            })
+            .map_err(trouble)?;
+        // The index only says where to look; the entry proves itself.
+        match found {
+            Some(seq) => self.entry(session, Seq(seq.cast_unsigned())),
+            None => Err(damaged(
+                session,
+                &format!("the end of step {path} is missing"),
+            )),
+        }
     }
 
     pub(super) fn folded(&self, session: SessionId) -> Option<Folded> {
@@ -264,6 +320,18 @@ fn lost(session: SessionId, acknowledged: Head, found: Seq) -> Error {
         acknowledged.seq
     );
     damaged(session, &reason)
+}
+
+/// A record that does not open: damaged, or of a newer program.
+fn broke(session: SessionId, broken: &Broken) -> Error {
+    match broken {
+        Broken::Unknown { version, .. } if *version > Event::VERSION => Error::Newer {
+            place: format!("the journal of session {session}"),
+            found: u32::from(*version),
+            known: u32::from(Event::VERSION),
+        },
+        other => damaged(session, other),
+    }
 }
 
 fn damaged(session: SessionId, reason: &dyn std::fmt::Display) -> Error {

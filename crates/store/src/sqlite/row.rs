@@ -1,7 +1,7 @@
 //! Rows that change in place. Journal records prove themselves by their chain; these carry a check
 //! over all their fields instead, so that damage to one is noticed by whoever reads it (P9).
 
-use rusqlite::types::Value;
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Row, ToSql, params};
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
@@ -11,14 +11,29 @@ use segno_core::session::{Kind, Status, Summary};
 use segno_core::store::Error;
 use segno_core::time::Timestamp;
 
-/// The check over a row's fields.
+/// The check over a row's fields: their types and bytes, in order.
 pub(super) fn check(fields: &[&dyn ToSql]) -> Vec<u8> {
-    let values: Vec<String> = fields
-        .iter()
-        .map(|field| format!("{:?}", field.to_sql()))
-        .collect();
-    let bytes: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
+    let encoded: Vec<Vec<u8>> = fields.iter().map(|field| encode(*field)).collect();
+    let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
     Digest::of_fields(&bytes).as_bytes()[..8].to_vec()
+}
+
+fn encode(field: &dyn ToSql) -> Vec<u8> {
+    let output = field
+        .to_sql()
+        .expect("our fields are numbers, texts and bytes");
+    let value = match &output {
+        ToSqlOutput::Borrowed(value) => *value,
+        ToSqlOutput::Owned(value) => ValueRef::from(value),
+        _ => ValueRef::Null,
+    };
+    match value {
+        ValueRef::Null => vec![0],
+        ValueRef::Integer(number) => [&[1], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Real(number) => [&[2], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Text(text) => [&[3], text].concat(),
+        ValueRef::Blob(bytes) => [&[4], bytes].concat(),
+    }
 }
 
 /// What never changes about a session.

@@ -114,6 +114,12 @@ fn bring_up(
     transaction.commit().map_err(trouble)
 }
 
+/// Refuses a database that is not ours, or that a newer program made.
+pub(super) fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let known = u32::try_from(MIGRATIONS.len()).expect("there are few migrations");
+    version(connection, path, known).map(|_| ())
+}
+
 /// The format of the database; 0 if it is empty.
 fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Error> {
     let number = |pragma: &str| -> Result<i64, Error> {

@@ -207,11 +207,8 @@ impl Desk {
         // An answer may be waiting to be written down that cost money: use what was set aside.
         if full && self.home.use_reserve() {
             outcome = self.attempt(jobs);
-            if outcome.is_ok() {
-                return self.settle(jobs, &Ok(Room::Reserve));
-            }
         }
-        self.settle(jobs, &outcome.map(|()| Room::Plenty));
+        self.settle(jobs, &outcome.map(|()| self.home.room()));
     }
 
     fn settle(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<Room, Error>) {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::confirm;
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{data, plain};
+use crate::output::{data, json_line, plain};
 
 /// Delete old sessions that are over. This cannot be undone.
 ///
@@ -51,27 +51,25 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             ));
         }
     }
-    let delete = !args.dry_run
-        && !old.is_empty()
-        && confirm(&format!("Delete {count}? This cannot be undone."), args.yes)?;
+    let delete = !args.dry_run && !old.is_empty() && confirm(&count, args.yes)?;
     for listed in &old {
         if delete {
             sessions::delete(&world, &listed.summary).await?;
         }
         if args.json {
             let summary = &listed.summary;
-            data(&json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": delete}).to_string());
+            json_line(
+                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": delete}),
+            );
         }
     }
     if !args.json {
-        let word = if delete {
-            "deleted"
-        } else if args.dry_run {
-            "would delete"
-        } else {
-            "deleted nothing of"
-        };
-        data(&format!("{word} {count}"));
+        data(&match (old.is_empty(), delete, args.dry_run) {
+            (true, ..) => "nothing is old enough to be deleted".to_owned(),
+            (_, true, _) => format!("deleted {count}"),
+            (_, _, true) => format!("would delete {count}"),
+            _ => format!("kept {count}"),
+        });
     }
     Ok(ExitCode::SUCCESS)
 }

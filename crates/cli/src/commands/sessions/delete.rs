@@ -6,9 +6,9 @@ use serde_json::json;
 use super::confirm;
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{data, plain};
+use crate::output::{data, json_line, plain};
 
-/// Delete a session with everything that is kept of it. This cannot be undone.
+/// Delete a session with its journal. This cannot be undone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session: its id, its name, or the beginning of either
@@ -34,17 +34,22 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         summary.status,
         plain::number(summary.head.seq.0)
     );
-    let deleted =
-        !args.dry_run && confirm(&format!("Delete {what}? This cannot be undone."), args.yes)?;
+    let deleted = !args.dry_run && confirm(&what, args.yes)?;
     if deleted {
         sessions::delete(&world, &summary).await?;
     }
     if args.json {
-        data(&json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": deleted}).to_string());
+        json_line(
+            &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": deleted}),
+        );
     } else {
         data(&format!(
             "{} {what}",
-            if deleted { "deleted" } else { "kept" }
+            match (deleted, args.dry_run) {
+                (true, _) => "deleted",
+                (_, true) => "would delete",
+                _ => "kept",
+            }
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, plain, table};
+use crate::output::{columns, data, json as shapes, json_line, plain, table};
 
 /// List the sessions of this folder, newest first.
 #[derive(Debug, clap::Args)]
@@ -41,9 +41,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if args.json {
         shown
             .iter()
-            .for_each(|listed| data(&shapes::listed(listed).to_string()));
+            .for_each(|listed| json_line(&shapes::listed(listed)));
         for error in &damaged {
-            data(&json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}).to_string());
+            json_line(
+                &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
+            );
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -71,7 +73,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         &["NAME", "STATUS", "LAST ENTRY", "RUNS", "ID"]
     };
     if shown.is_empty() {
-        let elsewhere = if args.all || total == 0 {
+        let elsewhere = if args.all || args.status.is_some() || total == 0 {
             String::new()
         } else {
             format!(

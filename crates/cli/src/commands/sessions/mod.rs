@@ -41,18 +41,17 @@ impl Command {
     }
 }
 
-/// Asks before something is lost. Where nobody can be asked, `--yes` must say it.
-fn confirm(question: &str, yes: bool) -> Result<bool, Failure> {
+/// Asks before `what` is lost. Where nobody can be asked, `--yes` must say it.
+fn confirm(what: &str, yes: bool) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
     }
     if !stdin().is_terminal() {
-        return Err(Failure::usage(
-            format!("{question} Nobody is here to be asked"),
-            Some("add `--yes`, or `--dry-run` to only look".into()),
-        ));
+        let message = format!("{what} would be deleted for good, and nobody is here to be asked");
+        let hint = "add `--yes`, or `--dry-run` to only look";
+        return Err(Failure::usage(message, Some(hint.into())));
     }
-    say(&format!("{question} [y/N]"));
+    say(&format!("Delete {what}? This cannot be undone. [y/N]"));
     let mut answer = String::new();
     let _ = stdin().lock().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -5,7 +5,7 @@ use segno_engine::sessions::{self, StepStanding};
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, plain, progress, table};
+use crate::output::{columns, data, json as shapes, json_line, plain, progress, table};
 
 /// Show one session: where it stands, its steps, and what it took.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let summary = sessions::find(&world, &args.session).await?;
     let shown = sessions::show(&world, summary).await?;
     if args.json {
-        data(&shapes::shown(&shown).to_string());
+        json_line(&shapes::shown(&shown));
         return Ok(ExitCode::SUCCESS);
     }
     let (summary, state) = (&shown.listed.summary, &shown.state);
@@ -53,7 +53,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         "updated",
         &format!("{}, in run {}", summary.updated_at, summary.run),
     );
-    field("used", &progress::spent(&state.usage));
+    if state.usage.tokens() > 0 {
+        field("used", &progress::spent(&state.usage));
+    }
     for (agent, usage) in &state.usage_by_agent {
         field("", &format!("{agent}: {}", progress::spent(usage)));
     }
@@ -65,7 +67,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let row = |step: &sessions::ShownStep| {
             let note = match &step.standing {
                 StepStanding::Failed(failure) => failure.message.clone(),
-                StepStanding::Unknown => "in flight when its run was lost".into(),
+                StepStanding::Unknown => "whether it took effect is unknown".into(),
                 StepStanding::Discarded => "to be run again: its question changed".into(),
                 _ => String::new(),
             };

@@ -1,0 +1,279 @@
+//! Places that cannot keep sessions.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use segno_testkit::sandbox::{Sandbox, finish};
+
+use crate::commands::{failing_chain, root, standings};
+use crate::sandbox;
+
+#[track_caller]
+fn python(sandbox: &Sandbox, script: &str) {
+    let mut command = Command::new("python3");
+    sandbox.furnish(&mut command);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+        .args(["-c", script])
+        .arg(sandbox.home().join("segno.db"));
+    finish(command).good();
+}
+
+#[test]
+fn a_home_below_a_file_is_named() {
+    let sandbox = sandbox();
+    sandbox.write("file", "");
+    let mut command = sandbox.command(&["sessions", "list"]);
+    command.env("SEGNO_HOME", sandbox.work().join("file/home"));
+    let said = finish(command);
+    assert!(!said.status.success());
+    assert!(
+        said.stderr.contains("file/home") && said.stderr.contains("Not a directory"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(sandbox.read("file"), "");
+}
+
+/// The binary as a person who may not do everything: if we are root, as nobody.
+fn as_nobody(sandbox: &Sandbox) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return sandbox.command(&[]);
+    }
+    let binary = root(sandbox).join("segno");
+    fs::copy(sandbox.binary(), &binary).unwrap();
+    for path in [&root(sandbox), &sandbox.work(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    sandbox.furnish(&mut command);
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(binary);
+    command
+}
+
+#[test]
+fn a_home_that_may_not_be_entered_is_named() {
+    let sandbox = sandbox();
+    let home = sandbox.home();
+    fs::create_dir(&home).unwrap();
+    let mut command = as_nobody(&sandbox);
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    }
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
+    command.args(["sessions", "list"]);
+    let said = finish(command);
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(!said.status.success());
+    let place = home.display().to_string();
+    assert!(said.stderr.contains(&place), "{}", said.stderr);
+    assert!(said.stderr.contains("Permission denied"), "{}", said.stderr);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+}
+
+#[test]
+fn a_home_that_others_may_write_is_refused_with_the_way_out() {
+    for mode in [0o777, 0o770, 0o702] {
+        let sandbox = sandbox();
+        failing_chain(&sandbox);
+        fs::create_dir(sandbox.home()).unwrap();
+        fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(mode)).unwrap();
+        let way_out = format!("chmod go-w {}", sandbox.home().display());
+        sandbox.segno(&["run", "chain.yaml"]).refused(
+            12,
+            &["is not safe", "others may write to it", "[F0104]", &way_out],
+        );
+        assert!(sandbox.calls().is_empty());
+        assert!(!sandbox.home().join("segno.db").exists());
+    }
+}
+
+#[test]
+fn a_home_of_someone_else_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = sandbox();
+    sandbox.segno(&["status"]).good();
+    fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = as_nobody(&sandbox);
+    command.arg("status");
+    let home = sandbox.home().display().to_string();
+    finish(command).refused(12, &[&home, "is not safe", "belongs to user 0", "[F0104]"]);
+}
+
+#[test]
+fn a_relative_home_is_refused() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command(&["status"]);
+    command.env("SEGNO_HOME", "state");
+    finish(command).refused(
+        2,
+        &[
+            "SEGNO_HOME",
+            "absolute",
+            "state",
+            "[C0101]",
+            "export SEGNO_HOME=",
+        ],
+    );
+    assert!(!sandbox.work().join("state").exists());
+}
+
+#[test]
+fn no_home_at_all_is_told_with_the_way_out() {
+    let sandbox = sandbox();
+    for home in [None, Some(""), Some("relative")] {
+        let mut command = sandbox.command(&["status"]);
+        command.env_remove("SEGNO_HOME").env_remove("HOME");
+        if let Some(home) = home {
+            command.env("HOME", home);
+        }
+        finish(command).refused(2, &["SEGNO_HOME", "HOME", "[C0101]", "export SEGNO_HOME="]);
+    }
+    assert_eq!(fs::read_dir(sandbox.work()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_a_place_of_its_own_it_keeps_to_the_places_of_the_person() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command(&["status"]);
+    command.env_remove("SEGNO_HOME");
+    finish(command).good();
+    assert!(root(&sandbox).join(".local/state/segno/segno.db").exists());
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_left_alone() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let database = sandbox.home().join("segno.db");
+    python(
+        &sandbox,
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 9')\nc.commit()\nc.close()",
+    );
+    let before = fs::read(&database).unwrap();
+    for words in [
+        &["status"][..],
+        &["run", "chain.yaml"],
+        &["resume"],
+        &["sessions", "cleanup", "--yes"],
+    ] {
+        sandbox.segno(words).refused(
+            12,
+            &[
+                "segno.db has format 9",
+                "up to 1",
+                "[F0103]",
+                "use the newer segno",
+            ],
+        );
+    }
+    assert_eq!(fs::read(&database).unwrap(), before);
+    assert_eq!(sandbox.calls().len(), 3);
+    python(
+        &sandbox,
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 1')\nc.commit()\nc.close()",
+    );
+    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+}
+
+#[test]
+fn a_database_of_another_program_is_not_used() {
+    let sandbox = sandbox();
+    sandbox.configure("");
+    python(
+        &sandbox,
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('CREATE TABLE theirs (x)')\nc.execute('INSERT INTO theirs VALUES (7)')\nc.commit()\nc.close()",
+    );
+    sandbox
+        .segno(&["status"])
+        .refused(17, &["segno.db", "not a database of segno", "[J0104]"]);
+    python(
+        &sandbox,
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nassert c.execute('SELECT x FROM theirs').fetchall() == [(7,)]\nassert c.execute('SELECT count(*) FROM sqlite_schema').fetchall() == [(1,)]",
+    );
+}
+
+#[test]
+fn a_file_that_is_no_database_is_not_overwritten() {
+    let sandbox = sandbox();
+    sandbox.configure("");
+    let file = sandbox.home().join("segno.db");
+    fs::write(&file, "my diary, which nobody else has a copy of").unwrap();
+    sandbox
+        .segno(&["status"])
+        .refused(17, &["segno.db", "not a database", "[J0104]"]);
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        "my diary, which nobody else has a copy of"
+    );
+}
+
+#[test]
+fn a_folder_whose_name_is_not_utf_8_is_refused_or_used_but_no_other() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(1, 0);
+    let folder = sandbox.work().join(OsStr::from_bytes(b"bad\xff"));
+    fs::create_dir(&folder).unwrap();
+    for file in ["chain.yaml", "answers.yaml"] {
+        fs::copy(sandbox.work().join(file), folder.join(file)).unwrap();
+    }
+    let mut command = sandbox.command(&["run", "chain.yaml"]);
+    command.current_dir(&folder);
+    let said = finish(command);
+    assert!(!sandbox.work().join("bad\u{fffd}").exists(), "{said:?}");
+}
+
+#[test]
+fn a_database_of_another_program_is_left_alone() {
+    let sandbox = sandbox();
+    sandbox.configure("");
+    let file = sandbox.home().join("segno.db");
+    let mut command = Command::new("sqlite3");
+    command.arg(&file).arg("CREATE TABLE theirs (x)");
+    finish(command).good();
+    let before = fs::read(&file).unwrap();
+    sandbox
+        .segno(&["status"])
+        .refused(17, &["not a database of segno"]);
+    assert!(fs::read(&file).unwrap() == before, "it was changed");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_home_is_named() {
+    let sandbox = sandbox();
+    fs::write(sandbox.home(), "").unwrap();
+    let home = format!("{} cannot be used", sandbox.home().display());
+    sandbox.segno(&["status"]).refused(12, &[&home, "[F0102]"]);
+}
+
+#[test]
+fn an_unsafe_home_is_refused_before_anything_is_made_in_it() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.home()).unwrap();
+    fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o777)).unwrap();
+    sandbox.segno(&["status"]).refused(12, &["[F0104]"]);
+    assert_eq!(fs::read_dir(sandbox.home()).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_that_is_kept_needs_no_home() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(1, 0);
+    for words in [
+        &["validate", "chain.yaml"][..],
+        &["run", "--no-save-session", "chain.yaml"],
+    ] {
+        let mut command = sandbox.command(words);
+        command.env_remove("SEGNO_HOME").env_remove("HOME");
+        finish(command).good();
+    }
+}

@@ -1,0 +1,96 @@
+//! Nobody reads what is said: that is no reason to stop.
+
+use std::process::Command;
+
+use segno_testkit::sandbox::{Said, Sandbox, finish};
+
+use crate::commands::{failing_chain, standings, waiting_chain};
+use crate::sandbox;
+
+/// Runs a line of shell, in which `segno` is the binary.
+fn shell(sandbox: &Sandbox, line: &str) -> Said {
+    let mut command = Command::new("sh");
+    sandbox.furnish(&mut command);
+    command.env("SEGNO", sandbox.binary());
+    command.args(["-c", &format!("segno() {{ \"$SEGNO\" \"$@\"; }}\n{line}")]);
+    finish(command)
+}
+
+#[test]
+fn a_list_that_nobody_reads_ends_quietly() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    for command in [
+        "sessions list",
+        "sessions list --json",
+        "status",
+        "logs --full",
+        "sessions show chain",
+        "doctor",
+        "--help",
+        "--version",
+        "completion bash",
+    ] {
+        for end in ["| head -0", ">&-", "| true"] {
+            let said = shell(
+                &sandbox,
+                &format!("{{ segno {command}; echo $? > code; }} {end}"),
+            );
+            assert_eq!(said.stderr, "", "{command} {end}");
+            if end != ">&-" {
+                assert_eq!(sandbox.read("code"), "0\n", "{command} {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_nobody_listens_to_still_completes_and_is_kept() {
+    for end in [
+        "| head -0",
+        ">&-",
+        "2>&-",
+        ">&- 2>&- <&-",
+        "2>&1 | head -0",
+        "--json | head -0",
+    ] {
+        let sandbox = sandbox();
+        sandbox.scripted_chain(5, 5);
+        let (flags, end) = match end.strip_prefix("--json") {
+            Some(end) => ("--json", end),
+            None => ("", end),
+        };
+        shell(
+            &sandbox,
+            &format!("{{ \"$SEGNO\" run chain.yaml {flags}; echo $? > code; }} {end}"),
+        );
+        assert_eq!(sandbox.read("code"), "0\n", "{end}");
+        assert_eq!(sandbox.calls().len(), 5, "{end}");
+        assert_eq!(
+            standings(&sandbox),
+            [("chain".into(), "completed".into())],
+            "{end}"
+        );
+        assert_eq!(sandbox.read("artifacts/out.txt").len(), 2048, "{end}");
+        sandbox.segno(&["doctor"]).good();
+    }
+}
+
+#[test]
+fn a_follower_whose_reader_leaves_ends() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 30, 1);
+    let (live, _) = crate::commands::start_waiting(&sandbox, &[]);
+    let line = "{ segno logs -f --json; echo $? > code; } | head -n 2 > /dev/null";
+    let mut command = Command::new("sh");
+    sandbox.furnish(&mut command);
+    command.env("SEGNO", sandbox.binary());
+    command.args(["-c", &format!("segno() {{ \"$SEGNO\" \"$@\"; }}\n{line}")]);
+    let child = command.spawn().unwrap();
+    // Something new must be written before it can see that nobody reads.
+    sandbox.write("go", "");
+    live.finish().good();
+    segno_testkit::sandbox::wait(child);
+    assert_eq!(sandbox.read("code"), "0\n");
+}

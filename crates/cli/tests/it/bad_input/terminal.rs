@@ -1,0 +1,252 @@
+//! What reaches a terminal.
+
+use std::fs;
+use std::process::Command;
+
+use segno_testkit::sandbox::{Sandbox, chain, finish, until};
+
+use crate::commands::{failing_chain, root};
+use crate::sandbox;
+
+/// A terminal of its own, in which a line of shell runs to its end.
+struct Terminal<'a> {
+    sandbox: &'a Sandbox,
+}
+
+impl Terminal<'_> {
+    fn tmux(&self, words: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        self.sandbox.furnish(&mut command);
+        command
+            .env("SEGNO", self.sandbox.binary())
+            .env("TERM", "screen-256color");
+        command
+            .arg("-S")
+            .arg(root(self.sandbox).join("tmux"))
+            .args(["-f", "/dev/null"])
+            .args(words);
+        finish(command).good().stdout
+    }
+
+    /// Runs the line and returns what the screen shows.
+    fn screen(&self, columns: u16, line: &str) -> String {
+        let line = format!(
+            "segno() {{ \"$SEGNO\" \"$@\"; }}; {line}; touch over; while [ ! -e closed ]; do sleep 0.01; done"
+        );
+        let columns = columns.to_string();
+        self.tmux(&[
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            "60",
+            "sh",
+            "-c",
+            &line,
+        ]);
+        until("the line has run", || {
+            self.sandbox.work().join("over").exists()
+        });
+        let screen = self.tmux(&["capture-pane", "-p"]);
+        screen.trim_end().to_owned()
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.sandbox.write("closed", "");
+        let mut command = Command::new("tmux");
+        self.sandbox.furnish(&mut command);
+        command
+            .arg("-S")
+            .arg(root(self.sandbox).join("tmux"))
+            .arg("kill-server");
+        let _ = command.output();
+    }
+}
+
+/// Everything that a line of shell writes to its terminal, byte by byte.
+fn typescript(sandbox: &Sandbox, line: &str) -> String {
+    let mut command = Command::new("script");
+    sandbox.furnish(&mut command);
+    command
+        .env("SEGNO", sandbox.binary())
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
+    command
+        .args(["-q", "-e", "-c", line])
+        .arg(root(sandbox).join("typescript"));
+    finish(command);
+    let bytes = fs::read(root(sandbox).join("typescript")).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What is left of it without what redraws the live line.
+#[track_caller]
+fn assert_harmless(written: &str) {
+    let rest = written.replace("\r\u{1b}[2K", "");
+    let acts = |c: char| {
+        (c.is_control() && !"\r\n\t".contains(c)) || ('\u{202a}'..='\u{202e}').contains(&c)
+    };
+    assert!(!rest.contains(acts), "{rest:?}");
+}
+
+#[test]
+fn a_narrow_terminal_shows_one_line_per_session() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "stuck"])
+        .refused(10, &[]);
+    let terminal = Terminal { sandbox: &sandbox };
+    let screen = terminal.screen(20, "segno sessions list");
+    let lines: Vec<&str> = screen.lines().collect();
+    assert_eq!(lines.len(), 2, "{screen}");
+    assert_eq!(lines[0], "NAME   STATUS  LAST…");
+    assert!(lines[1].starts_with("stuck  failed  "), "{screen}");
+}
+
+#[test]
+fn a_run_in_a_narrow_terminal_leaves_no_trace_of_its_live_line() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 300);
+    let terminal = Terminal { sandbox: &sandbox };
+    let screen = terminal.screen(20, "segno run chain.yaml > answer");
+    assert!(!screen.contains(" steps ·"), "{screen}");
+    assert!(screen.contains("completed chain"), "{screen}");
+    assert_eq!(sandbox.read("answer").len(), 2049);
+}
+
+#[test]
+fn a_wide_terminal_shows_the_run_as_it_goes() {
+    let sandbox = sandbox();
+    crate::commands::waiting_chain(&sandbox, 2, 1);
+    let terminal = Terminal { sandbox: &sandbox };
+    let line = "\"$SEGNO\" run chain.yaml; touch over; while [ ! -e closed ]; do sleep 0.01; done";
+    terminal.tmux(&[
+        "new-session",
+        "-d",
+        "-x",
+        "80",
+        "-y",
+        "24",
+        "sh",
+        "-c",
+        line,
+    ]);
+    until("the live line shows the second step", || {
+        terminal
+            .tmux(&["capture-pane", "-p"])
+            .contains(" 1/2 steps · steps/1 a ")
+    });
+    sandbox.write("go", "");
+    until("the run is over", || sandbox.work().join("over").exists());
+    let screen = terminal.tmux(&["capture-pane", "-p"]);
+    assert!(!screen.contains("1/2 steps"), "{screen}");
+    assert!(screen.contains("answer of steps/1"), "{screen}");
+}
+
+#[test]
+fn an_agent_cannot_steer_the_terminal() {
+    let sandbox = sandbox();
+    sandbox.script(
+        "agent.sh",
+        "#!/bin/sh\ncat > /dev/null\nprintf 'a\\033[2Jb\\033]0;title\\007c\\033]52;c;ZXZpbA==\\007d\\302\\23331me\\342\\200\\256f\\n' | tee /dev/stderr\n[ -e well ] || exit 1\n",
+    );
+    sandbox.write(
+        "chain.yaml",
+        &chain(
+            "{provider: command, command: [./agent.sh], failure_policy: {retries: 0}}",
+            2,
+        ),
+    );
+    let written = typescript(&sandbox, "\"$SEGNO\" run chain.yaml");
+    assert!(written.contains("title"), "{written:?}");
+    assert_harmless(&written);
+    sandbox.write("well", "");
+    let written = typescript(&sandbox, "\"$SEGNO\" resume");
+    assert!(written.contains("[2Jb"), "{written:?}");
+    assert_harmless(&written);
+    for command in [
+        "logs --full",
+        "sessions show chain",
+        "sessions list",
+        "status",
+        "sessions show chain --json",
+    ] {
+        assert_harmless(&typescript(&sandbox, &format!("\"$SEGNO\" {command}")));
+    }
+    // Whoever reads it from a file gets it as it was.
+    sandbox.segno(&["run", "chain.yaml", "--force"]).good();
+    assert!(sandbox.read("artifacts/out.txt").contains('b'));
+}
+
+#[test]
+fn variables_and_files_cannot_steer_the_terminal() {
+    let sandbox = sandbox();
+    crate::commands::scripted(
+        &sandbox,
+        &["input: \"{{ topic }}\""],
+        "answers: [{contains: nothing, text: x}]",
+    );
+    crate::commands::edit(
+        &sandbox,
+        "name: chain",
+        "name: chain\ninputs: {required: {topic: string}}",
+    );
+    fs::rename(
+        sandbox.work().join("chain.yaml"),
+        sandbox.work().join("z\u{1b}[31mb.yaml"),
+    )
+    .unwrap();
+    let written = typescript(
+        &sandbox,
+        "\"$SEGNO\" run z*.yaml --var topic=\"$(printf '\\033[2Jx\\007')\"",
+    );
+    assert!(written.contains("no answer for step"), "{written:?}");
+    assert_harmless(&written);
+    for command in [
+        "sessions show chain",
+        "logs --full",
+        "status",
+        "resume",
+        "resume \"$(printf 'x\\033[31m')\"",
+    ] {
+        assert_harmless(&typescript(&sandbox, &format!("\"$SEGNO\" {command}")));
+    }
+}
+
+#[test]
+fn a_terminal_that_cannot_redraw_gets_plain_lines() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 200);
+    let written = typescript(&sandbox, "TERM=dumb \"$SEGNO\" run chain.yaml");
+    assert!(written.contains("completed chain"), "{written:?}");
+    assert!(!written.contains('\u{1b}'), "{written:?}");
+}
+
+#[test]
+fn doctor_leaves_what_was_on_the_screen() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let terminal = Terminal { sandbox: &sandbox };
+    let screen = terminal.screen(80, "echo an earlier line; segno doctor");
+    assert!(screen.contains("an earlier line"), "{screen}");
+    assert!(!screen.contains("reading session"), "{screen}");
+}
+
+#[test]
+fn what_is_piped_is_not_cut_to_the_terminal() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let terminal = Terminal { sandbox: &sandbox };
+    terminal.screen(20, "segno sessions list | cat > listed");
+    assert!(
+        !sandbox.read("listed").contains('…'),
+        "{}",
+        sandbox.read("listed")
+    );
+}

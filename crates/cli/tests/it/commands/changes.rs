@@ -1,0 +1,123 @@
+//! A spec that was edited between two runs.
+
+use segno_testkit::sandbox::Sandbox;
+
+use crate::commands::{edit, failing_chain, mend, shown, standings};
+use crate::sandbox;
+
+/// A session with two finished steps, whose first step was edited since.
+fn edited() -> Sandbox {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    mend(&sandbox);
+    edit(&sandbox, "input: one", "input: uno");
+    sandbox
+}
+
+#[test]
+fn an_edit_is_noticed_and_finished_steps_keep_their_results() {
+    for more in [&[][..], &["--on-change", "warn"]] {
+        let sandbox = edited();
+        let said = sandbox.segno(&[&["resume"], more].concat()).good();
+        assert!(
+            said.stderr.contains("chain.yaml was edited since this session last ran; it changes steps/0; finished steps among them keep their results"),
+            "{}",
+            said.stderr
+        );
+        assert_eq!(
+            sandbox.calls(),
+            ["steps/0", "steps/1", "steps/2", "steps/2"]
+        );
+    }
+}
+
+#[test]
+fn changed_steps_are_asked_again_and_others_not() {
+    let sandbox = edited();
+    let said = sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    assert!(
+        said.stderr.contains("steps/0 is run again"),
+        "{}",
+        said.stderr
+    );
+    // The answer of the first step came out as before, so the second was not asked again.
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/2", "steps/0", "steps/2"]
+    );
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn a_changed_answer_changes_the_steps_that_use_it() {
+    let sandbox = edited();
+    sandbox.write(
+        "answers.yaml",
+        "ledger: calls.log\nanswers: [{step: steps/0, text: otherwise}]\ndefault: {text: fine}\n",
+    );
+    sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    let again = &sandbox.calls()[3..];
+    assert_eq!(again, ["steps/0", "steps/1", "steps/2"]);
+}
+
+#[test]
+fn an_edit_can_be_refused_and_nothing_is_begun() {
+    let sandbox = edited();
+    let before = shown(&sandbox, "chain");
+    sandbox.segno(&["resume", "--on-change", "fail"]).refused(
+        22,
+        &[
+            "the spec was edited",
+            "chain",
+            "steps/0",
+            "[R0104]",
+            "--on-change warn|rerun|pinned",
+        ],
+    );
+    let after = shown(&sandbox, "chain");
+    assert_eq!(before["entries"], after["entries"]);
+    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+    assert_eq!(sandbox.calls().len(), 3);
+    sandbox.segno(&["resume"]).good();
+}
+
+#[test]
+fn an_edit_can_be_left_out_of_account() {
+    let sandbox = edited();
+    sandbox.write(
+        "answers.yaml",
+        "ledger: calls.log\nanswers: [{contains: three after fine, text: as it was}]\n",
+    );
+    edit(&sandbox, "three after", "drei nach");
+    let said = sandbox.segno(&["resume", "--on-change", "pinned"]).good();
+    assert_eq!(said.stdout, "as it was\n");
+    assert!(!said.stderr.contains("edited"), "{}", said.stderr);
+}
+
+#[test]
+fn steps_that_come_and_go_are_named() {
+    let sandbox = edited();
+    edit(&sandbox, "input: uno", "input: one");
+    let spec = sandbox.read("chain.yaml");
+    sandbox.write(
+        "chain.yaml",
+        &format!("{spec}      - {{agent: a, input: four}}\n"),
+    );
+    let said = sandbox.segno(&["resume", "--on-change", "fail"]);
+    let said = said.refused(22, &["steps/3 (added)"]);
+    assert!(!said.stderr.contains("steps/0"), "{}", said.stderr);
+    sandbox.segno(&["resume"]).good();
+    assert_eq!(sandbox.calls().last().unwrap(), "steps/3");
+}
+
+#[test]
+fn an_edit_that_breaks_the_spec_is_told_and_the_session_stays() {
+    let sandbox = edited();
+    edit(&sandbox, "pattern:", "patern:");
+    sandbox
+        .segno(&["resume"])
+        .refused(3, &["chain.yaml", "/patern", "did you mean `pattern`?"]);
+    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+    sandbox.segno(&["resume", "--on-change", "pinned"]).good();
+}

@@ -1,0 +1,405 @@
+use std::fmt::Write;
+
+use crate::commands::tidy;
+use crate::sandbox;
+
+#[test]
+fn the_whole_help_text() {
+    let sandbox = sandbox();
+    let commands = [
+        "",
+        "run",
+        "resume",
+        "validate",
+        "sessions",
+        "sessions list",
+        "sessions show",
+        "sessions delete",
+        "sessions cleanup",
+        "status",
+        "logs",
+        "cancel",
+        "doctor",
+        "demo",
+        "completion",
+    ];
+    let mut all = String::new();
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let said = sandbox.segno(&words).good();
+        assert_eq!(said.stderr, "");
+        let text: Vec<&str> = said.stdout.lines().map(str::trim_end).collect();
+        let text = text.join("\n");
+        writeln!(
+            all,
+            "$ segno {}\n\n{}\n\n",
+            words.join(" "),
+            text.trim_end()
+        )
+        .unwrap();
+    }
+    insta::assert_snapshot!(all, @r"
+    $ segno --help
+
+    Keeps the work of AI agents alive: kill it anywhere, and it goes on where it stopped
+
+    Usage: segno <COMMAND>
+
+    Commands:
+      run         Run a workflow
+      resume      Go on where a session stopped
+      validate    Check a workflow's spec without running it
+      sessions    List, show, delete and clean up sessions
+      status      Show what is running, and what waits to be resumed
+      logs        Show what happened in a session, entry by entry
+      cancel      Give a session up. It cannot be resumed afterwards
+      doctor      Verify everything that is kept, and name what is damaged
+      demo        Watch a run being killed and coming back. Needs no network and no key
+      completion  Print a completion script for a shell
+      help        Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec
+    invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by
+    another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C, 143
+    by SIGTERM or SIGHUP.
+
+
+    $ segno run --help
+
+    Run a workflow.
+
+    Every step's result is on the disk before the next step begins. If the run is killed, `segno resume`
+    goes on with the first unfinished step. Ctrl-C stops after the step in flight, a second Ctrl-C at
+    once; both can be resumed.
+
+    Usage: segno run [OPTIONS] [SPEC]
+
+    Arguments:
+      [SPEC]
+              The workflow's spec, YAML or JSON
+
+    Options:
+          --var <NAME=VALUE>
+              Set a variable of the workflow (repeatable)
+
+          --name <NAME>
+              What to call the session [default: the workflow's name, numbered]
+
+          --resume <SESSION>
+              Go on with this session instead of starting one
+
+          --auto-resume
+              Go on with the newest unfinished session of this spec in this folder, if there is one
+
+          --no-save-session
+              Keep nothing: what is killed is lost
+
+          --on-change <POLICY>
+              What to do about finished steps that an edited spec asks differently [default: warn]
+
+              Possible values:
+              - warn:   Say which, keep their results, go on with the edited spec
+              - rerun:  Run them again
+              - fail:   Refuse to go on
+              - pinned: Go on with the spec as it was
+
+          --in-flight <POLICY>
+              What to do about a step that was in flight when its run was lost [default: as the spec
+              says]
+
+              Possible values:
+              - repeat: Ask it again
+              - stop:   Stop and let a person decide
+
+          --out <FOLDER>
+              Where artifacts go
+
+              [default: artifacts]
+
+          --force
+              Let artifacts replace files that this session did not write
+
+          --json
+              Print events as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno resume --help
+
+    Go on where a session stopped.
+
+    Finished steps are not run again. A step that was in flight when the run was lost is asked again,
+    unless the spec says that a person decides.
+
+    Usage: segno resume [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              The session: its id, its name, or the beginning of either [default: the newest of this
+              folder]
+
+    Options:
+          --on-change <POLICY>
+              What to do about finished steps that an edited spec asks differently [default: warn]
+
+              Possible values:
+              - warn:   Say which, keep their results, go on with the edited spec
+              - rerun:  Run them again
+              - fail:   Refuse to go on
+              - pinned: Go on with the spec as it was
+
+          --in-flight <POLICY>
+              What to do about a step that was in flight when its run was lost [default: as the spec
+              says]
+
+              Possible values:
+              - repeat: Ask it again
+              - stop:   Stop and let a person decide
+
+          --json
+              Print events as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno validate --help
+
+    Check a workflow's spec without running it
+
+    Usage: segno validate [OPTIONS] <SPEC>
+
+    Arguments:
+      <SPEC>  The spec, YAML or JSON
+
+    Options:
+          --json  Print the answer as JSON
+      -h, --help  Print help
+
+
+    $ segno sessions --help
+
+    List, show, delete and clean up sessions
+
+    Usage: segno sessions <COMMAND>
+
+    Commands:
+      list     List the sessions of this folder, newest first
+      show     Show one session: where it stands, its steps, and what it took
+      delete   Delete a session with its journal. This cannot be undone
+      cleanup  Delete old sessions that are over. This cannot be undone
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+
+    $ segno sessions list --help
+
+    List the sessions of this folder, newest first
+
+    Usage: segno sessions list [OPTIONS]
+
+    Options:
+      -a, --all              Those of all folders
+          --status <STATUS>  Only those with this status [possible values: pending, running, waiting,
+                             paused, interrupted, completed, failed, cancelled, expired]
+          --json             Print them as JSON, one per line
+      -h, --help             Print help
+
+
+    $ segno sessions show --help
+
+    Show one session: where it stands, its steps, and what it took
+
+    Usage: segno sessions show [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>  The session: its id, its name, or the beginning of either
+
+    Options:
+          --json  Print it as JSON
+      -h, --help  Print help
+
+
+    $ segno sessions delete --help
+
+    Delete a session with its journal. This cannot be undone
+
+    Usage: segno sessions delete [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>  The session: its id, its name, or the beginning of either
+
+    Options:
+      -y, --yes      Do not ask
+          --dry-run  Only say what would be deleted
+          --json     Print the answer as JSON
+      -h, --help     Print help
+
+
+    $ segno sessions cleanup --help
+
+    Delete old sessions that are over. This cannot be undone.
+
+    Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
+    kept unless `--unfinished` is. What is running is never deleted.
+
+    Usage: segno sessions cleanup [OPTIONS]
+
+    Options:
+          --max-age-days <DAYS>
+              How old the last entry must be [default: 7, or as config.toml says]
+
+          --completed
+              Completed ones, too
+
+          --unfinished
+              Paused, interrupted and failed ones, too
+
+      -y, --yes
+              Do not ask
+
+          --dry-run
+              Only say what would be deleted
+
+          --json
+              Print the answer as JSON, one line per session
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno status --help
+
+    Show what is running, and what waits to be resumed
+
+    Usage: segno status [OPTIONS]
+
+    Options:
+          --json  Print sessions as JSON, one per line
+      -h, --help  Print help
+
+
+    $ segno logs --help
+
+    Show what happened in a session, entry by entry
+
+    Usage: segno logs [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]  The session: its id, its name, or the beginning of either [default: the newest of this
+                 folder]
+
+    Options:
+      -f, --follow  Go on showing what happens, until the session stops
+          --full    Show what was asked and answered, too
+          --json    Print entries as JSON, one per line
+      -h, --help    Print help
+
+
+    $ segno cancel --help
+
+    Give a session up. It cannot be resumed afterwards.
+
+    If it is running, its run stops after the step in flight; `--now` ends the agent at once.
+
+    Usage: segno cancel [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>
+              The session: its id, its name, or the beginning of either
+
+    Options:
+          --now
+              Do not wait for the step in flight
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno doctor --help
+
+    Verify everything that is kept, and name what is damaged.
+
+    Reads every journal entry and every blob and compares them with their hashes. Changes nothing.
+
+    Usage: segno doctor [OPTIONS]
+
+    Options:
+          --json
+              Print findings as JSON, one per line, and a summary
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno demo --help
+
+    Watch a run being killed and coming back. Needs no network and no key.
+
+    Runs a chain of five steps with scripted answers in a folder of its own, kills it with SIGKILL in
+    the middle, resumes it, and counts the calls that were made: the count is kept by the scripted
+    agent, outside of Segno's journal.
+
+    Usage: segno demo [OPTIONS]
+
+    Options:
+          --keep <FOLDER>
+              Keep the demo's files here, to look at them [default: a temporary folder, removed at the
+              end]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno completion --help
+
+    Print a completion script for a shell.
+
+    For example: `segno completion bash > ~/.local/share/bash-completion/completions/segno`
+
+    Usage: segno completion <SHELL>
+
+    Arguments:
+      <SHELL>
+              The shell
+
+              [possible values: bash, elvish, fish, powershell, zsh]
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_with_the_nearest() {
+    let said = sandbox().segno(&["rusme"]).refused(2, &["rusme", "resume"]);
+    assert_eq!(said.stdout, "");
+}
+
+#[test]
+fn no_command_at_all_shows_the_help_and_fails() {
+    let said = sandbox().segno(&[]).refused(2, &["Usage: segno <COMMAND>"]);
+    assert_eq!(said.stdout, "");
+}
+
+#[test]
+fn the_version_is_one_line() {
+    let sandbox = sandbox();
+    let said = sandbox.segno(&["--version"]).good();
+    assert_eq!(
+        tidy(&sandbox, &said.stdout),
+        format!("segno {}", env!("CARGO_PKG_VERSION"))
+    );
+}

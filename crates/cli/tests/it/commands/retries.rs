@@ -1,0 +1,123 @@
+//! Steps that fail, and are tried again.
+
+use crate::commands::{edit, mend, of_kind, scripted, shown, until_gone};
+use crate::sandbox;
+
+fn numbers(lines: &[&serde_json::Value], key: &str) -> Vec<Option<u64>> {
+    lines.iter().map(|line| line[key].as_u64()).collect()
+}
+
+#[test]
+fn a_passing_failure_is_tried_again() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x"],
+        "default: {text: fine, usage: {input_tokens: 5}, fail: {kind: server, message: busy, attempts: 2}}",
+    );
+    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let lines = said.json();
+    let failed = of_kind(&lines, "step_failed");
+    assert_eq!(numbers(&failed, "attempt"), [Some(1), Some(2)]);
+    assert_eq!(numbers(&failed, "retry_in_ms"), [Some(10), Some(10)]);
+    assert_eq!(of_kind(&lines, "step_finished")[0]["attempt"], 3);
+    assert_eq!(sandbox.calls().len(), 3);
+    let shown = shown(&sandbox, "chain");
+    assert_eq!(shown["steps"][0]["attempts"], 3);
+    assert_eq!(shown["usage"]["input_tokens"], 15);
+}
+
+#[test]
+fn a_step_that_fails_for_good_ends_the_run_and_goes_on_once_mended() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x", "input: y"],
+        "answers: [{step: steps/1, fail: {kind: network, message: line is down}}]\ndefault: {text: fine}",
+    );
+    let said = sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    insta::assert_snapshot!(super::tidy(&sandbox, &said.stderr), @r"
+    session chain ([ID])
+      … steps/0 a
+      ✓ steps/0 [TOOK]
+      … steps/1 a
+      ✗ steps/1 attempt 1: line is down (network); again in [TOOK]
+      … steps/1 a (attempt 2)
+      ✗ steps/1 attempt 2: line is down (network); again in [TOOK]
+      … steps/1 a (attempt 3)
+      ✗ steps/1 attempt 3: line is down (network); gives up
+    error: step steps/1 (agent `a`) failed after 3 attempts: line is down [R0101]
+      hint: `segno resume chain` tries again from this step on
+    ");
+    mend(&sandbox);
+    let said = sandbox.segno(&["resume", "--json"]).good();
+    let lines = said.json();
+    assert_eq!(of_kind(&lines, "step_finished")[0]["attempt"], 4);
+    assert_eq!(sandbox.calls().len(), 5);
+}
+
+#[test]
+fn what_does_not_pass_is_not_tried_again() {
+    for kind in ["auth", "context_full", "not_found", "invalid"] {
+        let sandbox = sandbox();
+        let answers = format!("default: {{fail: {{kind: {kind}}}}}");
+        scripted(&sandbox, &["input: x"], &answers);
+        sandbox
+            .segno(&["run", "chain.yaml"])
+            .refused(10, &["after 1 attempt:", kind, "mend the cause"]);
+        assert_eq!(sandbox.calls().len(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_says_when_to_come_back_is_heard() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x"],
+        "default: {text: fine, fail: {kind: rate_limited, attempts: 1, retry_after_ms: 25}}",
+    );
+    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let lines = said.json();
+    assert_eq!(of_kind(&lines, "step_failed")[0]["retry_in_ms"], 25);
+}
+
+#[test]
+fn no_retries_means_one_attempt() {
+    let sandbox = sandbox();
+    scripted(&sandbox, &["input: x"], "default: {fail: {kind: server}}");
+    edit(&sandbox, "retries: 2", "retries: 0");
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(10, &["after 1 attempt:"]);
+    assert_eq!(sandbox.calls().len(), 1);
+}
+
+#[test]
+fn an_agent_that_does_not_answer_in_time_is_ended() {
+    let sandbox = sandbox();
+    super::waiting_chain(&sandbox, 1, 0);
+    edit(
+        &sandbox,
+        "command: [./agent.sh]",
+        "command: [./agent.sh], timeout_s: 0.5, failure_policy: {retries: 0}",
+    );
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(10, &["no answer within 500 ms", "[R0101]"]);
+    until_gone(sandbox.read("agent.pid").trim());
+    assert_eq!(
+        shown(&sandbox, "chain")["steps"][0]["error"]["kind"],
+        "timeout"
+    );
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_named() {
+    let sandbox = sandbox();
+    sandbox.command_chain(1, "");
+    edit(&sandbox, "./agent.sh", "./nobody.sh");
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(10, &["nobody.sh", "cannot be started", "No such file"]);
+}

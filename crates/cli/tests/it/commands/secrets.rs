@@ -1,0 +1,162 @@
+//! P12: what is secret stays in the environment.
+
+use super::{start_waiting, waiting_chain};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use segno_testkit::sandbox::{Sandbox, chain, finish};
+
+use crate::commands::{edit, tree};
+use crate::sandbox;
+
+const CANARY: &str = "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5";
+
+/// Everything that is kept, as bytes, is free of the canary.
+#[track_caller]
+fn assert_clean(sandbox: &Sandbox) {
+    let files = [
+        tree(&sandbox.home()),
+        tree(&sandbox.work().join("artifacts")),
+    ]
+    .concat();
+    for path in files.iter().filter(|path| path.is_file()) {
+        let bytes = fs::read(path).unwrap();
+        let found = bytes
+            .windows(CANARY.len())
+            .any(|part| part == CANARY.as_bytes());
+        assert!(!found, "the secret is in {}", path.display());
+        assert!(!path.display().to_string().contains(CANARY));
+    }
+}
+
+#[test]
+fn a_secret_of_the_environment_is_never_written_down_or_shown() {
+    let sandbox = sandbox();
+    // The agent echoes it in its answers, and in its last words when it fails.
+    sandbox.script(
+        "agent.sh",
+        "#!/bin/sh\ncat\nif [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e tried ]; then\n  touch tried\n  echo \"bad key: $MY_API_TOKEN\" >&2\n  exit 1\nfi\nprintf 'key=%s and again %s\\n' \"$MY_API_TOKEN\" \"$MY_API_TOKEN\"\n",
+    );
+    let runtime = "{provider: command, command: [./agent.sh], failure_policy: {retries: 1, wait_min: 0, wait_max: 0}}";
+    sandbox.write("chain.yaml", &chain(runtime, 3));
+    edit(
+        &sandbox,
+        "input: begin",
+        &format!("input: \"use {CANARY} and {{{{ key }}}}\""),
+    );
+    edit(
+        &sandbox,
+        "name: chain",
+        "name: chain\ninputs: {required: {key: string}}",
+    );
+    let segno = |words: &[&str]| {
+        let mut command = sandbox.command(words);
+        command.env("MY_API_TOKEN", CANARY);
+        let said = finish(command).good();
+        assert!(!said.stdout.contains(CANARY), "{}", said.stdout);
+        assert!(!said.stderr.contains(CANARY), "{}", said.stderr);
+        said
+    };
+    let variable = format!("key={CANARY}");
+    let said = segno(&["run", "chain.yaml", "--var", &variable]);
+    assert!(said.stderr.contains("bad key"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("variable `key` looks like a secret"),
+        "{}",
+        said.stderr
+    );
+    assert!(sandbox.read("artifacts/out.txt").contains("and again"));
+    segno(&["run", "chain.yaml", "--var", &variable, "--json", "--force"]);
+    for words in [
+        &["logs", "--full"][..],
+        &["logs", "--json"],
+        &["sessions", "show", "chain"],
+        &["sessions", "show", "chain", "--json"],
+        &["doctor"],
+    ] {
+        segno(words);
+    }
+    assert_clean(&sandbox);
+}
+
+#[test]
+fn a_secret_in_the_last_words_of_a_failed_run_is_not_shown_either() {
+    let sandbox = sandbox();
+    sandbox.command_chain(1, "echo \"denied for $MY_API_TOKEN\" >&2; exit 3");
+    edit(
+        &sandbox,
+        "command: [./agent.sh]",
+        "command: [./agent.sh], failure_policy: {retries: 0}",
+    );
+    for json in [false, true] {
+        let mut command = sandbox.command(&["run", "chain.yaml"]);
+        command
+            .env("MY_API_TOKEN", CANARY)
+            .args(json.then_some("--json"));
+        let said = finish(command).refused(10, &["denied for"]);
+        assert!(!said.stdout.contains(CANARY), "{}", said.stdout);
+        assert!(!said.stderr.contains(CANARY), "{}", said.stderr);
+    }
+    let mut command = sandbox.command(&["status"]);
+    command.env("MY_API_TOKEN", CANARY);
+    assert!(!finish(command).good().stdout.contains(CANARY));
+    let kept = tree(&sandbox.home());
+    for path in kept.iter().filter(|path| path.is_file()) {
+        let bytes = fs::read(path).unwrap();
+        assert!(
+            !bytes
+                .windows(CANARY.len())
+                .any(|part| part == CANARY.as_bytes()),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_secret_is_clean_on_the_disk_while_the_run_goes_on() {
+    let sandbox = sandbox();
+    super::waiting_chain(&sandbox, 2, 1);
+    edit(
+        &sandbox,
+        "input: begin",
+        &format!("input: \"use {CANARY}\""),
+    );
+    let mut command = sandbox.command(&["run", "chain.yaml"]);
+    command
+        .env("MY_API_TOKEN", CANARY)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    segno_testkit::sandbox::until("the agent waits", || !sandbox.read("agent.pid").is_empty());
+    fs::create_dir(sandbox.work().join("artifacts")).unwrap();
+    assert_clean(&sandbox);
+    sandbox.write("go", "");
+    segno_testkit::sandbox::wait(child).good();
+    assert_clean(&sandbox);
+}
+
+#[test]
+fn all_that_is_kept_is_private() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 1);
+    edit(&sandbox, "input: begin", "input: \"{{ 'x' * 70000 }}\"");
+    // Files are looked at while they are in use, the log of the database among them.
+    let (live, _) = start_waiting(&sandbox, &[]);
+    let all = [tree(&sandbox.home()), vec![sandbox.home()]].concat();
+    let names: Vec<_> = all
+        .iter()
+        .filter_map(|path| path.file_name()?.to_str())
+        .collect();
+    for name in ["segno.db", "segno.db-wal", "segno.db-shm", "blobs", "heads"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    for path in &all {
+        let metadata = path.metadata().unwrap();
+        let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+        let mode = metadata.permissions().mode() & 0o7777;
+        assert_eq!(mode, expected, "{} has {mode:o}", path.display());
+    }
+    sandbox.write("go", "");
+    live.finish().good();
+}

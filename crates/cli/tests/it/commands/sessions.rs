@@ -1,0 +1,231 @@
+use segno_testkit::sandbox::Sandbox;
+
+use crate::commands::{
+    failing_chain, keys, mend, scripted, standings, start_waiting, tidy, tree, waiting_chain,
+};
+use crate::sandbox;
+
+/// A completed session `done` and a failed one `stuck`.
+fn two() -> Sandbox {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "stuck"])
+        .refused(10, &[]);
+    mend(&sandbox);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "done"])
+        .good();
+    sandbox
+}
+
+#[test]
+fn sessions_are_listed_newest_first() {
+    let sandbox = two();
+    let said = sandbox.segno(&["sessions", "list"]).good();
+    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    NAME  STATUS  LAST ENTRY  RUNS  ID
+    done  completed  [TOOK] ago  1  [ID]
+    stuck  failed  [TOOK] ago  1  [ID]
+    ");
+    assert_eq!(said.stderr, "");
+    let said = sandbox
+        .segno(&["sessions", "list", "--status", "failed"])
+        .good();
+    assert!(said.stdout.contains("stuck") && !said.stdout.contains("done"));
+    let said = sandbox.segno(&["sessions", "list", "--json"]).good();
+    insta::assert_snapshot!(keys(&said.json()[0]), @r"created_at entries kind name owner run session session_kind spec_digest status updated_at v workspace");
+}
+
+#[test]
+fn sessions_of_other_folders_are_listed_when_asked() {
+    let sandbox = two();
+    let elsewhere = |words: &[&str]| {
+        let mut command = sandbox.command(words);
+        command.current_dir(super::root(&sandbox));
+        segno_testkit::sandbox::finish(command).good().stdout
+    };
+    assert_eq!(
+        elsewhere(&["sessions", "list"]),
+        "no sessions; `--all` shows 2 of other folders\n"
+    );
+    let all = elsewhere(&["sessions", "list", "--all"]);
+    assert_eq!(
+        all.matches(&*sandbox.work().display().to_string()).count(),
+        2,
+        "{all}"
+    );
+}
+
+#[test]
+fn an_empty_home_has_no_sessions() {
+    let sandbox = sandbox();
+    let said = sandbox.segno(&["sessions", "list"]).good();
+    assert_eq!(said.stdout, "no sessions\n");
+    assert_eq!(
+        sandbox.segno(&["sessions", "list", "--json"]).good().stdout,
+        ""
+    );
+}
+
+#[test]
+fn a_session_is_shown_with_its_steps() {
+    let sandbox = two();
+    let said = sandbox.segno(&["sessions", "show", "stuck"]).good();
+    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    session  stuck ([ID])
+    status  failed
+    error  step steps/2 (agent `a`) failed after 1 attempt: no key
+    spec  [ROOT]/work/chain.yaml
+    folder  [ROOT]/work
+    created  [TIME]
+    updated  [TIME], in run 1
+               a:
+
+    STEP  AGENT  STATUS  TRIES  TOOK  USED
+    steps/0  a  finished  1  [TOOK]
+    steps/1  a  finished  1  [TOOK]
+    steps/2  a  failed  1  no key
+
+    `segno resume stuck` goes on
+    ");
+    let shown = super::shown(&sandbox, "stuck");
+    insta::assert_snapshot!(keys(&shown), @"artifacts created_at entries error id kind name owner run spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error path seq status usage");
+}
+
+#[test]
+fn nothing_is_deleted_without_a_yes() {
+    let sandbox = two();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .refused(2, &["stuck", "--yes", "--dry-run"]);
+    let said = sandbox
+        .segno(&["sessions", "delete", "stuck", "--dry-run"])
+        .good();
+    assert!(
+        said.stdout.contains("stuck (") && said.stdout.contains("9 journal entries"),
+        "{}",
+        said.stdout
+    );
+    let said = sandbox
+        .segno(&["sessions", "delete", "stuck", "--dry-run", "--json"])
+        .good();
+    assert_eq!(said.json()[0]["deleted"], false);
+    assert_eq!(standings(&sandbox).len(), 2);
+}
+
+#[test]
+fn a_deleted_session_is_gone_with_everything_that_was_kept_of_it() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x"],
+        "default: {repeat: {text: remember-me, bytes: 200000}}",
+    );
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    let said = sandbox
+        .segno(&["sessions", "delete", "chain", "--yes", "--json"])
+        .good();
+    let line = &said.json()[0];
+    assert_eq!(keys(line), "deleted kind name session v");
+    assert_eq!(line["deleted"], true);
+    assert!(standings(&sandbox).is_empty());
+    sandbox
+        .segno(&["sessions", "show", "chain"])
+        .refused(17, &["chain", "[S0101]"]);
+    let id = line["session"].as_str().unwrap();
+    let left: Vec<_> = tree(&sandbox.home())
+        .into_iter()
+        .filter(|path| path.display().to_string().contains(id))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn a_session_that_runs_is_not_deleted() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    sandbox
+        .segno(&["sessions", "delete", "chain", "--yes"])
+        .refused(
+            17,
+            &["chain", "is being run", "[S0109]", "segno cancel chain"],
+        );
+    sandbox
+        .segno(&[
+            "sessions",
+            "cleanup",
+            "--max-age-days",
+            "0",
+            "--completed",
+            "--unfinished",
+            "--yes",
+        ])
+        .good();
+    assert_eq!(standings(&sandbox), [("chain".into(), "running".into())]);
+    sandbox.write("go", "");
+    live.finish().good();
+}
+
+#[test]
+fn cleanup_keeps_what_is_young_completed_or_unfinished_unless_told() {
+    let sandbox = two();
+    let cleanup = |words: &[&str]| {
+        sandbox
+            .segno(&[&["sessions", "cleanup", "--json"], words].concat())
+            .good()
+            .json()
+    };
+    assert!(cleanup(&["--completed", "--unfinished"]).is_empty());
+    assert!(cleanup(&["--max-age-days", "0"]).is_empty());
+    let would = cleanup(&["--max-age-days", "0", "--completed", "--dry-run"]);
+    assert_eq!(
+        (would.len(), &would[0]["name"], &would[0]["deleted"]),
+        (1, &"done".into(), &false.into())
+    );
+    assert_eq!(standings(&sandbox).len(), 2);
+    let done = cleanup(&["--max-age-days", "0", "--completed", "--yes"]);
+    assert_eq!(
+        (done.len(), &done[0]["name"], &done[0]["deleted"]),
+        (1, &"done".into(), &true.into())
+    );
+    assert_eq!(standings(&sandbox), [("stuck".into(), "failed".into())]);
+    cleanup(&["--max-age-days", "0", "--unfinished", "--yes"]);
+    assert!(standings(&sandbox).is_empty());
+}
+
+#[test]
+fn cleanup_asks_before_it_deletes() {
+    let sandbox = two();
+    let said = sandbox
+        .segno(&["sessions", "cleanup", "--max-age-days", "0", "--completed"])
+        .refused(2, &["1 session", "--yes", "--dry-run"]);
+    assert!(said.stdout.contains("done ("), "{}", said.stdout);
+    assert_eq!(standings(&sandbox).len(), 2);
+}
+
+#[test]
+fn cleanup_follows_the_settings() {
+    let sandbox = two();
+    sandbox.configure("[cleanup]\nmax_age_days = 0\nkeep_completed = false\n");
+    let said = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+    assert!(
+        said.stdout.contains("done (") && !said.stdout.contains("stuck ("),
+        "{}",
+        said.stdout
+    );
+}
+
+#[test]
+fn a_list_with_a_status_does_not_speak_of_other_folders() {
+    let sandbox = sandbox();
+    scripted(&sandbox, &["input: x"], "default: {text: fine}");
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    let said = sandbox
+        .segno(&["sessions", "list", "--status", "failed"])
+        .good();
+    assert!(!said.stdout.contains("other folders"), "{}", said.stdout);
+}

@@ -1,0 +1,145 @@
+//! The small commands: validate, doctor, demo, completion.
+
+use std::fs;
+
+use segno_testkit::sandbox::finish;
+
+use crate::commands::{edit, failing_chain, keys, root};
+use crate::sandbox;
+
+#[test]
+fn a_valid_spec_is_valid_and_nothing_is_kept() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    let said = sandbox.segno(&["validate", "chain.yaml"]).good();
+    assert_eq!(
+        said.stdout,
+        "chain.yaml is valid: chain `chain` with 3 steps\n"
+    );
+    let said = sandbox.segno(&["validate", "chain.yaml", "--json"]).good();
+    assert_eq!(keys(&said.json()[0]), "inputs kind name pattern steps v");
+    assert!(!sandbox.home().exists());
+    assert!(sandbox.calls().is_empty());
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_spec_is_told_at_once() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    edit(&sandbox, "provider:", "provder:");
+    edit(
+        &sandbox,
+        "agent: a, input: one",
+        "agent: b, input: \"{{ one\"",
+    );
+    let said = sandbox
+        .segno(&["validate", "chain.yaml"])
+        .refused(3, &["[W0101]"]);
+    insta::assert_snapshot!(super::tidy(&sandbox, &said.stderr), @r"
+    error: [ROOT]/work/chain.yaml is not a valid spec [W0101]
+      cause: /runtime/provder (line 4): unknown key; did you mean `provider`?
+             /pattern/config/steps/0/agent (line 12): no such agent: `b`; did you mean `a`?
+             /pattern/config/steps/0/input (line 12): template: line 1 of the template: unexpected end of input, expected end of variable block
+    ");
+    let said = sandbox
+        .segno(&["validate", "chain.yaml", "--json"])
+        .refused(3, &[]);
+    assert_eq!(
+        keys(&said.json()[0]),
+        "causes code exit hint kind message v"
+    );
+}
+
+#[test]
+fn a_pattern_of_a_later_version_is_refused_by_name() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    edit(&sandbox, "type: chain", "type: graph");
+    for command in ["validate", "run"] {
+        sandbox
+            .segno(&[command, "chain.yaml"])
+            .refused(18, &["pattern `graph` is not supported yet", "[W0102]"]);
+    }
+    assert!(super::standings(&sandbox).is_empty());
+}
+
+#[test]
+fn doctor_finds_a_sound_home_sound() {
+    let sandbox = sandbox();
+    assert_eq!(
+        sandbox.segno(&["doctor"]).good().stdout,
+        "verified 0 sessions, 0 entries, 0 blobs\n"
+    );
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    assert_eq!(
+        sandbox.segno(&["doctor"]).good().stdout,
+        "verified 1 session, 9 entries, 0 blobs\n"
+    );
+    let said = sandbox.segno(&["doctor", "--json"]).good();
+    assert_eq!(
+        keys(&said.json()[0]),
+        "blobs damaged entries kind sessions v"
+    );
+}
+
+#[test]
+fn the_demo_shows_a_kill_and_repeats_no_answered_call() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command(&["demo"]);
+    command.env("TMPDIR", root(&sandbox));
+    let said = finish(command).good();
+    for word in [
+        "killed while steps/3 was in flight",
+        "finished steps skipped: 3, answered calls repeated: 0",
+    ] {
+        assert!(said.stdout.contains(word), "{}", said.stdout);
+    }
+    let left: Vec<_> = fs::read_dir(root(&sandbox)).unwrap().collect();
+    assert_eq!(left.len(), 1, "only the work folder is left: {left:?}");
+}
+
+#[test]
+fn the_demo_can_be_kept_and_looked_at() {
+    let sandbox = sandbox();
+    sandbox.segno(&["demo", "--keep", "demo"]).good();
+    assert!(
+        sandbox
+            .read("demo/artifacts/tides.md")
+            .starts_with("# Two Bulges")
+    );
+    assert!(sandbox.read("demo/calls.log").lines().count() >= 5);
+    let mut command = sandbox.command(&["doctor"]);
+    command.env("SEGNO_HOME", sandbox.work().join("demo/home"));
+    finish(command).good();
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let sandbox = sandbox();
+    for shell in ["bash", "zsh", "fish"] {
+        let said = sandbox.segno(&["completion", shell]).good();
+        for word in ["segno", "resume", "auto-resume", "cleanup", "completion"] {
+            assert!(said.stdout.contains(word), "{shell}: {word}");
+        }
+        assert!(!said.stdout.contains("__warden"), "{shell}");
+    }
+    let script = sandbox.segno(&["completion", "bash"]).stdout;
+    let path = sandbox.write("segno.bash", &script);
+    let mut bash = std::process::Command::new("bash");
+    sandbox.furnish(&mut bash);
+    bash.arg("-n").arg(path);
+    finish(bash).good();
+    sandbox
+        .segno(&["completion", "tcsh"])
+        .refused(2, &["tcsh", "bash"]);
+}
+
+#[test]
+fn the_demo_kills_while_the_call_is_in_flight() {
+    for _ in 0..3 {
+        let sandbox = sandbox();
+        sandbox.segno(&["demo", "--keep", "demo"]).good();
+        assert_eq!(sandbox.read("demo/calls.log").lines().count(), 6);
+    }
+}

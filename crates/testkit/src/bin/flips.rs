@@ -1,0 +1,247 @@
+//! Flips every bit of a small store, one at a time, and says what became of each.
+//!
+//! `flips [--binary PATH] [--sample N] [--seed S] [--bits N] [--only TEXT] [--leaves log|database]
+//! [--folder DIR] [--at BYTE]`
+//!
+//! Without `--sample`, all bits of the database, its log and the notes, and one bit of every 64th
+//! byte of the blob, which is hashed as a whole. `--bits` takes only so many bits of each byte,
+//! `--only` files whose path has this in it; `--at` takes one byte and tells everything. Exits with 1 if any answer changed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a tool for those who work on segno: a panic is an answer, and it talks to a person"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use segno_testkit::clock::Seeded;
+use segno_testkit::damage::{Copy, Damage, Depth, Leaves, Specimen, Verdict};
+
+/// How many examples of each kind are shown.
+const EXAMPLES: usize = 3;
+
+struct Wanted {
+    binary: PathBuf,
+    sample: Option<usize>,
+    seed: u64,
+    folder: Option<PathBuf>,
+    only: Option<String>,
+    bits: u8,
+    at: Option<usize>,
+    stores: Vec<Leaves>,
+}
+
+fn wanted() -> Wanted {
+    let beside = std::env::current_exe().unwrap();
+    let mut wanted = Wanted {
+        binary: beside.with_file_name("segno"),
+        sample: None,
+        seed: u64::from(std::process::id()),
+        folder: None,
+        only: None,
+        bits: 8,
+        at: None,
+        stores: vec![Leaves::Log, Leaves::Database],
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words
+            .next()
+            .unwrap_or_else(|| panic!("{word} needs a value"));
+        match word.as_str() {
+            "--binary" => wanted.binary = value.into(),
+            "--sample" => wanted.sample = Some(value.parse().unwrap()),
+            "--seed" => wanted.seed = value.parse().unwrap(),
+            "--folder" => wanted.folder = Some(value.into()),
+            "--at" => wanted.at = Some(value.parse().unwrap()),
+            "--bits" => wanted.bits = value.parse().unwrap(),
+            "--only" => wanted.only = Some(value),
+            "--leaves" if value == "log" => wanted.stores = vec![Leaves::Log],
+            "--leaves" => wanted.stores = vec![Leaves::Database],
+            _ => panic!("unknown option {word}"),
+        }
+    }
+    wanted
+}
+
+#[derive(Default)]
+struct Row {
+    flips: u64,
+    found: u64,
+    refused: u64,
+    without_effect: u64,
+    changed: u64,
+    nothing_usable: u64,
+    spread: u64,
+}
+
+#[derive(Default)]
+struct Tally {
+    rows: BTreeMap<PathBuf, Row>,
+    examples: BTreeMap<String, (u64, Vec<String>)>,
+}
+
+impl Tally {
+    fn count(&mut self, damage: &Damage, verdict: &Verdict) {
+        let row = self.rows.entry(damage.file()).or_default();
+        row.flips += 1;
+        row.found += u64::from(verdict.found);
+        row.refused += u64::from(!verdict.refused.is_empty());
+        row.without_effect += u64::from(verdict.without_effect());
+        row.changed += u64::from(!verdict.changed.is_empty());
+        row.nothing_usable += u64::from(verdict.nothing_usable);
+        row.spread += u64::from(verdict.spread);
+        for changed in &verdict.changed {
+            self.show(&format!("CHANGED: {changed}"), damage, changed);
+        }
+        if verdict.spread {
+            self.show("spread by the resume", damage, "");
+        }
+        if let (Some((question, reason)), false) = (verdict.refused.iter().next(), verdict.found) {
+            let text = format!("{question}: {reason}");
+            self.show("refused on use, and doctor is silent", damage, &text);
+        }
+        if let (Some(reason), true) = (verdict.refused.values().next(), verdict.nothing_usable) {
+            // The schema's text can break in as many ways as it has letters.
+            let reason = reason.split(" (").next().unwrap_or_default();
+            self.show(&format!("neither session: {reason}"), damage, "");
+        }
+    }
+
+    /// Counts a kind of outcome, told by its words without numbers and identifiers.
+    fn show(&mut self, kind: &str, damage: &Damage, text: &str) {
+        let word = |word: &str| !word.contains(|c: char| c.is_ascii_digit() || c == '/');
+        let words: Vec<&str> = kind.split_whitespace().filter(|w| word(w)).collect();
+        let kind = words.join(" ").chars().take(240).collect();
+        let (count, examples) = self.examples.entry(kind).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES {
+            examples.push(format!("{damage:?} {text}"));
+        }
+    }
+
+    fn print(&self) {
+        println!(
+            "{:<44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            "file", "flips", "doctor", "refused", "none", "CHANGED", "all out", "spread"
+        );
+        for (file, row) in &self.rows {
+            let name: String = file.display().to_string().chars().take(44).collect();
+            println!(
+                "{name:<44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+                row.flips,
+                row.found,
+                row.refused,
+                row.without_effect,
+                row.changed,
+                row.nothing_usable,
+                row.spread
+            );
+        }
+        for (kind, (count, examples)) in &self.examples {
+            println!("\n{count:>8} {kind}");
+            examples
+                .iter()
+                .for_each(|example| println!("           {example}"));
+        }
+    }
+}
+
+fn all_flips(specimen: &Specimen, only: Option<&str>, bits: u8) -> Vec<Damage> {
+    let mut flips = Vec::new();
+    for file in specimen.targets() {
+        if only.is_some_and(|only| !file.to_string_lossy().contains(only)) {
+            continue;
+        }
+        let blob = file.starts_with("blobs");
+        let (step, bits) = if blob { (64, 1) } else { (1, bits) };
+        for byte in (0..specimen.files[&file].len()).step_by(step) {
+            for turn in 0..bits {
+                let bit = first_bit(byte).wrapping_add(turn) % 8;
+                let file = file.clone();
+                flips.push(Damage::Flip { file, byte, bit });
+            }
+        }
+    }
+    flips
+}
+
+/// The bit of a byte that is flipped first: all eight take turns.
+fn first_bit(byte: usize) -> u8 {
+    u8::try_from(byte % 8).unwrap()
+}
+
+/// A resume for one bit of every byte; reading for all.
+fn depth(damage: &Damage, sampled: bool) -> Depth {
+    match damage {
+        Damage::Flip { byte, bit, .. } if !sampled && first_bit(*byte) != *bit => Depth::Reading,
+        _ if sampled => Depth::Whole,
+        _ => Depth::Needed,
+    }
+}
+
+fn judge_all(specimen: &Specimen, flips: &[Damage], wanted: &Wanted) -> Tally {
+    let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let copy = wanted
+                    .folder
+                    .as_deref()
+                    .map_or_else(Copy::new, Copy::within);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(damage) = flips.get(index) else {
+                        break;
+                    };
+                    let depth = depth(damage, wanted.sample.is_some());
+                    let verdict = specimen.judge(&copy, damage, depth);
+                    tally.lock().unwrap().count(damage, &verdict);
+                    if index.is_multiple_of(5_000) {
+                        let rate = index as f64 / begun.elapsed().as_secs_f64();
+                        eprintln!("{index} of {} ({rate:.0} a second)", flips.len());
+                    }
+                }
+            });
+        }
+    });
+    tally.into_inner().unwrap()
+}
+
+fn main() -> ExitCode {
+    let wanted = wanted();
+    println!("seed {}", wanted.seed);
+    let chance = Seeded::new(wanted.seed);
+    let mut changed = false;
+    for leaves in &wanted.stores {
+        let specimen = Specimen::make(Path::new(&wanted.binary), *leaves);
+        let flips = match wanted.sample {
+            Some(count) => (0..count).map(|_| specimen.draw(&chance)).collect(),
+            None => all_flips(&specimen, wanted.only.as_deref(), wanted.bits),
+        };
+        if let Some(at) = wanted.at {
+            let there =
+                |damage: &&Damage| matches!(damage, Damage::Flip { byte, .. } if *byte == at);
+            for damage in flips.iter().filter(there) {
+                let verdict = specimen.judge(&Copy::new(), damage, Depth::Whole);
+                println!("{damage:?}: {verdict:#?}");
+            }
+            continue;
+        }
+        let begun = Instant::now();
+        let tally = judge_all(&specimen, &flips, &wanted);
+        println!("\nstore after the kill: {leaves:?}, {:?}", begun.elapsed());
+        tally.print();
+        changed |= tally.rows.values().any(|row| row.changed > 0);
+    }
+    ExitCode::from(u8::from(changed))
+}

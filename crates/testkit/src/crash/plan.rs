@@ -1,0 +1,69 @@
+//! Which kills there are, and a part of them drawn by lot.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use segno_core::fault::Point;
+
+use super::kill::{Fault, Home, Kill, Workload};
+use super::trace::{Profile, count_visits};
+use super::trial::Outcome;
+use crate::clock::Seeded;
+
+/// F1: every failpoint that a run of this workload visits, at its first, second, middle and last
+/// visit.
+pub fn at_points(binary: &Path, workload: Workload) -> Vec<Kill> {
+    let once = |fault| Kill::once(workload, Home::Fresh, fault);
+    faults(&count_visits(binary, workload)).map(once).collect()
+}
+
+/// F1 on the second level: the resume after `outcome` is killed as well, at every failpoint that it
+/// visits.
+pub fn at_points_again(outcome: &Outcome) -> Vec<Kill> {
+    let again = |fault| outcome.kill.then(fault);
+    faults(&outcome.visits).map(again).collect()
+}
+
+fn faults(visits: &BTreeMap<String, u64>) -> impl Iterator<Item = Fault> {
+    Point::ALL.iter().flat_map(|point| {
+        let name = point.name();
+        let last = visits.get(name).copied().unwrap_or_default();
+        let mut turns = vec![1, 2, last.div_ceil(2), last];
+        turns.sort_unstable();
+        turns.dedup();
+        turns.retain(|turn| (1..=last).contains(turn));
+        turns
+            .into_iter()
+            .map(move |visit| Fault::Point { name, visit })
+    })
+}
+
+/// F2: every write-like system call of a run of this workload, or of the resume after `before`.
+/// Also returns the calls that no fault can be aimed at.
+pub fn at_syscalls(
+    binary: &Path,
+    workload: Workload,
+    home: Home,
+    before: Option<&Fault>,
+) -> (Vec<Kill>, Vec<String>) {
+    let (faults, hidden) = Profile::of(binary, workload, home, before).faults();
+    let kill = |fault| Kill {
+        workload,
+        home,
+        faults: before.cloned().into_iter().chain([fault]).collect(),
+    };
+    (faults.into_iter().map(kill).collect(), hidden)
+}
+
+/// A part of the kills, the same for the same seed.
+pub fn sample(mut kills: Vec<Kill>, size: usize, seed: u64) -> Vec<Kill> {
+    let lot = Seeded::new(seed);
+    let size = size.min(kills.len());
+    for place in 0..size {
+        let left = (kills.len() - place) as u64;
+        let drawn = usize::try_from(lot.below(left)).expect("it is below a length");
+        kills.swap(place, place + drawn);
+    }
+    kills.truncate(size);
+    kills
+}

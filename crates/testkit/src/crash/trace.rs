@@ -1,0 +1,224 @@
+//! Faults on their way into the process, and what there is to kill.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::kill::{Fault, Home, SYSCALLS, Tracee, Workload};
+use crate::sandbox::{Sandbox, finish};
+
+/// The name of the thread that writes to the database, as the kernel shows it.
+const WRITER: &str = "segno-writer";
+
+/// How a workload is begun.
+pub(super) const RUN: &[&str] = &["run", "chain.yaml", "--json"];
+
+/// How it is gone on with.
+pub(super) const RESUME: &[&str] = &["resume", "--json"];
+
+fn beside(sandbox: &Sandbox, name: &str) -> PathBuf {
+    sandbox.work().with_file_name(name)
+}
+
+/// Where failpoint visits are listed.
+pub(super) fn visits_file(sandbox: &Sandbox) -> PathBuf {
+    beside(sandbox, "visits")
+}
+
+/// How often each failpoint was visited.
+pub(super) fn visits(sandbox: &Sandbox) -> BTreeMap<String, u64> {
+    let mut visits = BTreeMap::new();
+    let list = fs::read_to_string(visits_file(sandbox)).unwrap_or_default();
+    for name in list.lines() {
+        *visits.entry(name.to_owned()).or_default() += 1;
+    }
+    visits
+}
+
+/// How often an undisturbed run visits each failpoint.
+pub fn count_visits(binary: &Path, workload: Workload) -> BTreeMap<String, u64> {
+    let sandbox = workload.sandbox(binary, Home::Fresh);
+    let mut command = sandbox.command(RUN);
+    command.env("SEGNO_FAILPOINT_LOG", visits_file(&sandbox));
+    finish(command).good();
+    visits(&sandbox)
+}
+
+/// The binary, about to be killed.
+pub(super) fn armed(sandbox: &Sandbox, fault: &Fault, words: &[&str]) -> Command {
+    // What an earlier fault left there says nothing about this one.
+    let _ = fs::remove_file(beside(sandbox, "trace"));
+    match fault {
+        Fault::Point { .. } => {
+            let mut command = sandbox.command(words);
+            command.env("SEGNO_FAILPOINT", fault.to_string());
+            command
+        }
+        Fault::Syscall { tracee, name, nth } => {
+            let path = tracee
+                .file()
+                .map(|name| sandbox.home().join(name).display().to_string());
+            let follow: &[&str] = match (tracee, &path) {
+                (Tracee::Main, _) => &[],
+                (_, None) => &["-f"],
+                (_, Some(path)) => &["-f", "-P", path],
+            };
+            let inject = format!("inject={name}:signal=SIGKILL:when={nth}");
+            let trace = format!("trace={name}");
+            strace(
+                sandbox,
+                &[follow, &["-e", &trace, "-e", &inject]].concat(),
+                words,
+            )
+        }
+    }
+}
+
+/// Whether the last traced command lost a thread or a process to a kill.
+pub(super) fn has_killed(sandbox: &Sandbox) -> bool {
+    let trace = fs::read_to_string(beside(sandbox, "trace")).unwrap_or_default();
+    trace.contains("+++ killed by SIGKILL")
+}
+
+fn strace(sandbox: &Sandbox, options: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    sandbox.furnish(&mut command);
+    command
+        .arg("-q")
+        .arg("-o")
+        .arg(beside(sandbox, "trace"))
+        .args(options)
+        .arg("--")
+        .arg(sandbox.binary())
+        .args(words);
+    command
+}
+
+/// Panics with advice where there is no strace.
+pub fn require_strace() {
+    let found = Command::new("strace").arg("--version").output();
+    assert!(
+        found.is_ok_and(|output| output.status.success()),
+        "the crash runner needs strace: apt-get install strace"
+    );
+}
+
+/// The write-like system calls of an undisturbed run, in order.
+#[derive(Debug, Default)]
+pub struct Profile {
+    calls: Vec<Call>,
+}
+
+/// Who made a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Caller {
+    /// The thread that the process began with.
+    Main,
+    /// The thread that writes to the database.
+    Writer,
+    /// Something below segno: a warden, an agent, a thread of theirs.
+    Below(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    caller: Caller,
+    name: &'static str,
+    /// The file of the database that it is made on.
+    file: Option<Tracee>,
+}
+
+impl Profile {
+    /// Traces a run that nobody disturbs, or the resume of one that was killed by `before`.
+    pub fn of(binary: &Path, workload: Workload, home: Home, before: Option<&Fault>) -> Self {
+        let sandbox = workload.sandbox(binary, home);
+        let mut words: &[&str] = RUN;
+        if let Some(fault) = before {
+            let said = finish(armed(&sandbox, fault, words));
+            assert!(said.crashed(), "{fault} does not kill: {said:?}");
+            words = RESUME;
+        }
+        let trace = format!("trace={}", SYSCALLS.join(","));
+        let options = ["-f", "-y", "--decode-pids=comm", "-e", &trace];
+        finish(strace(&sandbox, &options, words)).good();
+        Self::parse(&fs::read_to_string(beside(&sandbox, "trace")).unwrap())
+    }
+
+    /// Reads lines such as `4711<segno-writer> pwrite64(7</home/segno.db-wal>, ...`.
+    fn parse(trace: &str) -> Self {
+        let mut calls = Vec::new();
+        let mut main = None;
+        for line in trace.lines() {
+            let Some((who, what)) = line.split_once(' ') else {
+                continue;
+            };
+            let (pid, comm) = who.split_once('<').unwrap_or((who, ""));
+            let (Ok(pid), Some((word, rest))) = (pid.parse(), what.trim_start().split_once('('))
+            else {
+                continue;
+            };
+            let Some(name) = SYSCALLS.iter().find(|name| **name == word) else {
+                continue;
+            };
+            let caller = if pid == *main.get_or_insert(pid) {
+                Caller::Main
+            } else if comm.trim_end_matches('>') == WRITER {
+                Caller::Writer
+            } else {
+                Caller::Below(pid)
+            };
+            let first = rest.split([',', ')']).next().unwrap_or_default();
+            let object = Path::new(first.trim_end_matches(['>', '"'])).file_name();
+            let is_it = |tracee: &&Tracee| {
+                tracee
+                    .file()
+                    .is_some_and(|name| object == Some(name.as_ref()))
+            };
+            calls.push(Call {
+                caller,
+                name,
+                file: Tracee::ALL.iter().find(is_it).copied(),
+            });
+        }
+        Self { calls }
+    }
+
+    /// A fault for each call that one can be aimed at, and those of segno that none can: calls of
+    /// the writer that come after as many of the main thread.
+    pub fn faults(&self) -> (Vec<Fault>, Vec<String>) {
+        let mut made: BTreeMap<(Caller, &str, Tracee), u64> = BTreeMap::new();
+        let mut most: BTreeMap<(&str, Tracee), u64> = BTreeMap::new();
+        let (mut faults, mut hidden) = (Vec::new(), Vec::new());
+        for call in &self.calls {
+            // Which call of this thread it is, and whether no other thread has made as many.
+            let mut count = |aim: Tracee| {
+                let nth = made.entry((call.caller, call.name, aim)).or_default();
+                *nth += 1;
+                let most = most.entry((call.name, aim)).or_default();
+                let is_first = *nth > *most;
+                *most = (*most).max(*nth);
+                (aim, *nth, is_first)
+            };
+            let among_all = count(Tracee::Any);
+            let on_file = call.file.map(count);
+            let (tracee, nth) = match (call.caller, among_all, on_file) {
+                (Caller::Main, (_, nth, _), _) => (Tracee::Main, nth),
+                (_, (aim, nth, true), _) | (Caller::Writer, _, Some((aim, nth, true))) => {
+                    (aim, nth)
+                }
+                (Caller::Writer, (_, nth, _), _) => {
+                    hidden.push(format!("{}:{nth}", call.name));
+                    continue;
+                }
+                (Caller::Below(_), ..) => continue,
+            };
+            faults.push(Fault::Syscall {
+                tracee,
+                name: call.name,
+                nth,
+            });
+        }
+        (faults, hidden)
+    }
+}

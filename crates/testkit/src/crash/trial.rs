@@ -1,0 +1,294 @@
+//! One kill: run, die, look, go on, look again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::kill::Kill;
+use super::model::{self, Model};
+use super::trace;
+use crate::sandbox::{Said, Sandbox, finish};
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// P1, P2, P6: something acknowledged is missing or altered, or a call stands nowhere.
+    Loss(String),
+    /// P7: a finished step was asked again.
+    Repeat(String),
+    /// P4, P9: `doctor` finds damage, the journal has a gap, or the result is another one.
+    Damage(String),
+    /// P11: it does not go on by itself.
+    Stuck(String),
+}
+
+/// What became of the faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hit {
+    /// Every one of them killed segno.
+    Segno,
+    /// The last one killed a process below segno.
+    Below,
+    /// The home was not even made: nothing had run.
+    TooEarly,
+    /// The last one did not come: there was no such visit or call.
+    Missed,
+}
+
+/// How a trial went.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The kill, to repeat it.
+    pub kill: Kill,
+    /// What became of it.
+    pub hit: Hit,
+    /// How often the run that went on visited each failpoint.
+    pub visits: BTreeMap<String, u64>,
+    /// What is wrong. Nothing, if the promises hold.
+    pub wrongs: Vec<Wrong>,
+}
+
+/// Kills a run as `kill` says, lets it go on, and compares with `model`.
+pub fn attempt(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
+    let sandbox = kill.workload.sandbox(binary, kill.home);
+    let mut watch = Watch {
+        sandbox: &sandbox,
+        acknowledged: BTreeMap::new(),
+        journal: Vec::new(),
+        finished: BTreeMap::new(),
+        output: None,
+        wrongs: Vec::new(),
+    };
+    let mut hit = Hit::Segno;
+    for fault in &kill.faults {
+        let said = finish(trace::armed(&sandbox, fault, watch.next()));
+        hit = if said.crashed() {
+            Hit::Segno
+        } else if trace::has_killed(&sandbox) {
+            Hit::Below
+        } else {
+            Hit::Missed
+        };
+        if !sandbox.home().exists() {
+            hit = Hit::TooEarly;
+        }
+        watch.look(&said);
+        if hit == Hit::Missed && !said.status.success() {
+            let what = format!("nothing was killed, and it failed: {}", told(&said));
+            watch.wrongs.push(Wrong::Stuck(what));
+        }
+        if hit != Hit::Segno {
+            break;
+        }
+    }
+    let visits = watch.go_on();
+    watch.compare(model);
+    let mut outcome = Outcome {
+        kill: kill.clone(),
+        hit,
+        visits,
+        wrongs: watch.wrongs,
+    };
+    outcome.wrongs.dedup();
+    outcome
+}
+
+/// What was seen so far.
+struct Watch<'a> {
+    sandbox: &'a Sandbox,
+    /// Entries that were printed, hence durable (P14), by number.
+    acknowledged: BTreeMap<u64, Value>,
+    /// The journal as it was last read.
+    journal: Vec<Value>,
+    /// Finished steps, with the number of their calls when that was first seen.
+    finished: BTreeMap<String, usize>,
+    /// The result, if a command got to print it.
+    output: Option<String>,
+    wrongs: Vec<Wrong>,
+}
+
+impl Watch<'_> {
+    /// How a person would go on from here.
+    fn next(&self) -> &'static [&'static str] {
+        if self.journal.is_empty() {
+            trace::RUN
+        } else {
+            trace::RESUME
+        }
+    }
+
+    fn is_completed(&self) -> bool {
+        let last = self.journal.last();
+        last.is_some_and(|entry| entry["kind"] == "run_ended" && entry["status"] == "completed")
+    }
+
+    /// Goes on without a fault, to the end. Returns how often each failpoint was visited.
+    fn go_on(&mut self) -> BTreeMap<String, u64> {
+        if self.is_completed() {
+            return BTreeMap::new();
+        }
+        let mut command = self.sandbox.command(self.next());
+        command.env("SEGNO_FAILPOINT_LOG", trace::visits_file(self.sandbox));
+        let said = finish(command);
+        self.look(&said);
+        if !said.status.success() || !self.is_completed() {
+            let what = format!("does not go on: {}", told(&said));
+            self.wrongs.push(Wrong::Stuck(what));
+        }
+        trace::visits(self.sandbox)
+    }
+
+    /// Looks at everything after a command that said this.
+    fn look(&mut self, said: &Said) {
+        for line in lines(&said.stdout) {
+            if let Some(seq) = line["seq"].as_u64() {
+                self.acknowledged.insert(seq, line);
+            } else if let Some(output) = model::output(&line) {
+                self.output = Some(output.to_owned());
+            }
+        }
+        self.examine();
+        self.read();
+        let calls = self.calls();
+        for (path, before) in &self.finished {
+            let now = calls.get(path).copied().unwrap_or_default();
+            if now != *before {
+                let what = format!("{path} was finished after {before} calls and has {now} now");
+                self.wrongs.push(Wrong::Repeat(what));
+            }
+        }
+        let known = self.acknowledged.values().chain(&self.journal);
+        let finished: BTreeSet<&str> = known.filter_map(model::finished).collect();
+        for path in finished {
+            let now = calls.get(path).copied().unwrap_or_default();
+            self.finished.entry(path.to_owned()).or_insert(now);
+        }
+    }
+
+    /// P4, P9: `doctor` finds nothing but leftovers.
+    fn examine(&mut self) {
+        let said = self.sandbox.segno(&["doctor"]);
+        if !said.status.success() {
+            self.wrongs
+                .push(Wrong::Damage(format!("doctor: {}", told(&said))));
+        }
+    }
+
+    /// P1, P2: the journal has everything that was acknowledged, unchanged and without a gap, and
+    /// only ever grows.
+    fn read(&mut self) {
+        let said = self.sandbox.segno(&["logs", "--json"]);
+        let journal = match said.status.code() {
+            Some(0) => lines(&said.stdout),
+            Some(17) => Vec::new(),
+            _ => {
+                self.wrongs
+                    .push(Wrong::Damage(format!("logs: {}", told(&said))));
+                return;
+            }
+        };
+        for (place, entry) in journal.iter().enumerate() {
+            if entry["seq"].as_u64() != Some(place as u64 + 1) {
+                let what = format!("the journal has a gap at {}: {entry}", place + 1);
+                self.wrongs.push(Wrong::Damage(what));
+            }
+        }
+        for (seq, entry) in &self.acknowledged {
+            let place = usize::try_from(*seq).unwrap_or_default().wrapping_sub(1);
+            if journal.get(place) != Some(entry) {
+                let kept = journal.get(place);
+                let what = format!("{entry} was acknowledged; the journal has {kept:?}");
+                self.wrongs.push(Wrong::Loss(what));
+            }
+        }
+        if !journal.starts_with(&self.journal) {
+            let what = format!("the journal was {:?} and is {journal:?}", self.journal);
+            self.wrongs.push(Wrong::Loss(what));
+        }
+        self.journal = journal;
+    }
+
+    fn calls(&self) -> BTreeMap<String, usize> {
+        let mut calls = BTreeMap::new();
+        for path in self.sandbox.calls() {
+            *calls.entry(path).or_default() += 1;
+        }
+        calls
+    }
+
+    /// Compares the end with what an undisturbed run comes to.
+    fn compare(&mut self, model: &Model) {
+        let answers = model::answers(&self.journal);
+        if answers != model.answers {
+            let what = format!("the answers are {answers:?} instead of {:?}", model.answers);
+            self.wrongs.push(Wrong::Damage(what));
+        }
+        let finished = self.journal.iter().filter_map(model::finished).count();
+        if finished != answers.len() {
+            let what = format!("{finished} steps were finished, of {}", answers.len());
+            self.wrongs.push(Wrong::Repeat(what));
+        }
+        if self
+            .output
+            .as_ref()
+            .is_some_and(|output| *output != model.output)
+        {
+            let what = format!("the result is {:?}", self.output);
+            self.wrongs.push(Wrong::Damage(what));
+        }
+        let artifacts = model::artifacts(self.sandbox);
+        if artifacts != model.artifacts {
+            let names: Vec<_> = artifacts
+                .iter()
+                .map(|(name, file)| (name, file.len()))
+                .collect();
+            self.wrongs
+                .push(Wrong::Damage(format!("the artifacts are {names:?}")));
+        }
+        self.compare_calls();
+    }
+
+    /// P6: no effect without its intent, and one effect for each.
+    fn compare_calls(&mut self) {
+        let ledger = self.sandbox.read("calls.log");
+        let mut seen = BTreeSet::new();
+        for call in ledger.lines() {
+            let [run, attempt, path, ..] = call.split(' ').collect::<Vec<_>>()[..] else {
+                let what = format!("the ledger has {call:?}");
+                self.wrongs.push(Wrong::Damage(what));
+                continue;
+            };
+            let is_intent = |entry: &Value| {
+                entry["kind"] == "step_started"
+                    && entry["run"].as_u64() == run.parse().ok()
+                    && entry["attempt"].as_u64() == attempt.parse().ok()
+                    && entry["path"] == path
+            };
+            if !self.journal.iter().any(is_intent) {
+                let what = format!("call `{call}` was made, and the journal does not say so");
+                self.wrongs.push(Wrong::Loss(what));
+            }
+            if !seen.insert((run, attempt, path)) {
+                let what = format!("call `{call}` was made twice for one intent");
+                self.wrongs.push(Wrong::Repeat(what));
+            }
+        }
+    }
+}
+
+/// Lines of JSON. One without its end was never printed; one that says nothing is kept as `null`,
+/// so that a journal with such a line has a gap.
+fn lines(stdout: &str) -> Vec<Value> {
+    let whole = stdout
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    whole
+        .map(|line| serde_json::from_str(line).unwrap_or_default())
+        .collect()
+}
+
+fn told(said: &Said) -> String {
+    let stdout: String = said.stdout.chars().take(2000).collect();
+    format!("{}\n{}{}", said.status, stdout, said.stderr)
+}
