@@ -124,7 +124,7 @@ pub enum Error {
         /// How often, in this run.
         attempts: u32,
         /// Why.
-        error: agent::Error,
+        error: Box<agent::Error>,
     },
     /// Someone asked the run to stop.
     #[error("session {name} is {status}, as asked by {by}")]
@@ -300,7 +300,7 @@ impl Diagnose for Error {
                 "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
             ),
             Error::ArtifactExists { .. } => {
-                "`--force` replaces it, `--out` writes elsewhere".into()
+                "move it away, or run with `--force` or another `--out`".into()
             }
             Error::Senseless { .. } | Error::Pinned { .. } => {
                 "`segno doctor` names everything that is damaged".into()

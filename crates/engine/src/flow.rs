@@ -174,7 +174,7 @@ impl Flow {
                             path: ask.path.clone(),
                             agent: ask.agent.to_owned(),
                             attempts: failed,
-                            error: agent::Error { message, ..error },
+                            error: Box::new(agent::Error { message, ..error }),
                         });
                     };
                     tokio::select! {

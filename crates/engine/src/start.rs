@@ -68,7 +68,7 @@ pub async fn start(
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
     let variables = bind(world, &workflow, &request, &|message| {
-        observer.notice(message)
+        observer.notice(message);
     })?;
     let drivers = run::drivers(world, &workflow, &request.spec)?;
     artifacts::foresee(

@@ -62,7 +62,7 @@ fn arguments_reach_the_program_as_they_are() {
 fn the_agent_knows_where_it_is_and_for_whom_it_works() {
     let mut world = World::new();
     world.attempt = 3;
-    let script = "pwd -P; for v in SESSION RUN STEP ATTEMPT STEP_KEY; do printenv SEGNO_$v; done";
+    let script = "pwd -P; for v in SESSION RUN STEP ATTEMPT STEP_ID; do printenv SEGNO_$v; done";
     let folder = world.folder().canonicalize().unwrap();
     let expected = format!(
         "{}\n{}\n7\nsteps/0\n3\n{}",

@@ -1,5 +1,7 @@
 //! One writer (P3): many who ask, one who gets it, and a stopped one who wakes up too late.
 
+#![expect(clippy::disallowed_methods, reason = "the machine is the subject")]
+
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
