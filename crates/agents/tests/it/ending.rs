@@ -1,7 +1,5 @@
 //! Nothing that an agent started outlives its attempt.
 
-use std::process::{Command, Stdio};
-
 use segno_core::agent::Driver;
 
 use crate::world::{Heard, World, runtime, sh, until, write};
@@ -72,35 +70,6 @@ fn a_process_that_hops_from_session_to_session_is_caught() {
     let script = "sh hop.sh; while [ ! -e hopped ]; do :; done; echo answer";
     assert_eq!(world.ask_sh(script).unwrap().text, "answer");
     world.assert_empty();
-}
-
-#[test]
-fn an_owner_that_is_killed_leaves_nothing() {
-    let world = World::new();
-    let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "ending::owner_that_is_killed"])
-        .env("OWNED_FOLDER", world.folder())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until_complete(&world);
-    owner.kill().unwrap();
-    owner.wait().unwrap();
-    until("the family is gone", || world.living().is_empty());
-}
-
-/// Not a test: the process that the one above starts and kills.
-#[test]
-#[ignore = "started by an_owner_that_is_killed_leaves_nothing"]
-fn owner_that_is_killed() {
-    let Some(folder) = std::env::var_os("OWNED_FOLDER") else {
-        return;
-    };
-    let world = World::lent(folder.as_ref());
-    let result = world.ask_sh(&format!("{STUBBORN} sleep 1000; :"));
-    panic!("the agent ended first: {result:?}");
 }
 
 #[test]

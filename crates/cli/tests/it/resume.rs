@@ -1,6 +1,6 @@
 //! A chain that is stopped, and goes on.
 
-use segno_testkit::sandbox::{until, wait};
+use segno_testkit::sandbox::{Sandbox, until, wait};
 
 use crate::sandbox;
 
@@ -34,6 +34,41 @@ fn a_killed_run_goes_on_without_asking_again() {
         said.stderr
     );
     sandbox.segno(&["doctor"]).good();
+}
+
+/// Processes that work in the sandbox, segno's own excepted.
+fn family(sandbox: &Sandbox) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let works_here = |entry: &std::fs::DirEntry| {
+        entry
+            .path()
+            .join("cwd")
+            .read_link()
+            .is_ok_and(|folder| folder == sandbox.work())
+    };
+    processes.filter(works_here).count()
+}
+
+#[test]
+fn a_killed_run_leaves_no_process_behind() {
+    let sandbox = sandbox();
+    // A family that does what it can to stay: deaf to signals, in sessions of their own, orphaned.
+    sandbox.command_chain(
+        1,
+        "trap '' TERM HUP INT QUIT PIPE
+         setsid sh -c 'trap \"\" TERM HUP; : > one; sleep 1000; :' &
+         (setsid sh -c '(setsid sh -c \": > two; sleep 1000; :\" &); : > three; sleep 1000; :' &)
+         sleep 1000",
+    );
+    let mut child = sandbox.start(&["run", "chain.yaml"]);
+    let grown = ["one", "two", "three"].map(|name| sandbox.work().join(name));
+    until("the family is complete", || {
+        grown.iter().all(|file| file.exists())
+    });
+    assert!(family(&sandbox) >= 8, "{}", family(&sandbox));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the family is gone", || family(&sandbox) == 0);
 }
 
 #[test]
