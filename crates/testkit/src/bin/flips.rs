@@ -1,6 +1,6 @@
 //! Flips every bit of a small store, one at a time, and says what became of each.
 //!
-//! `flips [--binary PATH] [--sample N] [--seed S] [--bits N] [--only TEXT] [--leaves log|database]
+//! `flips [--segno PATH] [--sample N] [--seed S] [--bits N] [--only TEXT] [--leaves log|database]
 //! [--folder DIR] [--at BYTE]`
 //!
 //! Without `--sample`, all bits of the database, its log and the notes, and one bit of every 64th
@@ -57,7 +57,7 @@ fn wanted() -> Wanted {
             .next()
             .unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
-            "--binary" => wanted.binary = value.into(),
+            "--segno" => wanted.binary = value.into(),
             "--sample" => wanted.sample = Some(value.parse().unwrap()),
             "--seed" => wanted.seed = value.parse().unwrap(),
             "--folder" => wanted.folder = Some(value.into()),

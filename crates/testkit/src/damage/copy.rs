@@ -1,0 +1,84 @@
+//! A place for copies of a store, used again and again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::Damage;
+
+/// A folder in memory that is made like the specimen again and again.
+pub struct Copy(TempDir);
+
+impl Default for Copy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Copy {
+    /// An empty one, in memory where the machine has such a place.
+    pub fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            TempDir::with_prefix_in("segno-damage-", memory)
+        } else {
+            TempDir::with_prefix("segno-damage-")
+        };
+        Self(folder.unwrap())
+    }
+
+    /// One in a folder of the caller's.
+    pub fn within(folder: &Path) -> Self {
+        Self(TempDir::with_prefix_in("segno-damage-", folder).unwrap())
+    }
+
+    /// The home.
+    pub fn root(&self) -> PathBuf {
+        self.0.path().join("home")
+    }
+
+    /// Makes it as the files say. Files that are only ever read are left alone unless `damage` is
+    /// about to change them or did so before.
+    pub(super) fn restore(&self, files: &BTreeMap<PathBuf, Vec<u8>>, damage: Option<&Damage>) {
+        let root = self.root();
+        let flip = matches!(damage, Some(Damage::Flip { .. }));
+        if !flip || !root.exists() || root.with_extension("harmed").exists() {
+            let _ = fs::remove_dir_all(&root);
+            let _ = fs::remove_file(root.with_extension("elsewhere"));
+            let _ = fs::remove_file(root.with_extension("harmed"));
+        }
+        let _ = fs::remove_file(root.join("segno.db-shm"));
+        let _ = fs::remove_file(root.join("segno.db-wal"));
+        for (path, content) in files {
+            let place = root.join(path);
+            let constant = path.starts_with("blobs") || path.ends_with("reserve");
+            if (constant && place.exists()) || path.ends_with("segno.db-shm") {
+                continue;
+            }
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(&place, content).unwrap();
+        }
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
+        let harms_constant = damage.is_some_and(|damage| damage.file().starts_with("blobs"));
+        if harms_constant || (damage.is_some() && !flip) {
+            fs::write(root.with_extension("harmed"), "").unwrap();
+        }
+    }
+}
+
+pub(super) fn read_all(root: &Path, below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(root.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let path = below.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(read_all(root, &path));
+        } else {
+            files.insert(path.clone(), fs::read(root.join(path)).unwrap());
+        }
+    }
+    files
+}

@@ -1,0 +1,95 @@
+//! What can be done to a store.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::Specimen;
+
+/// How much is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Reading only.
+    Reading,
+    /// A resume, too, unless reading the session was refused: a resume reads it the same way.
+    Needed,
+    /// Everything.
+    Whole,
+}
+
+/// One thing done to a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Damage {
+    /// One bit is another.
+    Flip {
+        /// In which file.
+        file: PathBuf,
+        /// At which byte.
+        byte: usize,
+        /// Which bit, from the lowest.
+        bit: u8,
+    },
+    /// The file ends early.
+    Truncate {
+        /// Which one.
+        file: PathBuf,
+        /// Where.
+        length: usize,
+    },
+    /// The file is gone.
+    Gone(PathBuf),
+    /// A folder stands in its place.
+    Folder(PathBuf),
+    /// A link to a copy of it stands in its place.
+    Link(PathBuf),
+    /// A link that leads nowhere stands in its place.
+    DeadLink(PathBuf),
+    /// The database is an older one, without a log.
+    OlderDatabase,
+}
+
+impl Damage {
+    /// The file that it is done to.
+    pub fn file(&self) -> PathBuf {
+        match self {
+            Self::Flip { file, .. } | Self::Truncate { file, .. } => file.clone(),
+            Self::Gone(file) | Self::Folder(file) | Self::Link(file) | Self::DeadLink(file) => {
+                file.clone()
+            }
+            Self::OlderDatabase => "segno.db".into(),
+        }
+    }
+
+    pub(super) fn apply(&self, root: &Path, specimen: &Specimen) {
+        let path = root.join(self.file());
+        match self {
+            Self::Flip { file, byte, bit } => {
+                let flipped = specimen.files[file][*byte] ^ (1 << bit);
+                let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.write_all_at(&[flipped], *byte as u64).unwrap();
+            }
+            Self::Truncate { length, .. } => {
+                let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.set_len(*length as u64).unwrap();
+            }
+            Self::Gone(_) => fs::remove_file(path).unwrap(),
+            Self::Folder(_) => {
+                fs::remove_file(&path).unwrap();
+                fs::create_dir(path).unwrap();
+            }
+            Self::Link(_) => {
+                let elsewhere = root.with_extension("elsewhere");
+                fs::rename(&path, &elsewhere).unwrap();
+                symlink(elsewhere, path).unwrap();
+            }
+            Self::DeadLink(_) => {
+                fs::remove_file(&path).unwrap();
+                symlink("/nowhere/at/all", path).unwrap();
+            }
+            Self::OlderDatabase => {
+                fs::write(&path, &specimen.older).unwrap();
+                let _ = fs::remove_file(root.join("segno.db-wal"));
+            }
+        }
+    }
+}

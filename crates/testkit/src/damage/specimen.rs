@@ -1,0 +1,155 @@
+//! The store that is damaged: made by the real binary, with what it answers while it is whole.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use segno_core::id::SessionId;
+
+use super::copy::read_all;
+use super::judge::{Heard, binary_says};
+use super::{Copy, Damage, Depth};
+use crate::clock::Seeded;
+use crate::sandbox::{Sandbox, until};
+
+/// Steps of the session that was killed; its last is in flight.
+pub(super) const STEPS: usize = 3;
+/// The step whose answer is long enough to be a blob.
+pub(super) const LONG: &str = "steps/1";
+
+/// Whether the store was closed after the kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    /// As the kill left it, with a write-ahead log.
+    Log,
+    /// Opened and closed once more, so that everything stands in the database.
+    Database,
+}
+
+/// A store to damage copies of.
+pub struct Specimen {
+    pub(super) sandbox: Sandbox,
+    /// Every file of the home, by its path below it.
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// The session that was completed.
+    pub completed: SessionId,
+    /// The session that was killed.
+    pub interrupted: SessionId,
+    /// The database before the killed session's last entries.
+    pub older: Vec<u8>,
+    pub(super) answers: Answers,
+    /// Held while the real binary is asked: its calls are counted in one file.
+    pub(super) turn: Mutex<()>,
+}
+
+/// What an undamaged store answers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answers {
+    pub(super) in_process: BTreeMap<String, String>,
+    pub(super) by_binary: BTreeMap<String, String>,
+}
+
+impl Specimen {
+    /// Makes one with the real binary.
+    pub fn make(binary: &Path, leaves: Leaves) -> Self {
+        let sandbox = Sandbox::new(binary);
+        sandbox.write("answers.yaml", &answers(600_000));
+        sandbox.write("done.yaml", &spec("done", 2));
+        sandbox.write("cut.yaml", &spec("cut", STEPS));
+        sandbox.segno(&["run", "done.yaml"]).good();
+        let older = fs::read(sandbox.home().join("segno.db")).unwrap();
+        let before = sandbox.calls().len();
+        let mut child = sandbox.start(&["run", "cut.yaml"]);
+        until("the last step is in flight", || {
+            sandbox.calls().len() == before + STEPS
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if leaves == Leaves::Database {
+            sandbox.segno(&["sessions", "list"]).good();
+        }
+        sandbox.write("answers.yaml", &answers(0));
+        let files = read_all(&sandbox.home(), Path::new(""));
+        let copy = Copy::new();
+        copy.restore(&files, None);
+        let listed = binary_says(&sandbox, &copy, &["sessions", "list", "--json"]).good();
+        let id = |name: &str| {
+            let lines = listed.json();
+            let line = lines.iter().find(|line| line["name"] == name).unwrap();
+            line["session"].as_str().unwrap().parse().unwrap()
+        };
+        let mut specimen = Self {
+            completed: id("done"),
+            interrupted: id("cut"),
+            sandbox,
+            files,
+            older,
+            answers: Answers::default(),
+            turn: Mutex::new(()),
+        };
+        copy.restore(&specimen.files, None);
+        specimen.answers.in_process = plain(specimen.ask(&copy, Depth::Whole));
+        copy.restore(&specimen.files, None);
+        specimen.answers.by_binary = plain(specimen.ask_binary(&copy));
+        specimen
+    }
+
+    /// Files that damage is done to: all but the reserve's content and what SQLite makes anew.
+    pub fn targets(&self) -> Vec<PathBuf> {
+        let told = |path: &&PathBuf| !path.ends_with("reserve") && !path.ends_with("segno.db-shm");
+        self.files.keys().filter(told).cloned().collect()
+    }
+
+    /// A flip drawn from all files, each file as likely as any other.
+    pub fn draw(&self, chance: &Seeded) -> Damage {
+        let targets = self.targets();
+        let file = targets[usize_below(chance, targets.len())].clone();
+        let byte = usize_below(chance, self.files[&file].len());
+        let bit = u8::try_from(chance.below(8)).unwrap();
+        Damage::Flip { file, byte, bit }
+    }
+}
+
+pub(super) fn plain(heard: BTreeMap<String, Heard>) -> BTreeMap<String, String> {
+    let answer = |(question, heard)| match heard {
+        Heard::Answer(answer) => (question, answer),
+        other => panic!("an undamaged store refuses {question}: {other:?}"),
+    };
+    heard.into_iter().map(answer).collect()
+}
+
+fn usize_below(chance: &Seeded, bound: usize) -> usize {
+    usize::try_from(chance.below(bound as u64)).unwrap()
+}
+
+fn answers(delay_ms: u64) -> String {
+    let last = STEPS - 1;
+    format!(
+        "ledger: calls.log\ndefault: {{text: a short answer}}\nanswers:\n  - step: {LONG}\n    contains: long\n    repeat: {{text: \"{LONG_TEXT}\", bytes: {LONG_BYTES}}}\n  - step: steps/{last}\n    text: {LAST_TEXT}\n    delay_ms: {delay_ms}\n"
+    )
+}
+
+pub(super) const LONG_TEXT: &str = "words and words ";
+pub(super) const LONG_BYTES: usize = 300_000;
+pub(super) const LAST_TEXT: &str = "the last answer";
+
+fn spec(name: &str, steps: usize) -> String {
+    let mut spec = format!(
+        "version: 0\nname: {name}\nruntime: {{provider: scripted, script: answers.yaml}}\nagents: {{a: {{prompt: Answer.}}}}\npattern:\n  type: chain\n  config:\n    steps:\n"
+    );
+    for step in 0..steps {
+        match step.checked_sub(1) {
+            // The blob belongs to the session that was killed, so that its resume needs it.
+            Some(0) if name == "cut" => writeln!(spec, "      - {{agent: a, input: a long one}}"),
+            Some(before) => writeln!(
+                spec,
+                "      - {{agent: a, input: \"after {{{{ steps[{before}].response | truncate(20) }}}}\"}}"
+            ),
+            None => writeln!(spec, "      - {{agent: a, input: begin}}"),
+        }
+        .unwrap();
+    }
+    spec
+}

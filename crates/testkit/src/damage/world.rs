@@ -1,0 +1,106 @@
+//! A world for judging in process: nobody else is there, and calls are counted.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use segno_core::agent::{self, Answer, Driver, Listener, Request};
+use segno_core::id::SessionId;
+use segno_core::lease::{Liveness, Owner, Processes};
+use segno_core::ports::{Boxed, Clock, Disk};
+use segno_core::redact::Redactor;
+use segno_core::store::Store;
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
+use segno_engine::spec::Provider;
+use segno_engine::{Drivers, Error, Observer, World};
+use segno_store::{Home, LocalDisk, Sqlite};
+
+use super::specimen::LAST_TEXT;
+use crate::clock::Seeded;
+use crate::journal::owner;
+
+pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World, Error> {
+    static REDACTOR: std::sync::LazyLock<Arc<Redactor>> =
+        std::sync::LazyLock::new(|| Arc::new(Redactor::new([])));
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let home = Home::open(root, Arc::clone(&disk))?;
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
+    Ok(World {
+        store,
+        clock,
+        random: Arc::new(Seeded::new(1)),
+        disk,
+        processes: Arc::new(Nobody),
+        drivers: Arc::new(Counted(calls)),
+        redactor: Arc::clone(&REDACTOR),
+        ttl: Duration::from_secs(30),
+        version: "0",
+    })
+}
+
+/// A clock that stands, so that the same store always gives the same answer. Nothing that is asked
+/// here waits for time to pass.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_894_738_089_000)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Boxed<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// No other process lives, and nobody watches.
+pub(super) struct Nobody;
+
+impl Processes for Nobody {
+    fn current(&self) -> Owner {
+        owner(7)
+    }
+
+    fn liveness(&self, _: &Owner) -> Liveness {
+        Liveness::Gone
+    }
+
+    fn end(&self, _: &Owner) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Observer for Nobody {
+    fn entry(&self, _: SessionId, _: &segno_core::journal::Entry) {}
+
+    fn notice(&self, _: &str) {}
+}
+
+/// Answers as the script does, and counts.
+struct Counted(Arc<Mutex<Vec<String>>>);
+
+impl Drivers for Counted {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<Arc<dyn Driver>, Error> {
+        Ok(Arc::new(Self(Arc::clone(&self.0))))
+    }
+}
+
+impl Driver for Counted {
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+        _: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Answer, agent::Error>> {
+        self.0.lock().unwrap().push(request.path.to_string());
+        let text = LAST_TEXT.to_owned();
+        Box::pin(std::future::ready(Ok(Answer {
+            text,
+            usage: Usage::default(),
+        })))
+    }
+}
