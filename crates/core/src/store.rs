@@ -143,7 +143,7 @@ impl Diagnose for Error {
         match self {
             Error::Full { .. } => Some("make room, then `segno resume`".into()),
             Error::NameTaken(name) => Some(format!(
-                "`segno resume {name}` goes on with it, or choose another `--name`"
+                "choose another `--name`; `segno sessions show {name}` shows the one that has it"
             )),
             Error::Damaged { .. } => Some(
                 "`segno doctor` names everything that is damaged; the other sessions stay usable"

@@ -1,5 +1,5 @@
-//! What tests stand on: a clock that is turned by hand, the suite that every store passes, and a
-//! place to run the real binary in.
+//! What tests stand on: a clock that is turned by hand, the suite that every store passes, a place
+//! to run the real binary in, a runner that kills it everywhere, and a judge of damaged stores.
 
 #![expect(
     clippy::unwrap_used,

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             .session
             .map_or(String::new(), |session| format!("session {session}: "));
         data(&plain::plain(&format!(
-            "{word}: {session}{} {}",
+            "{word}: {session}{}: {}",
             finding.object, finding.problem
         )));
     }

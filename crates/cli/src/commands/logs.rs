@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use segno_engine::{World, claim, history, sessions};
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
-use crate::output::{json, plain, progress};
+use crate::output::{json, plain, printed, progress};
 
 /// Show what happened in a session, entry by entry.
 #[derive(Debug, clap::Args)]
@@ -38,7 +37,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         None => newest(&world).await?,
     };
     let mut head = Head::genesis(summary.id);
-    let mut out = std::io::stdout().lock();
     loop {
         // Looked at before reading: what a run writes while it ends is then still read.
         let now = world.store.summary(summary.id).await?;
@@ -46,11 +44,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let over = claim::standing(&world, &now, &lease) != Status::Running;
         let mut closed = false;
         head = history::follow(&world, summary.id, head, |entry| {
-            closed |= writeln!(out, "{}", line(args, summary.id, &entry)).is_err();
+            closed |= !printed(&line(args, summary.id, &entry));
             Ok(())
         })
         .await?;
-        if !args.follow || over || closed || out.flush().is_err() {
+        if !args.follow || over || closed {
             return Ok(ExitCode::SUCCESS);
         }
         world.clock.sleep(GLANCE).await;

@@ -8,14 +8,21 @@ pub(crate) mod table;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-/// Writes a line of data. Whether anyone reads it is their business: a closed pipe is no error.
-/// Any other trouble is remembered, and the command does not succeed.
+/// Writes a line of data.
 pub(crate) fn data(line: &str) {
-    if let Err(error) = writeln!(io::stdout(), "{line}")
+    let _ = printed(line);
+}
+
+/// Writes a line of data; false if it could not be. Whether anyone reads it is their business: a
+/// closed pipe is no error. Any other trouble is remembered, and the command does not succeed.
+pub(crate) fn printed(line: &str) -> bool {
+    let written = writeln!(io::stdout(), "{line}");
+    if let Err(error) = &written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         let _ = TROUBLE.set(error.to_string());
     }
+    written.is_ok()
 }
 
 /// Writes a line of JSON. What a terminal would act on is escaped, which means the same.

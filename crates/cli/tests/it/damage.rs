@@ -228,7 +228,7 @@ fn a_damaged_session_asked_for_by_name_is_called_damaged_not_unknown() {
 }
 
 #[test]
-fn a_resume_of_the_newest_says_that_a_damaged_session_was_passed_over() {
+fn a_resume_of_the_newest_is_refused_while_a_session_is_damaged() {
     let sandbox = one_damaged_row();
     sandbox.segno(&["resume"]).refused(17, &["damaged"]);
 }

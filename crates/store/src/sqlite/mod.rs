@@ -79,7 +79,7 @@ impl Sqlite {
         let witness = Witness::new(&home);
         make(&home, &witness)?;
         let mut writing = connection::open(&path)?;
-        schema::prepare(&mut writing, &path, &home.backups())?;
+        schema::prepare(&mut writing, &home)?;
         home.fill_reserve();
         let reading = connection::open(&path)?;
         connection::only_read(&reading, &path)?;
@@ -151,7 +151,15 @@ fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
     if is_empty && !noted.is_empty() {
         return Err(Error::Damaged {
             object: format!("the database {}", path.display()),
-            reason: format!("it is gone, and {} sessions were kept in it", noted.len()),
+            reason: format!(
+                "it is gone, and heads/ tells of {} kept in it; put it back from a copy, or move {} away to start afresh",
+                if noted.len() == 1 {
+                    "a session".to_owned()
+                } else {
+                    format!("{} sessions", noted.len())
+                },
+                home.root().display()
+            ),
         });
     }
     match home.disk().create(&path, &[], Access::Private) {

@@ -7,9 +7,11 @@
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
+use segno_core::ports::Access;
 use segno_core::store::Error;
 
 use super::connection::trouble;
+use crate::home::{self, Home};
 
 /// "Segn" as a number: tells our databases from those of other programs.
 const APPLICATION: i32 = 0x5365_676E;
@@ -77,27 +79,19 @@ CREATE INDEX inbox_session ON inbox (session_id, id);
 "];
 
 /// Checks that the database is ours and up to date, and makes it so if it is new or older.
-pub(super) fn prepare(
-    connection: &mut Connection,
-    path: &Path,
-    backups: &Path,
-) -> Result<(), Error> {
-    bring_up(connection, path, backups, MIGRATIONS)?;
-    compare(connection, path)
+pub(super) fn prepare(connection: &mut Connection, home: &Home) -> Result<(), Error> {
+    bring_up(connection, home, MIGRATIONS)?;
+    compare(connection, &home.database())
 }
 
-fn bring_up(
-    connection: &mut Connection,
-    path: &Path,
-    backups: &Path,
-    migrations: &[&str],
-) -> Result<(), Error> {
+fn bring_up(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Result<(), Error> {
+    let path = &home.database();
     let trouble = |error: rusqlite::Error| trouble(path, &error);
     let known = u32::try_from(migrations.len()).expect("there are few migrations");
     if version(connection, path, known)? == known {
         return Ok(());
     }
-    back_up(connection, path, backups, known)?;
+    back_up(connection, home, known)?;
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(trouble)?;
@@ -156,12 +150,18 @@ fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Erro
     }
 }
 
-fn back_up(connection: &Connection, path: &Path, backups: &Path, known: u32) -> Result<(), Error> {
+/// Keeps a copy of the database as it was, private from the start.
+fn back_up(connection: &Connection, home: &Home, known: u32) -> Result<(), Error> {
+    let path = &home.database();
     let found = version(connection, path, known)?;
     if found == 0 {
         return Ok(());
     }
-    let copy = backups.join(format!("format-{found}-{}.db", std::process::id()));
+    let copy = home
+        .backups()
+        .join(format!("format-{found}-{}.db", std::process::id()));
+    let made = home.disk().create(&copy, &[], Access::Private);
+    made.map_err(|error| home::trouble(&copy, &error))?;
     connection
         .execute("VACUUM INTO ?1", [copy.display().to_string()])
         .map_err(|error| trouble(path, &error))?;
@@ -212,4 +212,99 @@ fn made_by(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
         fresh.execute_batch(migration)?;
     }
     schema_of(&fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::disk::LocalDisk;
+    use crate::sqlite::connection;
+
+    fn home() -> (TempDir, Home) {
+        let folder = TempDir::new().unwrap();
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
+        (folder, home)
+    }
+
+    fn names(connection: &Connection) -> Vec<String> {
+        schema_of(connection)
+            .unwrap()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    const FIRST: &str = "CREATE TABLE one (x INTEGER) STRICT";
+    const SECOND: &str = "CREATE TABLE two (x INTEGER) STRICT";
+
+    #[test]
+    fn an_older_database_is_brought_up_to_date_and_a_copy_is_kept() {
+        let (_folder, home) = home();
+        let mut connection = connection::open(&home.database()).unwrap();
+        // What this program makes has one format; here a second one follows it.
+        let (before, after) = ([MIGRATIONS[0]], [MIGRATIONS[0], SECOND]);
+        bring_up(&mut connection, &home, &before).unwrap();
+        connection
+            .execute_batch("INSERT INTO inbox VALUES (1, 'a', 2, 'b', x'00')")
+            .unwrap();
+        bring_up(&mut connection, &home, &after).unwrap();
+        assert!(names(&connection).contains(&"two".to_owned()));
+        assert_eq!(version(&connection, &home.database(), 2), Ok(2));
+        let copies = home.disk().list(&home.backups()).unwrap();
+        assert_eq!(copies.len(), 1);
+        assert_eq!(
+            copies[0].metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        let copy = connection::open(&copies[0]).unwrap();
+        let kept: i64 = copy
+            .query_row("SELECT count(*) FROM inbox", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!((kept, names(&copy).contains(&"two".to_owned())), (1, false));
+        // Once is enough.
+        bring_up(&mut connection, &home, &after).unwrap();
+        assert_eq!(home.disk().list(&home.backups()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_change_that_fails_leaves_the_database_as_it_was() {
+        let (_folder, home) = home();
+        let mut connection = connection::open(&home.database()).unwrap();
+        bring_up(&mut connection, &home, &[MIGRATIONS[0]]).unwrap();
+        let before = schema_of(&connection).unwrap();
+        let broken = [
+            MIGRATIONS[0],
+            "CREATE TABLE two (x INTEGER); CREATE TABLE two (x INTEGER)",
+        ];
+        assert!(bring_up(&mut connection, &home, &broken).is_err());
+        assert_eq!(schema_of(&connection).unwrap(), before);
+        assert_eq!(version(&connection, &home.database(), 2), Ok(1));
+    }
+
+    #[test]
+    fn a_newer_database_is_refused() {
+        let (_folder, home) = home();
+        let mut connection = connection::open(&home.database()).unwrap();
+        bring_up(
+            &mut connection,
+            &home,
+            &[FIRST, SECOND, "CREATE TABLE three (x) "],
+        )
+        .unwrap();
+        let refused = version(&connection, &home.database(), 2);
+        let place = home.database().display().to_string();
+        assert_eq!(
+            refused,
+            Err(Error::Newer {
+                place,
+                found: 3,
+                known: 2
+            })
+        );
+    }
 }

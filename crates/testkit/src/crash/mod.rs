@@ -6,7 +6,7 @@
 //! again, and compare with the [`Model`], which is the same workload undisturbed. Whatever
 //! `run --json` printed is an acknowledgement and must stand in the journal, unchanged, from then on
 //! (P1, P2, P14); a step that stands there as finished must not be asked again (P7); no call without
-//! its intent (P6); `doctor` finds no damage (P4, P9); one resume completes it (P11). Segno must be
+//! its intent (P6); `doctor` finds no damage (P9); one resume completes it (P11). Segno must be
 //! built with `--features failpoints`.
 //!
 //! # What is covered

@@ -17,7 +17,7 @@ pub enum Wrong {
     Loss(String),
     /// P7: a finished step was asked again.
     Repeat(String),
-    /// P4, P9: `doctor` finds damage, the journal has a gap, or the result is another one.
+    /// P9: `doctor` finds damage, the journal has a gap, or the result is another one.
     Damage(String),
     /// P11: it does not go on by itself.
     Stuck(String),
@@ -166,7 +166,7 @@ impl Watch<'_> {
         }
     }
 
-    /// P4, P9: `doctor` finds nothing but leftovers.
+    /// P9: `doctor` finds nothing but leftovers.
     fn examine(&mut self) {
         let said = self.sandbox.segno(&["doctor"]);
         if !said.status.success() {

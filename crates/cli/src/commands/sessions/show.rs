@@ -53,11 +53,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         "updated",
         &format!("{}, in run {}", summary.updated_at, summary.run),
     );
-    if state.usage.tokens() > 0 {
-        field("used", &progress::spent(&state.usage));
-    }
-    for (agent, usage) in &state.usage_by_agent {
-        field("", &format!("{agent}: {}", progress::spent(usage)));
+    let agents = state
+        .usage_by_agent
+        .iter()
+        .map(|(agent, usage)| (agent.as_str(), usage));
+    for (agent, usage) in [("all", &state.usage)].into_iter().chain(agents) {
+        let spent = progress::spent(usage);
+        if !spent.is_empty() {
+            field("used", &format!("{spent} by {agent}"));
+        }
     }
     for artifact in state.artifacts.keys() {
         field("artifact", artifact);

@@ -80,7 +80,6 @@ fn a_session_is_shown_with_its_steps() {
     folder  [ROOT]/work
     created  [TIME]
     updated  [TIME], in run 1
-               a:
 
     STEP  AGENT  STATUS  TRIES  TOOK  USED
     steps/0  a  finished  1  [TOOK]
