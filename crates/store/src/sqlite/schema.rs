@@ -266,6 +266,7 @@ mod tests {
             .query_row("SELECT count(*) FROM inbox", [], |row| row.get(0))
             .unwrap();
         assert_eq!((kept, names(&copy).contains(&"two".to_owned())), (1, false));
+        drop(copy);
         // Once is enough.
         bring_up(&mut connection, &home, &after).unwrap();
         assert_eq!(home.disk().list(&home.backups()).unwrap().len(), 1);
