@@ -1,7 +1,7 @@
 //! Giving a session up.
 
 use segno_core::error::{Diagnose, Kind};
-use segno_core::journal::{Event, RunEnded, RunStarted, StopMode, StopRequested};
+use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
 use segno_core::session::{Status, Summary};
 use segno_core::store::Message;
 
@@ -76,15 +76,7 @@ async fn end(
             status: state.status,
         });
     }
-    let owner = world.processes.current();
-    let mut events: Vec<Event> = vec![
-        RunStarted {
-            host: owner.host,
-            pid: owner.pid,
-            version: world.version.to_owned(),
-        }
-        .into(),
-    ];
+    let mut events: Vec<Event> = vec![world.run_started()];
     events.extend(flow::unknown(&state));
     events.push(
         StopRequested {

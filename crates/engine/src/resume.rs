@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::digest::Digest;
-use segno_core::journal::{Event, InFlight, OnChange, RunStarted, SpecChanged};
+use segno_core::journal::{Event, InFlight, OnChange, SpecChanged};
 use segno_core::session::{Status, Summary};
 use segno_core::state::{Created, Standing, State};
 use segno_core::step;
@@ -92,15 +92,7 @@ async fn begin(
         .as_ref()
         .expect("a session that was opened was created");
     let drivers = run::drivers(world, &spec.workflow, Path::new(&created.spec_path))?;
-    let owner = world.processes.current();
-    let mut opening: Vec<Event> = vec![
-        RunStarted {
-            host: owner.host,
-            pid: owner.pid,
-            version: world.version.to_owned(),
-        }
-        .into(),
-    ];
+    let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);
     Ok(Begin {

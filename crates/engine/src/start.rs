@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, OnChange, Run, RunStarted, SessionCreated};
+use segno_core::journal::{Entry, OnChange, Run, SessionCreated};
 use segno_core::session::{Kind, Status};
 use segno_core::state::{Finished, State};
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
@@ -164,12 +164,7 @@ async fn create(
                 ..created.clone()
             }
             .into(),
-            RunStarted {
-                host: owner.host.clone(),
-                pid: owner.pid,
-                version: world.version.to_owned(),
-            }
-            .into(),
+            world.run_started(),
         ];
         let mut state = State::empty(session);
         let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());

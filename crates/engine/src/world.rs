@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::agent::Driver;
+use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::ports::{Clock, Disk, Random};
 use segno_core::redact::Redactor;
@@ -33,6 +34,20 @@ pub struct World {
     pub ttl: Duration,
     /// This program's version.
     pub version: &'static str,
+}
+
+impl World {
+    /// The entry with which a run of this process begins.
+    pub(crate) fn run_started(&self) -> Event {
+        let owner = self.processes.current();
+        let version = self.version.to_owned();
+        RunStarted {
+            host: owner.host,
+            pid: owner.pid,
+            version,
+        }
+        .into()
+    }
 }
 
 /// Finds the driver for a provider.

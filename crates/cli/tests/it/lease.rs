@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the machine is the subject")]
 
 use std::fs;
+use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::sandbox::{Sandbox, until, wait};
@@ -24,18 +25,34 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
+/// The second step waits until the file `go` is there.
+const WAITING: &str = "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done";
+
 /// A chain whose second step waits until the file `go` is there, killed while it waits.
 fn interrupted(sandbox: &Sandbox) {
-    sandbox.command_chain(
-        3,
-        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
-    );
+    sandbox.command_chain(3, WAITING);
     let mut child = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
     until("the second step is in flight", || {
         sandbox.calls().len() == 2
     });
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// A worker that was stopped in the middle of its second step, and whose lease has run out since.
+fn stopped_and_overdue(sandbox: &Sandbox) -> Child {
+    sandbox.configure("[lease]\nttl_ms = 300\n");
+    sandbox.command_chain(3, WAITING);
+    let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
+    until("the second step is in flight", || {
+        sandbox.calls().len() == 2
+    });
+    signal(stopped.id(), Signal::STOP);
+    until("the lease has run out", || {
+        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
+        said.json()[0]["status"] == "interrupted"
+    });
+    stopped
 }
 
 #[test]
@@ -46,7 +63,7 @@ fn of_fifty_resumes_at_once_exactly_one_runs() {
     until("one of them asks the second step again", || {
         sandbox.calls().len() == 3
     });
-    let ids: Vec<u32> = resumes.iter().map(std::process::Child::id).collect();
+    let ids: Vec<u32> = resumes.iter().map(Child::id).collect();
     let mut runner = None;
     let mut said = Vec::new();
     // The winner waits for `go`, so whoever ends before that was refused.
@@ -84,21 +101,7 @@ fn owner(sandbox: &Sandbox) -> Option<u32> {
 #[test]
 fn a_stopped_worker_is_ended_before_it_is_overtaken() {
     let sandbox = sandbox();
-    sandbox.configure("[lease]\nttl_ms = 300\n");
-    sandbox.command_chain(
-        3,
-        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
-    );
-    let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
-    until("the second step is in flight", || {
-        sandbox.calls().len() == 2
-    });
-    signal(stopped.id(), Signal::STOP);
-    // Until its lease has run out, it is refused like any other.
-    until("the lease has run out", || {
-        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
-        said.json()[0]["status"] == "interrupted"
-    });
+    let stopped = stopped_and_overdue(&sandbox);
     assert!(agents(&sandbox) > 0, "its agent still runs");
     let taker = sandbox.start(&["resume", "one"]);
     let ended = wait(stopped);
@@ -121,20 +124,7 @@ fn a_stopped_worker_is_ended_before_it_is_overtaken() {
 #[test]
 fn a_woken_worker_cannot_write_with_an_old_run() {
     let sandbox = sandbox();
-    sandbox.configure("[lease]\nttl_ms = 300\n");
-    sandbox.command_chain(
-        3,
-        "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done",
-    );
-    let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
-    until("the second step is in flight", || {
-        sandbox.calls().len() == 2
-    });
-    signal(stopped.id(), Signal::STOP);
-    until("the lease has run out", || {
-        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
-        said.json()[0]["status"] == "interrupted"
-    });
+    let stopped = stopped_and_overdue(&sandbox);
     // A process namespace of its own hides the stopped worker from the taker.
     let mut elsewhere = std::process::Command::new("unshare");
     sandbox.furnish(&mut elsewhere);
