@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
-use segno_core::journal::{Event, Run, Text};
+use segno_core::journal::{Entry, Event, Run, Text};
 use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, Folded, Hold, Room};
 use tokio::sync::{mpsc, oneshot};
@@ -57,6 +57,7 @@ impl Pen {
             observer,
             refused: None,
             folded_at: 0,
+            unshown: Vec::new(),
         };
         (Self { queue, state }, tokio::spawn(scribe.serve(lines)))
     }
@@ -122,12 +123,22 @@ struct Scribe {
     /// Once refused, always refused: what follows would stand on something that is not there.
     refused: Option<StoreError>,
     folded_at: u64,
+    /// Entries that are durable and were not shown yet.
+    unshown: Vec<Entry>,
 }
 
 impl Scribe {
     async fn serve(mut self, mut lines: mpsc::UnboundedReceiver<Line>) {
         let mut gathered = Vec::new();
-        while lines.recv_many(&mut gathered, 256).await > 0 {
+        loop {
+            // Whoever got an answer may already have more to write; only then can showing wait.
+            tokio::task::yield_now().await;
+            if lines.is_empty() {
+                self.show();
+            }
+            if lines.recv_many(&mut gathered, 256).await == 0 {
+                return;
+            }
             let outcome = match &self.refused {
                 Some(error) => Err(error.clone()),
                 None => self.append(&mut gathered).await,
@@ -140,6 +151,13 @@ impl Scribe {
                     let _ = reply.send(outcome.clone());
                 }
             }
+        }
+    }
+
+    /// Shows entries that are durable (P14).
+    fn show(&mut self) {
+        for entry in self.unshown.drain(..) {
+            self.observer.entry(self.session, &entry);
         }
     }
 
@@ -156,7 +174,7 @@ impl Scribe {
         for line in lines {
             for event in line.events.drain(..) {
                 let record = state.head.seal(self.run, at, &event);
-                let entry = segno_core::journal::Entry {
+                let entry = Entry {
                     seq: record.seq,
                     run: self.run,
                     at,
@@ -197,15 +215,15 @@ impl Scribe {
         if batch.folded.is_some() {
             self.folded_at = state.head.seq.0;
         }
-        let room = self.world.store.append(batch).await?;
+        // What is durable is shown while the disk is at work on what follows.
+        let store = Arc::clone(&self.world.store);
+        let (appended, ()) = tokio::join!(store.append(batch), async { self.show() });
+        let room = appended?;
         if ends {
             point(Point::RunAfterEnd);
         }
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-        // P14: shown only now that it is durable.
-        for entry in &entries {
-            self.observer.entry(self.session, entry);
-        }
+        self.unshown = entries;
         Ok(room)
     }
 }

@@ -128,7 +128,6 @@ async fn choose_spec(
             .expect("a session that was opened was created")
             .spec_path,
     );
-    let kept = kept_spec(world, summary, state).await?;
     let live = world.disk.read(&path, LONGEST_SPEC);
     let same = live
         .as_ref()
@@ -141,6 +140,7 @@ async fn choose_spec(
             event: None,
         });
     }
+    let kept = kept_spec(world, summary, state).await?;
     if on_change == OnChange::Pinned {
         return Ok(Chosen {
             workflow: kept,

@@ -32,6 +32,11 @@ pub async fn run(
         .collect();
     for (index, step) in chain.steps.iter().enumerate() {
         let path = Path::chain_step(index);
+        // Nothing is rendered for a step that will not be asked.
+        if let Some(answer) = flow.recall(&path) {
+            outputs.push(&step.agent, answer);
+            continue;
+        }
         let agent = &workflow.agents[&step.agent];
         let context = || context(variables, &step.vars, &outputs);
         let render = async |place: &str, source: &str| {

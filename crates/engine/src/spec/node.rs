@@ -67,7 +67,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
         // The limits hold for what aliases unfold to, not only for what is written.
         budget: serde_saphyr::budget! {
             max_depth: MOST_DEPTH,
-            max_nodes: 250_000,
+            max_nodes: 1_000_000,
             max_total_scalar_bytes: 2 * MOST_BYTES,
             max_documents: 2,
         },

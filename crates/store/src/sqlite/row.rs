@@ -96,6 +96,14 @@ impl LeaseRow {
             .map(|owner| serde_json::to_string(owner).expect("an owner is plain data"))
     }
 
+    /// The check over its fields.
+    pub(super) fn check(&self) -> Vec<u8> {
+        match self.values() {
+            [.., Value::Blob(check)] => check,
+            _ => unreachable!("the last value is the check"),
+        }
+    }
+
     /// The row's fields and its check, in the order of the columns.
     pub(super) fn values(&self) -> [Value; 11] {
         let digest = |digest: &Digest| digest.as_bytes().to_vec();
@@ -147,12 +155,7 @@ impl LeaseRow {
                 updated_at: Timestamp(number(9)?),
             })
         };
-        sound("lease", row, read(), first + 10, |lease| {
-            match lease.values() {
-                [.., Value::Blob(check)] => check,
-                _ => Vec::new(),
-            }
-        })
+        sound("lease", row, read(), first + 10, Self::check)
     }
 
     pub(super) fn lease(&self, now: Timestamp) -> Lease {

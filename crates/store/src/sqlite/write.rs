@@ -1,23 +1,56 @@
 //! What a transaction does. Each function runs inside one that holds the write lock, so reading
 //! and then writing is one step.
 
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use segno_core::id::SessionId;
 use segno_core::journal::{Record, Run};
 use segno_core::lease::{Lease, Owner};
-use segno_core::store::{Batch, Error, Hold, Message, New};
+use segno_core::store::{Batch, Error, Folded, Hold, Message, New};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
 use super::row::{self, LeaseRow, SessionRow};
 
+/// A transaction, and what this process remembers of leases.
+pub(super) struct Tx<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) leases: &'a mut Leases,
+}
+
+impl Deref for Tx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+/// Lease rows as this process last saw or wrote them. Whether one is still true is asked in the
+/// statement that uses it, so a wrong memory costs one more query and nothing else.
+#[derive(Default)]
+pub(super) struct Leases(HashMap<SessionId, LeaseRow>);
+
+impl Leases {
+    /// Rows are kept for this many sessions.
+    const MOST: usize = 1024;
+
+    fn keep(&mut self, row: LeaseRow) {
+        if self.0.len() >= Self::MOST && !self.0.contains_key(&row.session) {
+            self.0.clear();
+        }
+        self.0.insert(row.session, row);
+    }
+}
+
 fn trouble(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
     move |error| classify(format!("session {session}"), &error)
 }
 
-pub(super) fn create(tx: &Connection, new: &New, now: Timestamp) -> Result<Lease, Error> {
+pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease, Error> {
     let row = SessionRow {
         id: new.id,
         name: new.name.clone(),
@@ -69,26 +102,35 @@ pub(super) fn create(tx: &Connection, new: &New, now: Timestamp) -> Result<Lease
     Ok(lease.lease(now))
 }
 
-pub(super) fn append(tx: &Connection, batch: &Batch, now: Timestamp) -> Result<(), Error> {
-    let before = load(tx, batch.session)?;
-    // P3: the run is compared in the transaction of the write.
-    if before.run != batch.run {
-        return Err(Error::Fenced {
-            session: batch.session,
-            run: batch.run,
-            newest: before.run,
-        });
-    }
-    // The same batch again, after an outcome that its writer did not learn.
-    if before.head == batch.head() && !batch.records.is_empty() {
-        return Ok(());
-    }
-    if before.head != batch.expected {
-        return Err(Error::WrongHead {
-            session: batch.session,
-            expected: batch.expected.seq,
-            found: before.head.seq,
-        });
+pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(), Error> {
+    let known = tx.leases.0.remove(&batch.session);
+    let known = known.filter(|row| row.run == batch.run && row.head == batch.expected);
+    let moved = match known {
+        Some(before) => advance(tx, before, batch, now)?,
+        None => false,
+    };
+    if !moved {
+        let before = load(tx, batch.session)?;
+        // P3: the run is compared in the transaction of the write.
+        if before.run != batch.run {
+            return Err(Error::Fenced {
+                session: batch.session,
+                run: batch.run,
+                newest: before.run,
+            });
+        }
+        // The same batch again, after an outcome that its writer did not learn.
+        if before.head == batch.head() && !batch.records.is_empty() {
+            return Ok(());
+        }
+        if before.head != batch.expected {
+            return Err(Error::WrongHead {
+                session: batch.session,
+                expected: batch.expected.seq,
+                found: before.head.seq,
+            });
+        }
+        advance(tx, before, batch, now)?;
     }
     for record in &batch.records {
         insert(tx, batch.session, record)?;
@@ -100,19 +142,23 @@ pub(super) fn append(tx: &Connection, batch: &Batch, now: Timestamp) -> Result<(
             })
             .map_err(trouble(batch.session))?;
     }
-    if let Some(folded) = &batch.folded {
-        let (session, seq, hash) = (
-            batch.session.to_string(),
-            folded.head.seq.0.cast_signed(),
-            folded.head.hash.as_bytes().as_slice(),
-        );
-        let check = row::check(params![session, seq, hash, folded.version, folded.body]);
-        tx.prepare_cached("INSERT OR REPLACE INTO folded (session_id, head_seq, head_hash, version, body, row_check) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-            .and_then(|mut statement| statement.execute(params![session, seq, hash, folded.version, folded.body, check]))
-            .map_err(trouble(batch.session))?;
+    match &batch.folded {
+        Some(folded) => keep_folded(tx, batch.session, folded),
+        None => Ok(()),
     }
+}
+
+/// Moves the lease row from `before` to the end of the batch, if it is still as `before`; its check
+/// tells. P3: that is the fence, in the statement that writes.
+fn advance(
+    tx: &mut Tx<'_>,
+    before: LeaseRow,
+    batch: &Batch,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let check = before.check();
     let (owner, until) = match batch.lease {
-        Hold::Renew(ttl) => (before.owner.clone(), now.after(ttl)),
+        Hold::Renew(ttl) => (before.owner, now.after(ttl)),
         Hold::Release => (None, now),
     };
     let after = LeaseRow {
@@ -124,7 +170,31 @@ pub(super) fn append(tx: &Connection, batch: &Batch, now: Timestamp) -> Result<(
         updated_at: now,
         ..before
     };
-    store(tx, &after)
+    let moved = tx
+        .prepare_cached(
+            "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1 AND row_check = ?12",
+        )
+        .and_then(|mut statement| {
+            let values = after.values().into_iter().chain([check.into()]);
+            statement.execute(params_from_iter(values))
+        })
+        .map_err(trouble(batch.session))?;
+    if moved == 1 {
+        tx.leases.keep(after);
+    }
+    Ok(moved == 1)
+}
+
+fn keep_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Error> {
+    let (session, seq) = (id.to_string(), folded.head.seq.0.cast_signed());
+    let hash = folded.head.hash.as_bytes().as_slice();
+    let check = row::check(params![session, seq, hash, folded.version, folded.body]);
+    tx.prepare_cached("INSERT OR REPLACE INTO folded (session_id, head_seq, head_hash, version, body, row_check) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        .and_then(|mut statement| {
+            statement.execute(params![session, seq, hash, folded.version, folded.body, check])
+        })
+        .map_err(trouble(id))?;
+    Ok(())
 }
 
 fn insert(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Error> {

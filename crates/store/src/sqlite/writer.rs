@@ -2,7 +2,7 @@
 //! session waits for nobody, and many sessions share the cost of one sync (P1).
 
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
@@ -14,11 +14,15 @@ use segno_core::store::{Error, Room};
 use tokio::sync::oneshot;
 
 use super::connection::{classify, trouble};
+use super::write::{Leases, Tx};
 use crate::home::Home;
 use crate::witness::{Notary, Witness};
 
 /// How many writes may wait. A full queue makes the next writer wait, never the memory grow (P10).
 const QUEUE: usize = 1024;
+
+/// How often an empty queue is looked at before the thread goes to sleep: some 50 microseconds.
+const AWAKE: u32 = 2000;
 
 /// How many writes share a commit at most, so that none waits for ever behind the others.
 const SHARED: usize = 512;
@@ -32,6 +36,7 @@ impl Writer {
     pub(super) fn start(connection: Connection, home: Home, witness: Witness) -> Self {
         let (queue, waiting) = sync_channel(QUEUE);
         let desk = Desk {
+            leases: Leases::default(),
             connection,
             home,
             notary: Notary::new(witness),
@@ -50,7 +55,7 @@ impl Writer {
     /// Has `work` done inside a transaction. The future resolves when the commit is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        work: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Written<T> {
         let (reply, answer) = oneshot::channel();
         let job = Task {
@@ -123,7 +128,7 @@ impl<T> Future for Written<T> {
 
 trait Job: Send {
     /// Does the work inside the transaction. False if it must be undone.
-    fn run(&mut self, connection: &Connection) -> bool;
+    fn run(&mut self, tx: &mut Tx<'_>) -> bool;
     /// Answers, now that the outcome of the commit is known.
     fn settle(&mut self, commit: Result<Room, Error>);
     fn note(&self) -> Option<(SessionId, Head)>;
@@ -132,6 +137,8 @@ trait Job: Send {
     fn set_forget(&mut self, session: SessionId);
     /// Whether the work failed because the disk is full.
     fn is_out_of_room(&self) -> bool;
+    /// Whether the work failed after it may have written something.
+    fn left_traces(&self) -> bool;
 }
 
 struct Task<T, F> {
@@ -142,9 +149,9 @@ struct Task<T, F> {
     forget: Option<SessionId>,
 }
 
-impl<T: Send, F: FnMut(&Connection) -> Result<T, Error> + Send> Job for Task<T, F> {
-    fn run(&mut self, connection: &Connection) -> bool {
-        let result = (self.work)(connection);
+impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, F> {
+    fn run(&mut self, tx: &mut Tx<'_>) -> bool {
+        let result = (self.work)(tx);
         let kept = result.is_ok();
         self.result = Some(result);
         kept
@@ -180,10 +187,23 @@ impl<T: Send, F: FnMut(&Connection) -> Result<T, Error> + Send> Job for Task<T, 
     fn is_out_of_room(&self) -> bool {
         matches!(self.result, Some(Err(Error::Full { .. })))
     }
+
+    fn left_traces(&self) -> bool {
+        use Error::{Fenced, NameTaken, NoSession, Outrun, WrongHead};
+        // These are found out by looking, before anything is written.
+        let early = |error: &Error| {
+            matches!(
+                error,
+                Fenced { .. } | NameTaken(_) | NoSession(_) | Outrun(_) | WrongHead { .. }
+            )
+        };
+        matches!(&self.result, Some(Err(error)) if !early(error))
+    }
 }
 
 struct Desk {
     connection: Connection,
+    leases: Leases,
     home: Home,
     notary: Notary,
     /// Set when a commit failed in a way that leaves unknown what is on the disk. From then on
@@ -193,7 +213,7 @@ struct Desk {
 
 impl Desk {
     fn serve(mut self, waiting: &Receiver<Box<dyn Job>>) {
-        while let Ok(first) = waiting.recv() {
+        while let Some(first) = next(waiting) {
             let mut jobs = vec![first];
             jobs.extend(waiting.try_iter().take(SHARED - 1));
             self.commit(&mut jobs);
@@ -212,61 +232,84 @@ impl Desk {
     }
 
     fn settle(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<Room, Error>) {
+        let mut notes = Vec::new();
         if outcome.is_ok() {
             point(Point::JournalAfterCommit);
-            for job in jobs.iter() {
-                if let Some((session, head)) = job.note() {
-                    self.notary.note(session, head);
-                }
-                if let Some(session) = job.forget() {
-                    self.notary.forget(session);
-                }
-            }
-            point(Point::JournalAfterWitness);
+            notes.extend(jobs.iter().filter_map(|job| job.note()));
         }
-        for job in jobs {
+        // Nobody waits for a note: it may be older than the database, and is then worth less.
+        for job in jobs.iter_mut() {
+            if let Some(session) = job.forget() {
+                self.notary.forget(session);
+            }
             job.settle(outcome.clone());
         }
+        for (session, head) in notes {
+            self.notary.note(session, head);
+        }
+        point(Point::JournalAfterWitness);
     }
 
     fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Error> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
+        // Hardly any write fails half-way. If one does, all are undone and done again, each behind
+        // a savepoint of its own.
+        let done = self.transact(jobs, Apart::No)? || self.transact(jobs, Apart::Yes)?;
+        debug_assert!(
+            done,
+            "behind savepoints, one failure does not undo the others"
+        );
+        Ok(())
+    }
+
+    /// Does the work of all jobs in one transaction. False if a job failed half-way and everything
+    /// was undone for it.
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>], apart: Apart) -> Result<bool, Error> {
         let database = self.home.database();
         let trouble = |error: rusqlite::Error| trouble(&database, &error);
-        self.connection
-            .execute_batch("BEGIN IMMEDIATE")
-            .map_err(trouble)?;
+        let connection = &self.connection;
+        let say = |statement: &str| {
+            connection
+                .prepare_cached(statement)
+                .and_then(|mut statement| statement.execute([]))
+                .map_err(trouble)
+        };
+        say("BEGIN IMMEDIATE")?;
         let alone = jobs.len() == 1;
         let mut kept = 0;
         for job in jobs.iter_mut() {
-            // A failing write is undone by itself, unless it is alone and all is undone anyway.
-            if !alone {
-                self.connection
-                    .execute_batch("SAVEPOINT job")
-                    .map_err(trouble)?;
+            if apart == Apart::Yes {
+                say("SAVEPOINT job")?;
             }
-            let good = job.run(&self.connection);
+            let good = job.run(&mut Tx {
+                connection,
+                leases: &mut self.leases,
+            });
             kept += usize::from(good);
-            if !alone {
-                let end = if good {
-                    "RELEASE job"
-                } else {
-                    "ROLLBACK TO job; RELEASE job"
-                };
-                self.connection.execute_batch(end).map_err(trouble)?;
+            if apart == Apart::Yes {
+                if !good {
+                    say("ROLLBACK TO job")?;
+                }
+                say("RELEASE job")?;
+            } else if !good && !alone && job.left_traces() {
+                say("ROLLBACK")?;
+                return Ok(false);
             }
         }
         if kept == 0 {
-            return self.connection.execute_batch("ROLLBACK").map_err(trouble);
+            say("ROLLBACK")?;
+            return Ok(true);
         }
         point(Point::JournalBeforeCommit);
-        let committed = self.connection.execute_batch("COMMIT");
+        let committed = connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut statement| statement.execute([]));
         let Err(error) = committed else {
-            return Ok(());
+            return Ok(true);
         };
-        let _ = self.connection.execute_batch("ROLLBACK");
+        let _ = connection.execute_batch("ROLLBACK");
         let error = classify(format!("the database {}", database.display()), &error);
         if !matches!(error, Error::Full { .. }) {
             // A sync that failed may have thrown the data away, and a second one would succeed
@@ -275,4 +318,24 @@ impl Desk {
         }
         Err(error)
     }
+}
+
+/// Whether each write gets a savepoint of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    No,
+    Yes,
+}
+
+/// The next job. Someone who got an answer often has the next question within microseconds, and
+/// waking a thread takes longer than that: so it stays awake for a moment.
+fn next(waiting: &Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+    for _ in 0..AWAKE {
+        match waiting.try_recv() {
+            Ok(job) => return Some(job),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    waiting.recv().ok()
 }

@@ -1,0 +1,82 @@
+//! (a) One session: a step's answer and the next step's intent, durable in one commit. The bare
+//! loop is also put behind a thread, as the store's writer is: what two wake-ups cost here.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use segno_core::store::{Batch, Journal, New, Sessions};
+
+use crate::disk::Disk;
+use crate::figures::{Row, Samples, Table, millis};
+use crate::{Plan, bare, parts};
+
+/// How many appends a round has.
+const APPENDS: usize = 1000;
+
+/// What is told about the appends of a round.
+type Figure = fn(&Samples) -> f64;
+
+pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+    let mut ours: Vec<Samples> = Vec::new();
+    let mut theirs: Vec<Samples> = Vec::new();
+    let mut behind: Vec<f64> = Vec::new();
+    // The first round warms the machine up and is thrown away.
+    for _ in 0..=plan.rounds() {
+        disk.probe();
+        let (new, batches) = parts::session(1, APPENDS);
+        let folder = plan.fresh();
+        theirs.push(samples(&bare::one_by_one(folder.path(), &batches)));
+        let folder = plan.fresh();
+        let whole = bare::together(folder.path(), vec![batches.clone()]);
+        behind.push(millis(whole) / APPENDS as f64);
+        let folder = plan.fresh();
+        ours.push(samples(&appends(folder.path(), new, batches)));
+    }
+    let of = |rounds: &[Samples], figure: Figure| -> Samples {
+        rounds.iter().skip(1).map(figure).collect()
+    };
+    let figures: [(&str, Figure); 3] = [
+        ("p50", Samples::median),
+        ("p99", |samples| samples.at(0.99)),
+        ("mean", |samples| {
+            samples.0.iter().sum::<f64>() / samples.0.len() as f64
+        }),
+    ];
+    for (name, figure) in figures {
+        table.add(Row::pair(
+            "a",
+            format!("append of a 2 KB step, one session, {name}"),
+            "ms",
+            of(&ours, figure),
+            of(&theirs, figure),
+        ));
+    }
+    let behind = behind.into_iter().skip(1).collect();
+    let what = "  the bare loop behind a thread, mean";
+    table.add(Row::pair(
+        "a",
+        what,
+        "ms",
+        behind,
+        of(&theirs, figures[2].1),
+    ));
+}
+
+fn samples(times: &[Duration]) -> Samples {
+    times.iter().map(|time| millis(*time)).collect()
+}
+
+/// One append after the other through the store; how long each took.
+fn appends(folder: &Path, new: New, batches: Vec<Batch>) -> Vec<Duration> {
+    let store = parts::store(folder);
+    parts::runtime().block_on(async {
+        store.create(new).await.unwrap();
+        let mut times = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let begun = Instant::now();
+            store.append(batch).await.unwrap();
+            times.push(begun.elapsed());
+        }
+        times
+    })
+}

@@ -1,0 +1,151 @@
+//! (d) A session of a million events: how long it takes to look at it, and to open it to run.
+
+use std::path::Path;
+use std::time::Instant;
+
+use segno_core::journal::{Entry, Event};
+use segno_core::state::State;
+use segno_core::store::{Batch, Folded, Journal, Sessions};
+use segno_engine::{World, doctor, history};
+use segno_testkit::journal::{Pen, finished, started};
+use segno_testkit::sandbox::Sandbox;
+
+use crate::disk::Disk;
+use crate::figures::{Bar, Row, Samples, Table, millis};
+use crate::{Plan, parts, tell};
+
+/// The engine keeps a folded state about as often.
+const FOLD_EVERY: usize = 1000;
+
+/// The length that the bar speaks of; a shorter one is shown without a verdict.
+const FULL: usize = 1_000_000;
+
+/// How often each look is taken.
+const LOOKS: usize = 15;
+
+pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+    let events = if plan.quick { FULL / 10 } else { FULL };
+    let sandbox = Sandbox::new(&plan.segno);
+    let root = sandbox.home().parent().unwrap().to_owned();
+    tell(&format!("  making a session of {events} events"));
+    let session = make(&root, events);
+    let runtime = parts::runtime();
+    let (mut open, mut look) = (Samples::default(), Samples::default());
+    let (mut status, mut list) = (Samples::default(), Samples::default());
+    for _ in 0..LOOKS {
+        disk.probe();
+        let begun = Instant::now();
+        let world = parts::world(parts::store(&root));
+        open.push(millis(begun.elapsed()));
+        let begun = Instant::now();
+        let state = runtime.block_on(history::look(&world, session)).unwrap();
+        look.push(millis(begun.elapsed()));
+        assert_eq!(
+            state.head.seq.0, events as u64,
+            "it was looked at to its end"
+        );
+        drop(world);
+        for (words, samples) in [
+            (&["status"][..], &mut status),
+            (&["sessions", "list", "--all"][..], &mut list),
+        ] {
+            let begun = Instant::now();
+            let said = sandbox.segno(words).good();
+            samples.push(millis(begun.elapsed()));
+            assert!(said.stdout.contains("long"), "{words:?}: {}", said.stdout);
+        }
+    }
+    let of = |what: &str| format!("{events} events: {what}");
+    table.add(Row::lone("d", of("opening the store"), "ms", open));
+    for (what, samples) in [
+        ("look", look),
+        ("segno status", status),
+        ("segno sessions list", list),
+    ] {
+        let row = Row::lone("d", of(what), "ms", samples);
+        table.add(if events == FULL {
+            row.bar(Bar::AtMost(100.0))
+        } else {
+            row
+        });
+    }
+    let world = parts::world(parts::store(&root));
+    let times = if plan.quick { 3 } else { 2 };
+    let full = (0..times).map(|_| {
+        let begun = Instant::now();
+        let (state, done) = runtime.block_on(history::open(&world, session)).unwrap();
+        assert_eq!(state.finished, done.len() as u64, "what is done is found");
+        millis(begun.elapsed())
+    });
+    table.add(Row::lone(
+        "d",
+        of("opening it to run, all verified"),
+        "ms",
+        full.collect(),
+    ));
+    verify(&runtime, &world, events, table);
+}
+
+/// What was made here is what the engine makes: `doctor` finds nothing.
+fn verify(runtime: &tokio::runtime::Runtime, world: &World, events: usize, table: &mut Table) {
+    tell("  verifying it");
+    let begun = Instant::now();
+    let report = runtime.block_on(doctor::examine(world, |_, _| ())).unwrap();
+    assert_eq!(report.findings, [], "the session that was made is sound");
+    assert_eq!(report.entries, events as u64, "all of it was read");
+    table.note(format!(
+        "doctor verified the session of {events} events in {:.1} s and found nothing",
+        begun.elapsed().as_secs_f64()
+    ));
+}
+
+/// Makes a session whose run is in the middle of a step, as a kill would leave it: the newest
+/// folded state is as old as it gets.
+fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
+    let store = parts::store(root);
+    let mut pen = Pen::new(1);
+    let mut state = State::empty(pen.session);
+    let new = pen.create("long");
+    fold(&mut state, &new.batch);
+    let mut written = new.batch.records.len();
+    let mut step = 0;
+    parts::runtime().block_on(async {
+        store.create(new).await.unwrap();
+        while written < events {
+            let count = FOLD_EVERY.min(events - written);
+            let some: Vec<Event> = (written..written + count)
+                .map(|place| {
+                    let path = format!("steps/{step}");
+                    if place % 2 == 0 {
+                        started(&path)
+                    } else {
+                        step += 1;
+                        finished(&path, &parts::answer(step))
+                    }
+                })
+                .collect();
+            let mut batch = pen.batch(some);
+            fold(&mut state, &batch);
+            batch.spec_digest = state.spec_digest;
+            if count == FOLD_EVERY {
+                batch.folded = Some(Folded {
+                    head: state.head,
+                    version: State::VERSION,
+                    body: serde_json::to_string(&state).unwrap(),
+                });
+            }
+            store.append(batch).await.unwrap();
+            written += count;
+        }
+    });
+    pen.session
+}
+
+fn fold(state: &mut State, batch: &Batch) {
+    let mut head = batch.expected;
+    for record in &batch.records {
+        let entry: Entry = head.open(record).unwrap();
+        head = entry.head();
+        state.apply(&entry).unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run.
+//!
+//! Every figure that matters is a ratio of two things measured in turns, because absolute times
+//! change from machine to machine and from minute to minute. `bench/README.md` says what is
+//! measured and how to read it. A missed bar is printed, never an exit code.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark times the machine itself, opens a database of its own to compare with, and stops at the first surprise"
+)]
+
+mod append;
+mod bare;
+mod chain;
+mod disk;
+mod figures;
+mod long;
+mod many;
+mod parts;
+mod peers;
+mod resume;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tempfile::TempDir;
+
+use crate::disk::Disk;
+use crate::figures::Table;
+
+const USAGE: &str =
+    "usage: bench --segno PATH [--peers DIR|none] [--quick] [--json FILE] [--dir DIR] [--only PART]...
+
+  --segno PATH   the binary to measure, built with --release
+  --peers DIR    measure other systems too; what they need is kept in DIR (on the same disk)
+  --quick        fewer rounds, shorter journals: minutes become one
+  --json FILE    write every sample
+  --dir DIR      where to measure [default: beside this program]
+  --only PART    append, many, chain, resume or long (repeatable)";
+
+/// Measures something, looking at the disk before each round.
+type Part = fn(&Plan, &mut Disk, &mut Table);
+
+/// What is measured, and how long.
+pub(crate) struct Plan {
+    segno: PathBuf,
+    peers: Option<PathBuf>,
+    quick: bool,
+    json: Option<PathBuf>,
+    only: Vec<String>,
+    /// A folder of our own on the disk that is measured; gone at the end.
+    folder: TempDir,
+}
+
+impl Plan {
+    fn parse() -> Result<Self, String> {
+        let mut segno = None;
+        let mut dir = None;
+        let (mut peers, mut quick, mut json, mut only) = (None, false, None, Vec::new());
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("{word} needs a value"));
+            match word.as_str() {
+                "--segno" => segno = Some(value()?),
+                "--peers" => peers = Some(value()?).filter(|dir| dir != "none"),
+                "--quick" => quick = true,
+                "--json" => json = Some(value()?.into()),
+                "--dir" => dir = Some(PathBuf::from(value()?)),
+                "--only" => only.push(value()?),
+                _ => return Err(format!("{word} is not known")),
+            }
+        }
+        let segno = PathBuf::from(segno.ok_or("--segno is missing")?);
+        let segno = std::fs::canonicalize(&segno)
+            .map_err(|error| format!("{}: {error}", segno.display()))?;
+        let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+        let dir = dir.or_else(beside).ok_or("--dir is missing")?;
+        let folder = TempDir::with_prefix_in("bench-", &dir)
+            .map_err(|error| format!("{}: {error}", dir.display()))?;
+        Ok(Self {
+            segno,
+            peers: peers.map(PathBuf::from),
+            quick,
+            json,
+            only,
+            folder,
+        })
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == part)
+    }
+
+    /// How many rounds of a pair are measured.
+    pub(crate) fn rounds(&self) -> usize {
+        if self.quick { 5 } else { 9 }
+    }
+
+    /// A new folder on the disk that is measured.
+    pub(crate) fn fresh(&self) -> TempDir {
+        TempDir::new_in(self.folder.path()).unwrap()
+    }
+}
+
+fn main() -> ExitCode {
+    let plan = match Plan::parse() {
+        Ok(plan) => plan,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // Sandboxes are temporary folders: they too belong on the disk that is measured.
+    tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
+    let mut disk = Disk::new(plan.folder.path());
+    let mut table = Table::default();
+    let parts: [(&str, Part); 5] = [
+        ("append", append::measure),
+        ("many", many::measure),
+        ("chain", chain::measure),
+        ("resume", resume::measure),
+        ("long", long::measure),
+    ];
+    for (name, measure) in parts {
+        if plan.wants(name) {
+            tell(&format!("measuring: {name}"));
+            measure(&plan, &mut disk, &mut table);
+        }
+    }
+    print!("{}{table}", disk.describe());
+    if let Some(file) = &plan.json {
+        save(file, &disk, &table);
+    }
+    ExitCode::SUCCESS
+}
+
+fn save(file: &Path, disk: &Disk, table: &Table) {
+    let all = serde_json::json!({"v": 1, "disk": disk.json(), "rows": table.json()});
+    std::fs::write(file, format!("{all:#}\n")).unwrap();
+}
+
+/// Tells the person who waits.
+pub(crate) fn tell(text: &str) {
+    eprintln!("{text}");
+}

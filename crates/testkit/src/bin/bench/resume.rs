@@ -1,0 +1,87 @@
+//! (d) A chain killed in the middle: from the start of `segno resume` to its first new step.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+use segno_testkit::sandbox::Sandbox;
+use serde_json::Value;
+
+use crate::chain;
+use crate::disk::Disk;
+use crate::figures::{Bar, Row, Samples, Table, millis};
+use crate::{Plan, tell};
+
+const STEPS: usize = 1000;
+
+pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+    let rounds = if plan.quick { 12 } else { 30 };
+    let (mut resumed, mut started) = (Samples::default(), Samples::default());
+    for _ in 0..rounds {
+        disk.probe();
+        let sandbox = Sandbox::new(&plan.segno);
+        chain::write(&sandbox, STEPS);
+        let killed = kill_at(&sandbox, STEPS / 2);
+        let begun = Instant::now();
+        sandbox.segno(&["--version"]).good();
+        started.push(millis(begun.elapsed()));
+        let begun = Instant::now();
+        let mut child = spawn(&sandbox, &["resume", "--json"]);
+        let first = first_step(&mut child, |_| true);
+        resumed.push(millis(begun.elapsed()));
+        end(child);
+        if first < killed {
+            tell(&format!(
+                "warning: step {first} was run again; step {killed} had begun"
+            ));
+        }
+    }
+    let what = format!("resume of {STEPS} steps killed half-way, to first step");
+    table.add(Row::lone("d", what, "ms", resumed).bar(Bar::AtMost(25.0)));
+    table.add(Row::lone(
+        "d",
+        "  of that: a process that only tells its version",
+        "ms",
+        started,
+    ));
+}
+
+/// Runs the chain up to the given step and kills it there. The step that was in flight.
+fn kill_at(sandbox: &Sandbox, step: usize) -> usize {
+    let mut child = spawn(sandbox, &["run", "chain.yaml", "--json"]);
+    let step = first_step(&mut child, |begun| begun >= step);
+    end(child);
+    step
+}
+
+fn spawn(sandbox: &Sandbox, words: &[&str]) -> Child {
+    sandbox
+        .command(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Reads events until a step begins that is wanted; its number.
+fn first_step(child: &mut Child, wanted: impl Fn(usize) -> bool) -> usize {
+    let stdout = child.stdout.as_mut().unwrap();
+    for line in BufReader::new(stdout).lines() {
+        let line = line.unwrap();
+        if !line.contains("\"step_started\"") {
+            continue;
+        }
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let path = event["path"].as_str().unwrap();
+        let step = path.trim_start_matches("steps/").parse().unwrap();
+        if wanted(step) {
+            return step;
+        }
+    }
+    panic!("the run ended before it was killed");
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
