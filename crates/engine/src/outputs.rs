@@ -229,7 +229,14 @@ impl Object for Steps {
             .unwrap_or_else(PoisonError::into_inner)
             .steps
             .len();
-        let index = usize::try_from(i64::try_from(key.clone()).ok()?).ok()?;
+        // As in Python, negative ones count from the end.
+        let index = i64::try_from(key.clone()).ok()?;
+        let from = if index < 0 {
+            i64::try_from(count).ok()?
+        } else {
+            0
+        };
+        let index = usize::try_from(index + from).ok()?;
         (index < count).then(|| {
             Value::from_object(Step {
                 inside: Arc::clone(&self.0),

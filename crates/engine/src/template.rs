@@ -117,6 +117,12 @@ impl Templates {
 
     /// What `source` becomes with the values of `context`.
     pub fn render(&self, source: &str, context: Value) -> Result<String, Error> {
+        // Most prompts have nothing to fill in. Of these, only the last line's end goes, as always.
+        if !source.contains('{') {
+            return Ok(cleaned(
+                source.strip_suffix('\n').unwrap_or(source).to_owned(),
+            ));
+        }
         let template = self.environment.template_from_str(source);
         let template = template.map_err(|error| explain(&error))?;
         let mut text = Bounded::default();

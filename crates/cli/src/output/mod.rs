@@ -16,7 +16,7 @@ pub(crate) fn data(line: &str) {
 /// Writes a line of data; false if it could not be. Whether anyone reads it is their business: a
 /// closed pipe is no error. Any other trouble is remembered, and the command does not succeed.
 pub(crate) fn printed(line: &str) -> bool {
-    let written = writeln!(io::stdout(), "{line}");
+    let written = whole(io::stdout(), line);
     if let Err(error) = &written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
@@ -42,7 +42,16 @@ pub(crate) fn say(line: &str) {
     if is_live() {
         passing("");
     }
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = whole(io::stderr(), line);
+}
+
+/// Writes a line with its end in one piece, so that lines of two writers do not mix.
+fn whole(mut to: impl Write, line: &str) -> io::Result<()> {
+    let mut text = String::with_capacity(line.len() + 1);
+    text.push_str(line);
+    text.push('\n');
+    to.write_all(text.as_bytes())?;
+    to.flush()
 }
 
 /// Shows a line that the next one replaces; an empty one leaves nothing behind.
@@ -55,8 +64,11 @@ pub(crate) fn passing(line: &str) {
 
 /// Whether a person watches stderr on a terminal that can redraw a line.
 pub(crate) fn is_live() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-    io::stderr().is_terminal() && !dumb
+    static LIVE: OnceLock<bool> = OnceLock::new();
+    *LIVE.get_or_init(|| {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+        io::stderr().is_terminal() && !dumb
+    })
 }
 
 /// How many columns there are for data: no limit unless a person reads it on a terminal.

@@ -168,3 +168,11 @@ proptest! {
         prop_assert_eq!(short, cleaned(expected));
     }
 }
+
+proptest! {
+    #[test]
+    fn text_with_nothing_to_fill_in_takes_the_short_way_to_the_same_place(text in "[^{]*\\PC*\n?") {
+        prop_assume!(!text.contains('{'));
+        prop_assert_eq!(rendered(&text), rendered(&format!("{{{{ '' }}}}{text}")));
+    }
+}

@@ -14,7 +14,7 @@ async fn a_template_sees_every_earlier_answer() {
         &[
             "a",
             "b",
-            "{% for s in steps %}{{ loop.index }}:{{ s.agent }}:{{ s.response }} {% endfor %}{{ steps[1].index }}",
+            "{% for s in steps %}{{ loop.index }}:{{ s.agent }}:{{ s.response }} {% endfor %}{{ steps[1].index }}{{ steps[-2].response }}",
         ],
     );
     stage.run(&spec).await.unwrap();
@@ -23,7 +23,10 @@ async fn a_template_sees_every_earlier_answer() {
         Event::StepStarted(event) if event.path.as_str() == "steps/2" => Some(event.input.clone()),
         _ => None,
     });
-    assert_eq!(asked, Some(Text::Inline("1:a:first 2:a:second 1".into())));
+    assert_eq!(
+        asked,
+        Some(Text::Inline("1:a:first 2:a:second 1first".into()))
+    );
 }
 
 #[tokio::test]
