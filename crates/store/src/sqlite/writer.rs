@@ -21,8 +21,8 @@ use crate::witness::{Notary, Witness};
 /// How many writes may wait. A full queue makes the next writer wait, never the memory grow (P10).
 const QUEUE: usize = 1024;
 
-/// How often an empty queue is looked at before the thread goes to sleep: some 50 microseconds.
-const AWAKE: u32 = 2000;
+/// How often an empty queue is looked at before the thread goes to sleep: some 150 microseconds.
+const AWAKE: u32 = 8000;
 
 /// How many writes share a commit at most, so that none waits for ever behind the others.
 const SHARED: usize = 512;
