@@ -127,6 +127,11 @@ impl Outputs {
         source: &str,
         context: impl Fn() -> Value,
     ) -> Result<String, RenderError> {
+        if !Templates::fills_in(source) {
+            return templates
+                .render(source, Value::UNDEFINED)
+                .map_err(RenderError::Template);
+        }
         loop {
             self.lock().missed.clear();
             let rendered = templates.render(source, context());

@@ -115,10 +115,15 @@ impl Templates {
         }
     }
 
+    /// Whether `source` has anything to fill in.
+    pub fn fills_in(source: &str) -> bool {
+        source.contains('{')
+    }
+
     /// What `source` becomes with the values of `context`.
     pub fn render(&self, source: &str, context: Value) -> Result<String, Error> {
         // Most prompts have nothing to fill in. Of these, only the last line's end goes, as always.
-        if !source.contains('{') {
+        if !Self::fills_in(source) {
             return Ok(cleaned(
                 source.strip_suffix('\n').unwrap_or(source).to_owned(),
             ));

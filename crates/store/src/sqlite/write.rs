@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::time::Duration;
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use segno_core::id::SessionId;
 use segno_core::journal::{Record, Run};
@@ -29,20 +30,20 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// Lease rows as this process last saw or wrote them. Whether one is still true is asked in the
+/// Lease rows as this process last wrote them, each with its check. Whether one is still true is asked in the
 /// statement that uses it, so a wrong memory costs one more query and nothing else.
 #[derive(Default)]
-pub(super) struct Leases(HashMap<SessionId, LeaseRow>);
+pub(super) struct Leases(HashMap<SessionId, (LeaseRow, Value)>);
 
 impl Leases {
     /// Rows are kept for this many sessions.
     const MOST: usize = 1024;
 
-    fn keep(&mut self, row: LeaseRow) {
+    fn keep(&mut self, row: LeaseRow, check: Value) {
         if self.0.len() >= Self::MOST && !self.0.contains_key(&row.session) {
             self.0.clear();
         }
-        self.0.insert(row.session, row);
+        self.0.insert(row.session, (row, check));
     }
 }
 
@@ -104,9 +105,9 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease
 
 pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(), Error> {
     let known = tx.leases.0.remove(&batch.session);
-    let known = known.filter(|row| row.run == batch.run && row.head == batch.expected);
+    let known = known.filter(|(row, _)| row.run == batch.run && row.head == batch.expected);
     let moved = match known {
-        Some(before) => advance(tx, before, batch, now)?,
+        Some((before, check)) => advance(tx, before, check, batch, now)?,
         None => false,
     };
     if !moved {
@@ -130,7 +131,8 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
                 found: before.head.seq,
             });
         }
-        advance(tx, before, batch, now)?;
+        let check = before.check().into();
+        advance(tx, before, check, batch, now)?;
     }
     for record in &batch.records {
         insert(tx, batch.session, record)?;
@@ -153,10 +155,10 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
 fn advance(
     tx: &mut Tx<'_>,
     before: LeaseRow,
+    check: Value,
     batch: &Batch,
     now: Timestamp,
 ) -> Result<bool, Error> {
-    let check = before.check();
     let (owner, until) = match batch.lease {
         Hold::Renew(ttl) => (before.owner, now.after(ttl)),
         Hold::Release => (None, now),
@@ -170,17 +172,18 @@ fn advance(
         updated_at: now,
         ..before
     };
+    let values = after.values();
+    let new_check = values[10].clone();
     let moved = tx
         .prepare_cached(
             "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1 AND row_check = ?12",
         )
         .and_then(|mut statement| {
-            let values = after.values().into_iter().chain([check.into()]);
-            statement.execute(params_from_iter(values))
+            statement.execute(params_from_iter(values.into_iter().chain([check])))
         })
         .map_err(trouble(batch.session))?;
     if moved == 1 {
-        tx.leases.keep(after);
+        tx.leases.keep(after, new_check);
     }
     Ok(moved == 1)
 }
