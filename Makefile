@@ -6,6 +6,8 @@ NEXTEST_VERSION := 0.9.143
 DEBIAN_PACKAGES := strace tmux procps
 FEATURES := --features segno-cli/failpoints
 SEED ?= 1
+# How many bits of each byte `make crash` flips; 8 takes hours.
+BITS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench crash tools
@@ -35,10 +37,10 @@ bench: ## Measure against the bare disk and the peers, in one run (docs in bench
 	@$(CARGO) build --quiet --release -p segno-cli -p segno-testkit
 	@./target/release/bench --segno target/release/segno --peers target/peers
 
-crash: tools ## Kill at every failpoint and every write-like system call; flip every bit
+crash: tools ## Kill at every failpoint and every write-like system call; flip a bit of every byte
 	@$(CARGO) build --quiet -p segno-cli -p segno-testkit $(FEATURES)
 	@./target/debug/crash --segno target/debug/segno --seed $(SEED)
-	@./target/debug/flips --segno target/debug/segno --seed $(SEED)
+	@./target/debug/flips --segno target/debug/segno --seed $(SEED) --bits $(BITS)
 
 tools:
 	@mkdir -p target
