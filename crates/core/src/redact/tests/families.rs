@@ -201,7 +201,7 @@ fn assigned_secrets_lose_their_value_and_keep_their_name() {
         ("const apiKey = `", &long, "`;", "api-key"),
         ("password := \"", "p4ssw0rd-x!", "\"", "password"),
         (":secret => \"", &long, "\"", "secret"),
-        ("//registry.npmjs.org/:_authToken=", &long, "", "token"),
+        ("//registry.example.org/:_authToken=", &long, "", "token"),
         ("aws_secret_access_key = ", &long, "", "aws-secret-key"),
     ] {
         assert_hidden(&format!("{before}{value}{after}"), value, label);

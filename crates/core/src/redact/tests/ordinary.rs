@@ -144,8 +144,8 @@ fn pages_of_ordinary_text_stay() {
     let (commit, digest) = (chance(HEX, 40), chance(HEX, 64));
     let sri = format!("sha512-{}==", token(86));
     for page in [
-        format!("[[package]]\nname = \"regex\"\nversion = \"1.13.1\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"{digest}\"\n"),
-        format!("\"node_modules/@babel/core\": {{\n  \"version\": \"7.24.0\",\n  \"resolved\": \"https://registry.npmjs.org/@babel/core/-/core-7.24.0.tgz\",\n  \"integrity\": \"{sri}\"\n}}"),
+        format!("[[package]]\nname = \"regex\"\nversion = \"1.13.1\"\nsource = \"registry+https://example.org/index\"\nchecksum = \"{digest}\"\n"),
+        format!("\"node_modules/@babel/core\": {{\n  \"version\": \"7.24.0\",\n  \"resolved\": \"https://registry.example.org/@babel/core/-/core-7.24.0.tgz\",\n  \"integrity\": \"{sri}\"\n}}"),
         format!("  resolution: {{integrity: {sri}}}\n  engines: {{node: '>=14'}}\n"),
         format!("commit {commit}\nMerge: {} {}\nAuthor: Jo <jo@example.com>\nDate:   Mon Jan 15 10:00:00 2024 +0100\n\n    core: rotate the token key\n", &commit[..7], &commit[8..15]),
         format!("FROM rust:1.95@sha256:{digest}\nRUN cargo build --release\nENV AUTH_MODE=development\n"),
