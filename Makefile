@@ -22,10 +22,11 @@ demo: ## Build, and watch a run being killed and coming back (offline)
 test: tools lint ## Install what the tests need, run every suite, end with a line of counts
 	@$(CARGO) nextest run --workspace $(FEATURES) --no-fail-fast > target/nextest.log 2>&1; \
 	status=$$?; grep -v ' PASS ' target/nextest.log; \
-	sed -n 's/.*Summary.* \([0-9]*\) tests* run: .*/\1/p' target/nextest.log > target/nextest.count; \
-	failed=$$(grep -cE '^ +(FAIL|TIMEOUT|SIG[A-Z]+|ABORT) \[' target/nextest.log); \
-	test $$status -eq 0 || failed=$$(( failed > 0 ? failed : 1 )); \
-	echo "tests: $$(( $$(cat target/nextest.count || echo 0) - failed )) passed, $$failed failed"; \
+	count() { sed -n "s/.*Summary .*[ ,]\([0-9][0-9]*\) $$1.*/\1/p" target/nextest.log | tail -n 1; }; \
+	passed=$$(count passed); failed=$$(count failed); late=$$(count 'timed out'); \
+	failed=$$(( $${failed:-0} + $${late:-0} )); \
+	test $$status -eq 0 -o $$failed -gt 0 || failed=1; \
+	echo "tests: $${passed:-0} passed, $$failed failed"; \
 	exit $$status
 
 lint: tools ## Format, clippy, dependencies

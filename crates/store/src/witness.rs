@@ -55,12 +55,20 @@ impl Witness {
     }
 
     pub(crate) fn read(&self, session: SessionId) -> Note {
-        match self.disk.read(&self.path(session), 4096) {
-            // Made by a run that was killed before it wrote its first note.
-            Ok(bytes) if bytes.is_empty() => Note::Absent,
-            Ok(bytes) => decode(session, &bytes).map_or(Note::Unreadable, Note::Acknowledged),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Note::Absent,
-            Err(_) => Note::Unreadable,
+        let mut seen = None;
+        loop {
+            match self.disk.read(&self.path(session), 4096) {
+                // Made by a run that was killed before it wrote its first note.
+                Ok(bytes) if bytes.is_empty() => return Note::Absent,
+                Ok(bytes) => match decode(session, &bytes) {
+                    Some(head) => return Note::Acknowledged(head),
+                    // A note that is just being written may be seen half. Seen twice, it is damaged.
+                    None if seen.as_ref() == Some(&bytes) => return Note::Unreadable,
+                    None => seen = Some(bytes),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Note::Absent,
+                Err(_) => return Note::Unreadable,
+            }
         }
     }
 

@@ -1,22 +1,28 @@
 //! A clock that is turned by hand, and chance that comes from a seed.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use segno_core::ports::{Boxed, Clock, Random};
 use segno_core::time::Timestamp;
 
-/// Stands still until it is turned. Waiting turns it.
+/// Stands still until it is turned, or until everyone waits: then it jumps to the moment that the
+/// first of them waits for, so that sleepers wake in the order of their times.
 #[derive(Debug)]
 pub struct HandClock {
     millis: AtomicI64,
+    sleepers: Mutex<BTreeSet<(i64, u64)>>,
+    next: AtomicU64,
 }
 
 impl Default for HandClock {
     fn default() -> Self {
         Self {
             millis: AtomicI64::new(1_794_738_089_000),
+            sleepers: Mutex::default(),
+            next: AtomicU64::new(0),
         }
     }
 }
@@ -25,6 +31,10 @@ impl HandClock {
     /// Turns it forward, or back if negative.
     pub fn turn(&self, millis: i64) {
         self.millis.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    fn sleepers(&self) -> MutexGuard<'_, BTreeSet<(i64, u64)>> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -38,10 +48,45 @@ impl Clock for HandClock {
     }
 
     fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
+        let until = self.now().after(duration).0;
+        let ticket = (until, self.next.fetch_add(1, Ordering::SeqCst));
+        self.sleepers().insert(ticket);
+        let sleeper = Sleeper {
+            clock: self,
+            ticket,
+        };
         Box::pin(async move {
-            tokio::task::yield_now().await;
-            self.turn(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX));
+            loop {
+                // Others get their turn first, and may want to wake earlier.
+                tokio::task::yield_now().await;
+                let now = self.millis.load(Ordering::SeqCst);
+                if sleeper.is_first() {
+                    self.millis.fetch_max(until, Ordering::SeqCst);
+                    return;
+                }
+                if now >= until {
+                    return;
+                }
+            }
         })
+    }
+}
+
+/// Someone who waits; gone when it has woken or was given up.
+struct Sleeper<'a> {
+    clock: &'a HandClock,
+    ticket: (i64, u64),
+}
+
+impl Sleeper<'_> {
+    fn is_first(&self) -> bool {
+        self.clock.sleepers().first() == Some(&self.ticket)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.clock.sleepers().remove(&self.ticket);
     }
 }
 
