@@ -87,14 +87,12 @@ impl Said {
 }
 
 impl Sandbox {
-    /// A new one for the binary at `binary`.
-    pub fn new(binary: impl Into<PathBuf>) -> Self {
+    /// A new one for the binary at `binary`, which is found from here although it is started there.
+    pub fn new(binary: impl AsRef<Path>) -> Self {
+        let binary = std::path::absolute(binary).unwrap();
         let root = TempDir::with_prefix("segno-test-").unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
-        Self {
-            binary: binary.into(),
-            root,
-        }
+        Self { binary, root }
     }
 
     /// The folder that is worked in.
