@@ -200,11 +200,7 @@ impl Flow {
     }
 
     async fn attempt(&self, ask: &Ask<'_>, attempt: u32) -> Attempt {
-        let ear = Ear {
-            observer: &*self.observer,
-            path: &ask.path,
-            usage: Mutex::default(),
-        };
+        let ear = Ear::default();
         let key = Digest::of_fields(&[
             self.session.to_string().as_bytes(),
             ask.path.as_str().as_bytes(),
@@ -332,20 +328,16 @@ pub(crate) fn begun(state: &State) -> HashMap<Path, (u32, u32)> {
     state.open.iter().map(attempts).collect()
 }
 
-/// Hears a driver, passes text on and remembers what was used.
-struct Ear<'a> {
-    observer: &'a dyn Observer,
-    path: &'a Path,
+/// Hears a driver, and remembers what was used even if no answer follows.
+#[derive(Default)]
+struct Ear {
     usage: Mutex<Usage>,
 }
 
-impl Listener for Ear<'_> {
+impl Listener for Ear {
     fn hear(&self, event: agent::Event<'_>) {
-        match event {
-            agent::Event::Text(text) => self.observer.text(self.path, text),
-            agent::Event::Usage(usage) => {
-                *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
-            }
+        if let agent::Event::Usage(usage) = event {
+            *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
         }
     }
 }

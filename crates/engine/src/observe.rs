@@ -14,11 +14,6 @@ pub trait Observer: Send + Sync {
         let _ = steps;
     }
 
-    /// A piece of an answer that is still on its way; not yet durable.
-    fn text(&self, path: &Path, text: &str) {
-        let _ = (path, text);
-    }
-
     /// A step had been finished by an earlier run and was not run again.
     fn skipped(&self, session: SessionId, path: &Path) {
         let _ = (session, path);

@@ -21,6 +21,9 @@ use segno_core::ports::Disk;
 
 use crate::home::Home;
 
+/// How often a note that changes under the reader is looked at.
+const LOOKS: usize = 8;
+
 /// Open files are kept for this many sessions.
 const MOST_OPEN: usize = 256;
 
@@ -56,7 +59,7 @@ impl Witness {
 
     pub(crate) fn read(&self, session: SessionId) -> Note {
         let mut seen = None;
-        loop {
+        for _ in 0..LOOKS {
             match self.disk.read(&self.path(session), 4096) {
                 // Made by a run that was killed before it wrote its first note.
                 Ok(bytes) if bytes.is_empty() => return Note::Absent,
@@ -70,6 +73,7 @@ impl Witness {
                 Err(_) => return Note::Unreadable,
             }
         }
+        Note::Unreadable
     }
 
     /// Every session that has a note, and files that are none.
