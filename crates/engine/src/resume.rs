@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::digest::Digest;
-use segno_core::journal::{Event, InFlight, OnChange, SpecChanged};
+use segno_core::id::SessionId;
+use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
 use segno_core::session::{Status, Summary};
 use segno_core::state::{Created, Standing, State};
 use segno_core::step;
+use tokio::task::JoinHandle;
 
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Change, StepChange, Workflow};
-use crate::start::{self, LONGEST_SPEC, Request, read_spec};
+use crate::start::{self, Request, read_spec};
 use crate::stop::Brake;
 use crate::world::World;
 use crate::{claim, flow, history, pen};
@@ -67,13 +69,15 @@ async fn begin(
     observer: &dyn Observer,
 ) -> Result<Begin, Error> {
     let session = summary.id;
+    let live = live_spec(world, session).await?;
     let (state, finished) = history::open(world, session).await?;
     // Read again under the lease: it may have ended between the look and the grant.
     over(&Summary {
         status: state.status,
         ..summary.clone()
     })?;
-    let spec = choose_spec(world, summary, &state, options.on_change, observer).await?;
+    let live = live.await.expect("reading a spec ends");
+    let spec = choose_spec(world, summary, &state, live, options.on_change, observer).await?;
     let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
     let unknown: Vec<step::Path> = state
         .open
@@ -112,52 +116,63 @@ struct Chosen {
     event: Option<Event>,
 }
 
+/// Begins to read the spec's file as it is now. In a long chain that takes as long as reading the
+/// journal, so both are done at once.
+async fn live_spec(
+    world: &World,
+    session: SessionId,
+) -> Result<JoinHandle<Result<(String, Workflow), Error>>, Error> {
+    let path = match world.store.entry(session, Seq(1)).await?.event {
+        Event::SessionCreated(created) => PathBuf::from(created.spec_path),
+        other => {
+            return Err(Error::Senseless {
+                session,
+                reason: format!("its journal begins with {}", other.kind()),
+            });
+        }
+    };
+    let world = world.clone();
+    Ok(tokio::task::spawn_blocking(move || {
+        read_spec(&world, &path)
+    }))
+}
+
 /// The spec to go on with: the file as it is now, or the copy that was kept. An edited file is
 /// noticed against the file itself, and the steps that it changes are named.
 async fn choose_spec(
     world: &World,
     summary: &Summary,
     state: &State,
+    live: Result<(String, Workflow), Error>,
     on_change: OnChange,
     observer: &dyn Observer,
 ) -> Result<Chosen, Error> {
-    let path = PathBuf::from(
-        &state
-            .created
-            .as_ref()
-            .expect("a session that was opened was created")
-            .spec_path,
-    );
-    let live = world.disk.read(&path, LONGEST_SPEC);
-    let same = live
-        .as_ref()
-        .is_ok_and(|bytes| Some(Digest::of(bytes)) == state.spec_digest);
-    if same {
+    let unchanged = |workflow| Chosen {
+        workflow,
+        event: None,
+    };
+    let digest = |text: &str| Digest::of(text.as_bytes());
+    let live = match live {
         // The file itself, not its copy: in the copy, secrets are replaced.
-        let (_, workflow) = read_spec(world, &path)?;
-        return Ok(Chosen {
-            workflow,
-            event: None,
-        });
-    }
+        Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
+            return Ok(unchanged(workflow));
+        }
+        live => live,
+    };
     let kept = kept_spec(world, summary, state).await?;
     if on_change == OnChange::Pinned {
-        return Ok(Chosen {
-            workflow: kept,
-            event: None,
-        });
+        return Ok(unchanged(kept));
     }
-    if live.is_err() {
-        observer.notice(&format!(
-            "{} cannot be read any more; going on with the copy that was kept",
-            path.display()
-        ));
-        return Ok(Chosen {
-            workflow: kept,
-            event: None,
-        });
-    }
-    let (text, workflow) = read_spec(world, &path)?;
+    let (text, workflow) = match live {
+        Err(Error::Unreadable { path, reason }) => {
+            observer.notice(&format!(
+                "{} cannot be read any more ({reason}); going on with the copy that was kept",
+                path.display()
+            ));
+            return Ok(unchanged(kept));
+        }
+        live => live?,
+    };
     // The copy has its secrets replaced, so it is compared with the file's text in the same state.
     let alike = spec::parse(&world.redactor.redact(&text));
     let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
@@ -177,15 +192,18 @@ async fn choose_spec(
         OnChange::Rerun => "finished steps among them are run again",
         _ => "finished steps among them keep their results",
     };
+    let path = state
+        .created
+        .as_ref()
+        .map_or("the spec", |created| created.spec_path.as_str());
     observer.notice(&format!(
-        "{} was edited since this session last ran; it changes {what}; {then}",
-        path.display()
+        "{path} was edited since this session last ran; it changes {what}; {then}",
     ));
     let (spec, _) = pen::keep(world, &text).await?;
     let steps = changes.into_iter().map(|change| change.path).collect();
     let event = SpecChanged {
         spec,
-        spec_digest: Digest::of(text.as_bytes()),
+        spec_digest: digest(&text),
         steps,
         policy: on_change,
     };

@@ -46,9 +46,6 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
 
 fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
     let trouble = |error: rusqlite::Error| trouble(path, &error);
-    connection
-        .execute_batch(super::schema::PAGES)
-        .map_err(trouble)?;
     let mode: String =
         retried(|| connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
             .map_err(trouble)?;

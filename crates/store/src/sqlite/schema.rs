@@ -16,10 +16,6 @@ use crate::home::{self, Home};
 /// "Segn" as a number: tells our databases from those of other programs.
 const APPLICATION: i32 = 0x5365_676E;
 
-/// How large a new database's pages are. Three steps of 2 KB fit into one, so that most commits
-/// need no new page: with 4 KB nearly every one does, which dirties three pages more.
-pub(super) const PAGES: &str = "PRAGMA page_size = 8192";
-
 /// Every change of format so far; their number is the format's version.
 const MIGRATIONS: &[&str] = &["
 CREATE TABLE session (
@@ -212,7 +208,6 @@ fn schema_of(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>>
 )]
 fn made_by(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
     let fresh = Connection::open(":memory:")?;
-    fresh.execute_batch(PAGES)?;
     for migration in migrations {
         fresh.execute_batch(migration)?;
     }

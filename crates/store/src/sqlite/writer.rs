@@ -2,6 +2,7 @@
 //! session waits for nobody, and many sessions share the cost of one sync (P1).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -24,11 +25,16 @@ const QUEUE: usize = 1024;
 /// How often an empty queue is looked at before the thread goes to sleep: some 150 microseconds.
 const AWAKE: u32 = 8000;
 
+/// How often a lone write asks for its answer before its thread may sleep: some 400 microseconds.
+const LOOKS: u32 = 10_000;
+
 /// How many writes share a commit at most, so that none waits for ever behind the others.
 const SHARED: usize = 512;
 
 pub(super) struct Writer {
     queue: Option<SyncSender<Box<dyn Job>>>,
+    /// Whoever holds it too has a write on its way.
+    under_way: Arc<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -48,6 +54,7 @@ impl Writer {
             .expect("a process that starts can have one more thread");
         Self {
             queue: Some(queue),
+            under_way: Arc::new(()),
             thread: Some(thread),
         }
     }
@@ -69,6 +76,8 @@ impl Writer {
             queue: self.queue.clone(),
             job: Some(Box::new(job)),
             answer,
+            looks: LOOKS,
+            under_way: Arc::clone(&self.under_way),
         }
     }
 }
@@ -87,6 +96,10 @@ pub(super) struct Written<T> {
     queue: Option<SyncSender<Box<dyn Job>>>,
     job: Option<Box<dyn Job>>,
     answer: oneshot::Receiver<Result<(T, Room), Error>>,
+    /// How often it is still asked for before its thread may sleep.
+    looks: u32,
+    /// Held by every write on its way, and by the writer.
+    under_way: Arc<()>,
 }
 
 impl<T> Written<T> {
@@ -114,6 +127,12 @@ impl<T> Future for Written<T> {
         if let (Some(job), Some(queue)) = (self.job.take(), &self.queue) {
             // Blocks only when a thousand writes are waiting; then waiting is what is wanted.
             let _ = queue.send(job);
+        }
+        // Waking a thread takes as long as a third of a commit: so a lone one stays awake for it.
+        if self.looks > 0 && self.answer.is_empty() && Arc::strong_count(&self.under_way) == 2 {
+            self.looks -= 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
         }
         Pin::new(&mut self.answer).poll(context).map(|answer| {
             answer.unwrap_or_else(|_| {
