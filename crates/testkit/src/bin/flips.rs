@@ -205,6 +205,9 @@ fn judge_all(specimen: &Specimen, flips: &[Damage], wanted: &Wanted) -> Tally {
                     };
                     let depth = depth(damage, wanted.sample.is_some());
                     let verdict = specimen.judge(&copy, damage, depth);
+                    for changed in &verdict.changed {
+                        eprintln!("CHANGED {damage:?} {changed}");
+                    }
                     tally.lock().unwrap().count(damage, &verdict);
                     if index.is_multiple_of(5_000) {
                         let rate = index as f64 / begun.elapsed().as_secs_f64();

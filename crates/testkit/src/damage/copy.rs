@@ -50,6 +50,8 @@ impl Copy {
             let _ = fs::remove_file(root.with_extension("elsewhere"));
             let _ = fs::remove_file(root.with_extension("harmed"));
         }
+        // Logs that segno rescued from the damage before this one.
+        let _ = fs::remove_dir_all(root.join("backups"));
         let _ = fs::remove_file(root.join("segno.db-shm"));
         let _ = fs::remove_file(root.join("segno.db-wal"));
         for (path, content) in files {
