@@ -6,7 +6,7 @@ use std::sync::Arc;
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
-use segno_engine::World;
+use segno_engine::{Nobody, World};
 use segno_store::{Home, LocalDisk, Memory, Sqlite};
 
 use crate::config::{self, Config};
@@ -71,6 +71,7 @@ impl Context {
             drivers: Arc::new(MachineDrivers {
                 clock: Arc::clone(&self.clock),
             }),
+            people: Arc::new(Nobody),
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,
             version: env!("CARGO_PKG_VERSION"),

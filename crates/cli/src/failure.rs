@@ -97,10 +97,10 @@ impl Failure {
             json_line(&line);
         }
         // What someone asked for is no error.
-        let word = if self.code == "R0102" {
-            "stopped"
-        } else {
-            "error"
+        let word = match self.code {
+            "R0102" | "R0112" => "stopped",
+            "R0108" => "waiting",
+            _ => "error",
         };
         let message = clean(&self.message);
         let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
@@ -142,8 +142,17 @@ impl From<segno_engine::Error> for Failure {
                 status: Status::Interrupted,
                 ..
             } => 143,
-            E::Template { .. } | E::Step { .. } | E::Stopped { .. } => 10,
-            E::Unknown { .. } => 19,
+            E::Template { .. }
+            | E::Step { .. }
+            | E::Beside
+            | E::Unusable { .. }
+            | E::BelowScore { .. }
+            | E::Loop { .. }
+            | E::Unanswered { .. }
+            | E::Stopped { .. } => 10,
+            E::NotAnAnswer { .. } | E::NotAsked { .. } | E::WhichQuestion { .. } => 2,
+            E::Unknown { .. } | E::Waiting { .. } => 19,
+            E::Budget { .. } => 20,
             E::Changed { .. } => 22,
             E::NoRoom { .. }
             | E::Unreadable { .. }

@@ -4,13 +4,14 @@
 //! counted, not kept. [`Finished`] is the other fold, made when a run begins: which steps are
 //! done, and where their answers stand.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
-use crate::journal::{Entry, Event, Failure, Head, Run, Seq};
+use crate::journal::{Entry, Event, Failure, Head, Limit, Run, Seq};
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -42,6 +43,12 @@ pub struct State {
     pub usage_by_agent: BTreeMap<String, Usage>,
     /// Steps that were begun and are not finished.
     pub open: BTreeMap<Path, Open>,
+    /// What people were asked and have not answered.
+    pub questions: BTreeMap<Path, Question>,
+    /// Limits that people were warned of.
+    pub warned: BTreeSet<Limit>,
+    /// How long runs went on, by their own clocks.
+    pub active_ms: u64,
     /// Files written so far.
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
@@ -86,6 +93,32 @@ pub struct Open {
     pub since: Timestamp,
 }
 
+/// A question that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// Where it stands in the journal, with what is shown with it.
+    pub seq: Seq,
+    /// The question.
+    pub prompt: String,
+    /// The answer if nobody gives one in time.
+    pub default: Option<String>,
+    /// How long an answer is waited for.
+    pub timeout_s: Option<u64>,
+    /// What an answer must look like.
+    pub validation: Option<String>,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+}
+
+impl Question {
+    /// Until when an answer is waited for.
+    pub fn until(&self) -> Option<Timestamp> {
+        let seconds = self.timeout_s?;
+        Some(self.asked_at.after(Duration::from_secs(seconds)))
+    }
+}
+
 /// How an attempt stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,7 +147,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -130,6 +163,9 @@ impl State {
             usage: Usage::default(),
             usage_by_agent: BTreeMap::new(),
             open: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            warned: BTreeSet::new(),
+            active_ms: 0,
             artifacts: BTreeMap::new(),
             error: None,
         }
@@ -170,6 +206,16 @@ impl State {
                 "{} cannot become {}",
                 self.status, event.status
             )));
+        }
+        if let Event::QuestionAnswered(event) = &entry.event
+            && !self.questions.contains_key(&event.path)
+        {
+            return Err(illegal(format!("nothing was asked at {}", event.path)));
+        }
+        // Only what a run did itself counts: the time between runs is nobody's.
+        if !matches!(entry.event, Event::RunStarted(_) | Event::SessionCreated(_)) {
+            let since = entry.at.since(self.updated_at).as_millis();
+            self.active_ms += u64::try_from(since).unwrap_or_default();
         }
         self.take(entry);
         self.head = entry.head();
@@ -235,6 +281,24 @@ impl State {
                 };
                 self.open.insert(event.path.clone(), open);
             }
+            Event::QuestionAsked(event) => {
+                let question = Question {
+                    seq: entry.seq,
+                    prompt: event.prompt.clone(),
+                    default: event.default.clone(),
+                    timeout_s: event.timeout_s,
+                    validation: event.validation.clone(),
+                    asked_at: entry.at,
+                };
+                self.questions.insert(event.path.clone(), question);
+            }
+            Event::QuestionAnswered(event) => {
+                self.questions.remove(&event.path);
+                self.finished += 1;
+            }
+            Event::LimitNeared(event) => {
+                self.warned.insert(event.limit);
+            }
             Event::ArtifactWritten(event) => {
                 self.artifacts.insert(event.path.clone(), event.digest);
             }
@@ -292,6 +356,9 @@ pub struct FinishedStep {
 }
 
 impl Finished {
+    /// Who answered, where it was a person.
+    pub const PERSON: &str = "hitl";
+
     /// Takes the next entry in.
     pub fn apply(&mut self, entry: &Entry) {
         match &entry.event {
@@ -317,6 +384,17 @@ impl Finished {
             }
             Event::StepDiscarded(event) => {
                 self.steps.remove(&event.path);
+            }
+            Event::QuestionAnswered(event) => {
+                let step = FinishedStep {
+                    seq: entry.seq,
+                    revision: 0,
+                    attempt: 1,
+                    agent: Self::PERSON.to_owned(),
+                    input_digest: Digest::of(&[]),
+                    usage: Usage::default(),
+                };
+                self.steps.insert(event.path.clone(), step);
             }
             _ => {}
         }

@@ -31,10 +31,30 @@ impl Path {
         }
     }
 
-    /// The n-th step of a chain, counted from zero as `steps[n]` does in templates.
+    /// A path of one segment. What specs name was checked when they were read.
     #[must_use]
-    pub fn chain_step(n: usize) -> Self {
-        Self(format!("steps/{n}"))
+    pub fn first(segment: impl fmt::Display) -> Self {
+        Self::checked(segment.to_string())
+    }
+
+    /// The path with one more segment.
+    #[must_use]
+    pub fn then(&self, segment: impl fmt::Display) -> Self {
+        Self::checked(format!("{}/{segment}", self.0))
+    }
+
+    /// The same place for the n-th time: `nodes/check#2`. The first time has no number.
+    #[must_use]
+    pub fn again(&self, n: u32) -> Self {
+        match n {
+            0 | 1 => self.clone(),
+            n => Self::checked(format!("{}#{n}", self.0)),
+        }
+    }
+
+    fn checked(text: String) -> Self {
+        debug_assert!(Self::new(&text).is_ok(), "{text:?}");
+        Self(text)
     }
 
     /// The text.
@@ -58,6 +78,16 @@ impl<'de> Deserialize<'de> for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_grow_by_segments() {
+        let node = Path::first("nodes").then("check");
+        assert_eq!(node.again(1).as_str(), "nodes/check");
+        assert_eq!(
+            node.again(2).then("steps").then(0).as_str(),
+            "nodes/check#2/steps/0"
+        );
+    }
 
     #[test]
     fn paths_are_plain_segments() {

@@ -321,6 +321,15 @@ pub enum Message {
         /// Who asked.
         by: String,
     },
+    /// The answer to a question that a step asked.
+    Answer {
+        /// The step.
+        path: Path,
+        /// The answer.
+        text: String,
+        /// Who gives it.
+        by: String,
+    },
 }
 
 /// Values kept by their content.

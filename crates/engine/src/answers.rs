@@ -1,4 +1,4 @@
-//! The answers of earlier steps, as templates see them.
+//! The answers of finished steps, kept so that templates can use them.
 //!
 //! A long workflow's answers do not all fit in memory, so only what was used lately is kept. A
 //! template that touches an answer which is not at hand is rendered once more after that answer
@@ -8,28 +8,30 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::Value;
-use minijinja::value::{Enumerator, Object, ObjectRepr};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq};
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 
-use crate::pen;
-use crate::template::{self, Templates};
+use crate::pen::{self, Pen};
 use crate::world::World;
 
 /// How many bytes of answers are kept at hand.
 const AT_HAND: usize = 8 * 1024 * 1024;
 
-/// The answers of a sequence of steps, oldest first.
-#[derive(Debug, Default)]
-pub struct Outputs {
+/// The answers that a run has, its own and those of earlier runs. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
     inside: Arc<Mutex<Inside>>,
 }
 
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer(usize);
+
 #[derive(Debug, Default)]
 struct Inside {
-    steps: Vec<Kept>,
+    all: Vec<Kept>,
     /// Which are at hand, least recently fetched first.
     fetched: VecDeque<usize>,
     bytes: usize,
@@ -39,7 +41,6 @@ struct Inside {
 
 #[derive(Debug)]
 struct Kept {
-    agent: String,
     place: Place,
     text: Option<Arc<str>>,
 }
@@ -49,12 +50,14 @@ struct Kept {
 enum Place {
     Seq(Seq),
     Step(Path, u32),
+    /// Nowhere: it is kept.
+    Here,
 }
 
 /// Where an answer can be found.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// It was just given, and stands in the journal as soon as anything follows it.
+    /// It was just given, and will stand in the journal.
     Fresh {
         /// The answer.
         text: Arc<str>,
@@ -65,13 +68,15 @@ pub enum Source {
     },
     /// It stands in the journal, here.
     Journal(Seq),
+    /// It was put together from others, or came from a person: short, or made anew by every run.
+    Held(Arc<str>),
 }
 
-impl Outputs {
-    /// Adds the answer of the next step.
-    pub fn push(&self, agent: &str, source: Source) {
+impl Answers {
+    /// Takes one in.
+    pub fn add(&self, source: Source) -> Answer {
         let mut inside = self.lock();
-        let index = inside.steps.len();
+        let index = inside.all.len();
         let (place, text) = match source {
             Source::Fresh {
                 text,
@@ -79,85 +84,60 @@ impl Outputs {
                 revision,
             } => (Place::Step(path, revision), Some(text)),
             Source::Journal(seq) => (Place::Seq(seq), None),
+            Source::Held(text) => {
+                inside.all.push(Kept {
+                    place: Place::Here,
+                    text: Some(text),
+                });
+                return Answer(index);
+            }
         };
-        inside.steps.push(Kept {
-            agent: agent.to_owned(),
-            place,
-            text: None,
-        });
+        inside.all.push(Kept { place, text: None });
         if let Some(text) = text {
             inside.keep(index, text);
             inside.trim();
         }
+        Answer(index)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.lock().steps.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The list as templates see it: `steps[n].response`, `.index`, `.agent`.
-    pub fn value(&self) -> Value {
-        Value::from_object(Steps(Arc::clone(&self.inside)))
-    }
-
-    /// The last answer, fetched when it is touched: `last_response`.
-    pub fn last(&self) -> Value {
-        match self.len().checked_sub(1) {
-            Some(index) => Step {
-                inside: Arc::clone(&self.inside),
-                index,
-            }
-            .response(),
-            None => Value::from(""),
+    /// Its text for a template, if it is at hand; otherwise it is remembered as missed.
+    pub(crate) fn touch(&self, answer: Answer) -> Value {
+        let mut inside = self.lock();
+        if let Some(text) = &inside.all[answer.0].text {
+            return Value::from(Arc::clone(text));
         }
+        inside.missed.insert(answer.0);
+        Value::from("")
     }
 
-    /// Renders a template, fetching what it touches. `context` is made anew for each try.
-    pub async fn render(
-        &self,
-        world: &World,
-        session: SessionId,
-        templates: &Templates,
-        source: &str,
-        context: impl Fn() -> Value,
-    ) -> Result<String, RenderError> {
-        if !Templates::fills_in(source) {
-            return templates
-                .render(source, Value::UNDEFINED)
-                .map_err(RenderError::Template);
-        }
-        loop {
-            self.lock().missed.clear();
-            let rendered = templates.render(source, context());
-            let missed = std::mem::take(&mut self.lock().missed);
-            if missed.is_empty() {
-                // Not before: everything that one rendering touches must be at hand at once.
-                self.lock().trim();
-                return rendered.map_err(RenderError::Template);
-            }
-            for index in missed {
-                let text = self.fetch(world, session, index).await?;
-                self.lock().keep(index, text);
-            }
-        }
+    /// What was touched and missed since this was last asked.
+    pub(crate) fn missed(&self) -> Vec<Answer> {
+        let missed = std::mem::take(&mut self.lock().missed);
+        missed.into_iter().map(Answer).collect()
+    }
+
+    /// Keeps a fetched text at hand. [`Self::settle`] lets go of others for it: not before everything
+    /// that one rendering touches is at hand at once.
+    pub(crate) fn hold(&self, answer: Answer, text: Arc<str>) {
+        self.lock().keep(answer.0, text);
+    }
+
+    /// Lets go of what is more than may be at hand.
+    pub(crate) fn settle(&self) {
+        self.lock().trim();
     }
 
     /// The text of one answer.
-    pub async fn fetch(
+    pub async fn text(
         &self,
         world: &World,
+        pen: &Pen,
         session: SessionId,
-        index: usize,
+        answer: Answer,
     ) -> Result<Arc<str>, StoreError> {
         let (place, text) = {
             let inside = self.lock();
-            let kept = &inside.steps[index];
+            let kept = &inside.all[answer.0];
             (kept.place.clone(), kept.text.clone())
         };
         if let Some(text) = text {
@@ -165,10 +145,16 @@ impl Outputs {
         }
         let entry = match place {
             Place::Seq(seq) => world.store.entry(session, seq).await?,
-            Place::Step(path, revision) => world.store.finished(session, path, revision).await?,
+            Place::Step(path, revision) => {
+                // It may still be on its way into the journal.
+                pen.flush().await?;
+                world.store.finished(session, path, revision).await?
+            }
+            Place::Here => unreachable!("what is kept is never let go"),
         };
         match &entry.event {
             Event::StepFinished(event) => Ok(pen::recall(world, &event.output).await?.into()),
+            Event::QuestionAnswered(event) => Ok(pen::recall(world, &event.answer).await?.into()),
             other => Err(StoreError::Damaged {
                 object: format!("the journal of session {session}"),
                 reason: format!(
@@ -185,113 +171,22 @@ impl Outputs {
     }
 }
 
-/// Why a template has no text.
-#[derive(Debug)]
-pub enum RenderError {
-    /// The template's own fault.
-    Template(template::Error),
-    /// An answer could not be fetched.
-    Store(StoreError),
-}
-
-impl From<StoreError> for RenderError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
 impl Inside {
     fn keep(&mut self, index: usize, text: Arc<str>) {
-        self.bytes += text.len();
-        self.steps[index].text = Some(text);
-        self.fetched.push_back(index);
+        if self.all[index].text.is_none() {
+            self.bytes += text.len();
+            self.all[index].text = Some(text);
+            self.fetched.push_back(index);
+        }
     }
 
-    /// Lets go of what was least recently given or fetched. The newest stays, however large: it may
-    /// not be in the journal yet. All others are.
+    /// Lets go of what was least recently given or fetched. The newest stays, however large.
     fn trim(&mut self) {
         while self.bytes > AT_HAND && self.fetched.len() > 1 {
             let oldest = self.fetched.pop_front().expect("there is more than one");
-            if let Some(text) = self.steps[oldest].text.take() {
+            if let Some(text) = self.all[oldest].text.take() {
                 self.bytes -= text.len();
             }
         }
-    }
-}
-
-#[derive(Debug)]
-struct Steps(Arc<Mutex<Inside>>);
-
-impl Object for Steps {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let count = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .steps
-            .len();
-        // As in Python, negative ones count from the end.
-        let index = i64::try_from(key.clone()).ok()?;
-        let from = if index < 0 {
-            i64::try_from(count).ok()?
-        } else {
-            0
-        };
-        let index = usize::try_from(index + from).ok()?;
-        (index < count).then(|| {
-            Value::from_object(Step {
-                inside: Arc::clone(&self.0),
-                index,
-            })
-        })
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .steps
-                .len(),
-        )
-    }
-}
-
-#[derive(Debug)]
-struct Step {
-    inside: Arc<Mutex<Inside>>,
-    index: usize,
-}
-
-impl Step {
-    fn response(&self) -> Value {
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = &inside.steps[self.index].text {
-            return Value::from(Arc::clone(text));
-        }
-        inside.missed.insert(self.index);
-        Value::from("")
-    }
-}
-
-impl Object for Step {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        match key.as_str()? {
-            "response" => Some(self.response()),
-            "index" => Some(Value::from(self.index)),
-            "agent" => {
-                let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-                Some(Value::from(inside.steps[self.index].agent.clone()))
-            }
-            _ => None,
-        }
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Str(&["index", "agent", "response"])
     }
 }

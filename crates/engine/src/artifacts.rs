@@ -12,11 +12,11 @@ use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::journal::ArtifactWritten;
 use segno_core::ports::Access;
-use segno_core::state::State;
 
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::outputs::{Outputs, RenderError};
+use crate::patterns::Ending;
+use crate::scope::{Scope, Seen};
 use crate::spec::{Artifact, Workflow, checked_artifact_path};
 use crate::template::Templates;
 use crate::world::World;
@@ -50,33 +50,22 @@ pub(crate) fn foresee(
 }
 
 /// Writes all of a workflow's artifacts.
-pub(crate) async fn write(
-    flow: &Flow,
-    workflow: &Workflow,
-    outputs: &Outputs,
-    state: &State,
-    templates: &Templates,
-) -> Result<(), Error> {
+pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> Result<(), Error> {
+    if workflow.artifacts.is_empty() {
+        return Ok(());
+    }
+    let state = flow.pen.state();
     let created = state
         .created
         .as_ref()
         .expect("a session that runs was created");
-    let context = || context(flow, &created.variables, outputs);
+    let scope = scope(flow, ending);
     for artifact in &workflow.artifacts {
-        let render = async |source: &str| {
-            outputs
-                .render(&flow.world, flow.session, templates, source, context)
-                .await
-                .map_err(|error| match error {
-                    RenderError::Template(error) => Error::Template {
-                        place: format!("artifact {}", artifact.path),
-                        error,
-                    },
-                    RenderError::Store(error) => Error::Store(error),
-                })
-        };
-        let path = render(&artifact.path).await?;
-        let content = render(&artifact.from).await?;
+        let whose = format!("artifact {}", artifact.path);
+        let path = flow.render("the path", &whose, &artifact.path, &scope);
+        let path = path.await?;
+        let content = flow.render("the text", &whose, &artifact.from, &scope);
+        let content = content.await?;
         let place = place(Path::new(&created.out), &path)?;
         let digest = Digest::of(content.as_bytes());
         let there = flow.world.disk.read(&place, LONGEST);
@@ -149,27 +138,20 @@ fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
     Ok(place)
 }
 
-/// What artifacts' templates see.
-fn context(
-    flow: &Flow,
-    variables: &BTreeMap<String, serde_json::Value>,
-    outputs: &Outputs,
-) -> Value {
-    let given = variables
-        .iter()
-        .map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
-    let trace = [
-        ("session", Value::from(flow.session.to_string())),
-        ("name", Value::from(flow.name.to_string())),
-        ("run", Value::from(flow.run.0)),
-        ("steps", outputs.value()),
-    ];
-    let own = [
-        ("steps", outputs.value()),
-        ("last_response", outputs.last()),
-        ("TRACE", Value::from_pairs(trace)),
-    ];
-    Value::from_pairs(given.chain(own))
+/// What artifacts' templates see: what the pattern left, the last answer, and where it came from.
+fn scope(flow: &Flow, ending: &Ending) -> Scope {
+    let last = match ending.last {
+        Some(answer) => Seen::Answer(answer),
+        None => Seen::from(""),
+    };
+    let trace = Seen::fields([
+        ("session", Seen::from(flow.session.to_string())),
+        ("name", Seen::from(flow.name.to_string())),
+        ("run", Seen::from(flow.run.0)),
+    ]);
+    ending
+        .scope
+        .with([("last_response", last), ("TRACE", trace)])
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.

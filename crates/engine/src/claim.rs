@@ -63,8 +63,7 @@ pub fn verdict(world: &World, lease: &Lease) -> Verdict {
 /// Where a session stands, given how its owner is doing: one that says `running` and has lost its
 /// owner was interrupted.
 pub fn standing(world: &World, summary: &Summary, lease: &Lease) -> Status {
-    let live = matches!(summary.status, Status::Running | Status::Waiting);
-    if live && verdict(world, lease) != Verdict::Held {
+    if summary.status == Status::Running && verdict(world, lease) != Verdict::Held {
         Status::Interrupted
     } else {
         summary.status
@@ -107,9 +106,10 @@ pub(crate) async fn keep(
                 Err(_) => {}
             }
         }
-        for (_, Message::Cancel { mode, by }) in
-            world.store.pending(session).await.unwrap_or_default()
-        {
+        for (_, message) in world.store.pending(session).await.unwrap_or_default() {
+            let Message::Cancel { mode, by } = message else {
+                continue;
+            };
             let before = brake.pulled();
             brake.pull(Stop::Asked {
                 by,

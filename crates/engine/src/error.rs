@@ -126,6 +126,107 @@ pub enum Error {
         /// Why.
         error: Box<agent::Error>,
     },
+    /// Not begun, because something that runs beside it failed. What failed is what is told.
+    #[error("not begun, because something beside it failed")]
+    Beside,
+    /// An agent's answer is not what the workflow needs.
+    #[error("step {path} (agent `{agent}`) gave no answer that can be used{}: {reason}", asked(*.times))]
+    Unusable {
+        /// The session's name.
+        name: Name,
+        /// The step.
+        path: Path,
+        /// Who answered.
+        agent: String,
+        /// How often it was asked.
+        times: u32,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// The last draft is not good enough.
+    #[error(
+        "no draft was good enough: the best of {drafts} got {best} of 100, and {needed} is needed"
+    )]
+    BelowScore {
+        /// The session's name.
+        name: Name,
+        /// How many drafts there were.
+        drafts: u32,
+        /// The best score.
+        best: u32,
+        /// The score that is needed.
+        needed: u32,
+    },
+    /// A loop in a graph went on for too long.
+    #[error("node `{node}` was visited {visits} times, and more is not allowed (`max_iterations`)")]
+    Loop {
+        /// The session's name.
+        name: Name,
+        /// The node.
+        node: String,
+        /// How often it was visited.
+        visits: u32,
+    },
+    /// A person has to answer first.
+    #[error("session {name} waits for a person: {prompt}{}", .context.as_ref().map_or(String::new(), |context| format!("\n{context}")))]
+    Waiting {
+        /// The session's name.
+        name: Name,
+        /// The step that asks.
+        path: Path,
+        /// The question.
+        prompt: String,
+        /// What is shown with it.
+        context: Option<String>,
+        /// Until when an answer is waited for.
+        until: Option<Timestamp>,
+    },
+    /// Nobody answered in time, and there is no default.
+    #[error("nobody answered step {path} in time, and it has no default")]
+    Unanswered {
+        /// The session's name.
+        name: Name,
+        /// The step that asked.
+        path: Path,
+    },
+    /// A person's answer is not one that the question allows.
+    #[error("`{answer}` does not answer step {path}: {reason}")]
+    NotAnAnswer {
+        /// The step that asks.
+        path: Path,
+        /// What was answered.
+        answer: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nothing is asked there.
+    #[error("session {name} asks nothing{}", .path.as_ref().map_or(String::new(), |path| format!(" at step {path}")))]
+    NotAsked {
+        /// The session's name.
+        name: Name,
+        /// The step, if one was named.
+        path: Option<String>,
+    },
+    /// Several things are asked.
+    #[error("session {name} asks several things: {}", list(.steps.iter().map(|path| format!("step {path}"))))]
+    WhichQuestion {
+        /// The session's name.
+        name: Name,
+        /// The steps that ask.
+        steps: Vec<Path>,
+    },
+    /// A limit is reached.
+    #[error("session {name} used up its {what}: {used} of {of}")]
+    Budget {
+        /// The session's name.
+        name: Name,
+        /// The limit, as the spec names it.
+        what: &'static str,
+        /// What was used.
+        used: String,
+        /// What there was.
+        of: String,
+    },
     /// Someone asked the run to stop.
     #[error("session {name} is {status}, as asked by {by}")]
     Stopped {
@@ -199,6 +300,13 @@ fn unusable(problems: &spec::Problems) -> &'static str {
     }
 }
 
+fn asked(times: u32) -> String {
+    match times {
+        0 | 1 => String::new(),
+        times => format!(", though it was asked {times} times"),
+    }
+}
+
 fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -225,18 +333,28 @@ impl Diagnose for Error {
             Error::Step { error, .. } => error.kind.sort(),
             Error::NoSuchSession { .. }
             | Error::NothingToResume { .. }
-            | Error::NothingHere { .. } => Kind::NotFound,
-            Error::Ambiguous { .. } => Kind::Invalid,
+            | Error::NothingHere { .. }
+            | Error::NotAsked { .. } => Kind::NotFound,
+            Error::Ambiguous { .. }
+            | Error::Unusable { .. }
+            | Error::BelowScore { .. }
+            | Error::Loop { .. }
+            | Error::NotAnAnswer { .. }
+            | Error::WhichQuestion { .. } => Kind::Invalid,
             Error::Held { .. }
             | Error::Over { .. }
             | Error::InUse { .. }
+            | Error::Beside
             | Error::Stopped { .. }
             | Error::Unknown { .. }
             | Error::Changed { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
-            Error::NoRoom { .. } | Error::Unreadable { .. } | Error::Artifact { .. } => {
-                Kind::Unavailable
-            }
+            Error::NoRoom { .. }
+            | Error::Unreadable { .. }
+            | Error::Artifact { .. }
+            | Error::Waiting { .. }
+            | Error::Unanswered { .. }
+            | Error::Budget { .. } => Kind::Unavailable,
             Error::Senseless { .. } | Error::Pinned { .. } => Kind::Damaged,
         }
     }
@@ -254,10 +372,18 @@ impl Diagnose for Error {
             Error::Held { .. } => "S0107",
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
-            Error::Step { .. } => "R0101",
+            Error::Step { .. } | Error::Beside => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::Unknown { .. } => "R0103",
             Error::Changed { .. } => "R0104",
+            Error::Unusable { .. } => "R0105",
+            Error::BelowScore { .. } => "R0106",
+            Error::Loop { .. } => "R0107",
+            Error::Waiting { .. } => "R0108",
+            Error::Unanswered { .. } => "R0109",
+            Error::NotAnAnswer { .. } => "R0110",
+            Error::NotAsked { .. } | Error::WhichQuestion { .. } => "R0111",
+            Error::Budget { .. } => "R0112",
             Error::NoRoom { .. } => "F0101",
             Error::Unreadable { .. } => "F0201",
             Error::ArtifactExists { .. } => "F0202",
@@ -292,6 +418,27 @@ impl Diagnose for Error {
             Error::Stopped { status, name, .. } if status.is_resumable() => {
                 format!("`segno resume {name}` goes on")
             }
+            Error::Waiting { name, path, .. } => format!(
+                "answer with `segno answer {name} --step {path} TEXT`, then `segno resume {name}`"
+            ),
+            Error::Unanswered { name, .. } => {
+                format!("`segno answer {name} TEXT` still counts; then `segno resume {name}`")
+            }
+            Error::WhichQuestion { name, .. } => {
+                format!("say which with `segno answer {name} --step STEP TEXT`")
+            }
+            Error::NotAsked { name, .. } => {
+                format!("`segno sessions show {name}` tells where it stands")
+            }
+            Error::Unusable { name, .. } | Error::Loop { name, .. } => format!(
+                "mend the prompt or the spec, then `segno resume {name}`: finished steps are not run again"
+            ),
+            Error::BelowScore { name, .. } => format!(
+                "raise `max_iters` or lower `min_score` in the spec, then `segno resume {name}`"
+            ),
+            Error::Budget { name, what, .. } => format!(
+                "raise `{what}` in the spec, then `segno resume {name}`: nothing that was done is done again"
+            ),
             Error::NoRoom { name } => format!("make room, then `segno resume {name}`"),
             Error::Unknown { name, .. } => {
                 format!("look whether it did; `segno resume {name} --in-flight repeat` asks again")

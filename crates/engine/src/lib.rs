@@ -4,7 +4,10 @@
 //! [`doctor`]); the command line only calls them. Inside, [`flow`] is the one mechanism: patterns
 //! are plain functions over it.
 
+pub mod answer;
+pub mod answers;
 mod artifacts;
+mod budget;
 pub mod cancel;
 pub mod claim;
 pub mod doctor;
@@ -12,11 +15,11 @@ pub mod error;
 pub mod flow;
 pub mod history;
 pub mod observe;
-pub mod outputs;
 pub mod patterns;
 pub mod pen;
 pub mod resume;
 pub mod run;
+pub mod scope;
 pub mod sessions;
 pub mod spec;
 pub mod start;
@@ -29,4 +32,4 @@ pub use flow::Saved;
 pub use observe::Observer;
 pub use run::Outcome;
 pub use stop::{Brake, Stop};
-pub use world::{Drivers, World};
+pub use world::{Drivers, Nobody, People, World};

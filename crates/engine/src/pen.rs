@@ -57,6 +57,7 @@ impl Pen {
             observer,
             refused: None,
             folded_at: 0,
+            room: Room::Plenty,
             unshown: Vec::new(),
         };
         (Self { queue, state }, tokio::spawn(scribe.serve(lines)))
@@ -65,6 +66,16 @@ impl Pen {
     /// Writes events; durable when it returns.
     pub async fn write(&self, events: Vec<Event>) -> Result<Room, StoreError> {
         self.send(events, Vec::new(), false).await
+    }
+
+    /// Returns when everything that was noted before is durable.
+    pub async fn flush(&self) -> Result<Room, StoreError> {
+        self.send(Vec::new(), Vec::new(), false).await
+    }
+
+    /// Writes events and takes messages off the inbox, in one commit.
+    pub async fn take(&self, events: Vec<Event>, taken: Vec<u64>) -> Result<Room, StoreError> {
+        self.send(events, taken, false).await
     }
 
     /// Writes the last events of a run, takes messages off the inbox and lets go of the lease.
@@ -123,6 +134,8 @@ struct Scribe {
     /// Once refused, always refused: what follows would stand on something that is not there.
     refused: Option<StoreError>,
     folded_at: u64,
+    /// How much room the disk had at the last commit.
+    room: Room,
     /// Entries that are durable and were not shown yet.
     unshown: Vec<Entry>,
 }
@@ -192,6 +205,9 @@ impl Scribe {
             }
             taken.append(&mut line.taken);
         }
+        if records.is_empty() && taken.is_empty() && !ends {
+            return Ok(self.room);
+        }
         let folded =
             (ends || state.head.seq.0 >= self.folded_at + FOLD_EVERY).then(|| fold(&state));
         let batch = Batch {
@@ -224,6 +240,7 @@ impl Scribe {
         }
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
         self.unshown = entries;
+        self.room = room;
         Ok(room)
     }
 }

@@ -12,6 +12,7 @@ use segno_core::step;
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
+use crate::flow::Cast;
 use crate::observe::Observer;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Change, StepChange, Workflow};
@@ -95,7 +96,7 @@ async fn begin(
         .created
         .as_ref()
         .expect("a session that was opened was created");
-    let drivers = run::drivers(world, &spec.workflow, Path::new(&created.spec_path))?;
+    let cast = Cast::gather(world, &spec.workflow, Path::new(&created.spec_path))?;
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);
@@ -103,7 +104,7 @@ async fn begin(
         session,
         run,
         workflow: spec.workflow,
-        drivers,
+        cast,
         state,
         finished,
         opening,

@@ -1,23 +1,25 @@
 //! One run of a session, from the lease to the last entry.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segno_core::agent::Driver;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded, StopRequested};
 use segno_core::session::Status;
 use segno_core::state::{Finished, State};
 use segno_core::store::Message;
+use tokio::sync::Semaphore;
 
+use crate::answers::Answers;
+use crate::budget::Budget;
 use crate::error::Error;
-use crate::flow::{self, Flow, Saved};
+use crate::flow::{self, Cast, Flow, Saved};
 use crate::observe::Observer;
-use crate::outputs::Outputs;
 use crate::pen::Pen;
-use crate::spec::{Pattern, Workflow};
+use crate::scope::Scope;
+use crate::spec::Workflow;
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::World;
@@ -45,7 +47,7 @@ pub(crate) struct Begin {
     pub(crate) session: SessionId,
     pub(crate) run: Run,
     pub(crate) workflow: Workflow,
-    pub(crate) drivers: BTreeMap<String, Arc<dyn Driver>>,
+    pub(crate) cast: Cast,
     pub(crate) state: State,
     pub(crate) finished: Finished,
     /// Entries that this run writes first.
@@ -65,7 +67,7 @@ pub(crate) async fn execute(
         session,
         run,
         workflow,
-        drivers,
+        cast,
         state,
         finished,
         opening,
@@ -76,6 +78,8 @@ pub(crate) async fn execute(
         .clone()
         .expect("a session that runs was created");
     let begun = flow::begun(&state);
+    let asked = state.questions.clone();
+    let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&world.clock));
     let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
     let keeper = tokio::spawn(claim::keep(
         world.clone(),
@@ -84,6 +88,7 @@ pub(crate) async fn execute(
         brake.clone(),
         Arc::clone(&observer),
     ));
+    let answers = Answers::default();
     let flow = Flow {
         world: world.clone(),
         session,
@@ -95,16 +100,26 @@ pub(crate) async fn execute(
         brake: brake.clone(),
         finished,
         on_change,
+        cast,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
+        slots: Semaphore::new(workflow.runtime.max_parallel),
+        budget,
+        asked,
+        person: tokio::sync::Mutex::default(),
         begun,
         saved: Mutex::default(),
+        told: Mutex::default(),
+        scope: Scope::new(answers.clone(), &created.variables),
+        answers,
+        templates: Templates::new(),
+        failing: AtomicBool::new(false),
     };
     let result = async {
         if !opening.is_empty() {
             pen.write(opening).await?;
         }
-        perform(&flow, &workflow, &drivers, &created.variables).await
+        perform(&flow, &workflow).await
     }
     .await;
     let ended = end(world, &flow, &brake, result).await;
@@ -126,26 +141,13 @@ pub(crate) async fn execute(
     })
 }
 
-async fn perform(
-    flow: &Flow,
-    workflow: &Workflow,
-    drivers: &BTreeMap<String, Arc<dyn Driver>>,
-    variables: &BTreeMap<String, serde_json::Value>,
-) -> Result<String, Error> {
-    let templates = Templates::new();
-    let outputs: Outputs = match &workflow.pattern {
-        Pattern::Chain(chain) => {
-            patterns::chain::run(flow, workflow, chain, drivers, variables, &templates).await?
-        }
-    };
+async fn perform(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+    let ending = patterns::run(flow, &workflow.pattern).await?;
     // Everything up to here is durable before a file says that it is done.
-    flow.pen.write(Vec::new()).await?;
-    artifacts::write(flow, workflow, &outputs, &flow.pen.state(), &templates).await?;
-    match outputs.len().checked_sub(1) {
-        Some(last) => Ok(outputs
-            .fetch(&flow.world, flow.session, last)
-            .await?
-            .to_string()),
+    flow.pen.flush().await?;
+    artifacts::write(flow, workflow, &ending).await?;
+    match ending.last {
+        Some(last) => Ok(flow.text(last).await?.to_string()),
         None => Ok(String::new()),
     }
 }
@@ -164,13 +166,17 @@ async fn end(
         return result;
     }
     // A wish that came too late to be seen is answered by the end of the run.
-    let wishes = world.store.pending(flow.session).await.unwrap_or_default();
-    for (_, Message::Cancel { mode, by }) in &wishes {
-        brake.pull(Stop::Asked {
-            by: by.clone(),
-            mode: *mode,
-            status: Status::Cancelled,
-        });
+    let mut taken = Vec::new();
+    for (number, message) in world.store.pending(flow.session).await.unwrap_or_default() {
+        // An answer stays until its question takes it.
+        if let Message::Cancel { mode, by } = message {
+            taken.push(number);
+            brake.pull(Stop::Asked {
+                by,
+                mode,
+                status: Status::Cancelled,
+            });
+        }
     }
     let asked = brake.pulled();
     let result = match (result, &asked) {
@@ -195,19 +201,11 @@ async fn end(
             }
             (*status, None)
         }
-        Err(error) => {
-            let message = world.redactor.redact(&error.to_string()).into_owned();
-            (
-                Status::Failed,
-                Some(Failure {
-                    kind: error.code().to_owned(),
-                    message,
-                }),
-            )
-        }
+        Err(Error::Waiting { .. }) => (Status::Waiting, None),
+        Err(error @ Error::Budget { .. }) => (Status::Paused, Some(failure(world, error))),
+        Err(error) => (Status::Failed, Some(failure(world, error))),
     };
     events.push(RunEnded { status, error }.into());
-    let taken = wishes.into_iter().map(|(number, _)| number).collect();
     match (flow.pen.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.
         (Err(error), Ok(_)) => Err(error.into()),
@@ -216,25 +214,9 @@ async fn end(
     }
 }
 
-/// The drivers of a workflow's agents, all of them had before anything is asked.
-pub(crate) fn drivers(
-    world: &World,
-    workflow: &Workflow,
-    spec_path: &Path,
-) -> Result<BTreeMap<String, Arc<dyn Driver>>, Error> {
-    let folder = spec_path.parent().unwrap_or(Path::new("."));
-    let mut made: Vec<(&crate::spec::Provider, Arc<dyn Driver>)> = Vec::new();
-    let mut drivers = BTreeMap::new();
-    for (name, agent) in &workflow.agents {
-        let known = made
-            .iter()
-            .find(|(provider, _)| **provider == agent.provider);
-        let driver = match known {
-            Some((_, driver)) => Arc::clone(driver),
-            None => world.drivers.driver(&agent.provider, folder)?,
-        };
-        made.push((&agent.provider, Arc::clone(&driver)));
-        drivers.insert(name.clone(), driver);
+fn failure(world: &World, error: &Error) -> Failure {
+    Failure {
+        kind: error.code().to_owned(),
+        message: world.redactor.redact(&error.to_string()).into_owned(),
     }
-    Ok(drivers)
 }

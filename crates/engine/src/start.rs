@@ -12,6 +12,7 @@ use segno_core::state::{Finished, State};
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
 
 use crate::error::Error;
+use crate::flow::Cast;
 use crate::observe::Observer;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Workflow};
@@ -70,7 +71,7 @@ pub async fn start(
     let variables = bind(world, &workflow, &request, &|message| {
         observer.notice(message);
     })?;
-    let drivers = run::drivers(world, &workflow, &request.spec)?;
+    let cast = Cast::gather(world, &workflow, &request.spec)?;
     artifacts::foresee(
         world,
         &Templates::new(),
@@ -103,7 +104,7 @@ pub async fn start(
         session,
         run: Run(1),
         workflow,
-        drivers,
+        cast,
         state,
         finished: Finished::default(),
         opening: Vec::new(),

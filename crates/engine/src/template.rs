@@ -16,7 +16,10 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 use segno_core::error::{Diagnose, Kind};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+mod conditions;
 mod filters;
+
+pub use conditions::condition;
 
 /// Enough for loops over thousands of steps, and over in well under a second.
 const FUEL: u64 = 500_000;
@@ -27,6 +30,7 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Compiles and renders templates. Cheap to share, not to build: keep one.
 pub struct Templates {
     environment: Environment<'static>,
+    conditions: Environment<'static>,
 }
 
 /// Why there is no text.
@@ -104,7 +108,28 @@ impl Templates {
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         filters::add_to(&mut environment);
-        Self { environment }
+        Self {
+            environment,
+            conditions: conditions::environment(),
+        }
+    }
+
+    /// Whether `source` is an expression, without evaluating it.
+    pub fn check_condition(&self, source: &str) -> Result<(), Error> {
+        match self.conditions.compile_expression(source) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(explain(&error)),
+        }
+    }
+
+    /// Whether a condition holds with the values of `context`.
+    pub fn holds(&self, source: &str, context: Value) -> Result<bool, Error> {
+        let expression = self.conditions.compile_expression(source);
+        let value = expression.and_then(|expression| expression.eval(context));
+        match value {
+            Ok(value) => Ok(value.is_true()),
+            Err(error) => Err(explain(&error)),
+        }
     }
 
     /// Whether `source` is a template, without rendering it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use segno_core::agent::Driver;
 use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
-use segno_core::ports::{Clock, Disk, Random};
+use segno_core::ports::{Boxed, Clock, Disk, Random};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
 
@@ -28,6 +28,8 @@ pub struct World {
     pub processes: Arc<dyn Processes>,
     /// How agents are spoken to.
     pub drivers: Arc<dyn Drivers>,
+    /// Who can be asked, if anyone is there.
+    pub people: Arc<dyn People>,
     /// What is never written down.
     pub redactor: Arc<Redactor>,
     /// How long a lease lasts without a sign of life.
@@ -47,6 +49,29 @@ impl World {
             version,
         }
         .into()
+    }
+}
+
+/// Asks the person who watches a run.
+pub trait People: Send + Sync {
+    /// Whether anyone is there to be asked.
+    fn anyone(&self) -> bool;
+
+    /// Shows a question, and returns what is answered; `None` if the person leaves. Dropping the
+    /// future takes the question back.
+    fn ask<'a>(&'a self, prompt: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>>;
+}
+
+/// Nobody watches.
+pub struct Nobody;
+
+impl People for Nobody {
+    fn anyone(&self) -> bool {
+        false
+    }
+
+    fn ask<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> Boxed<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
     }
 }
 

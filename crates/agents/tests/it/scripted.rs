@@ -50,7 +50,7 @@ fn the_first_entry_whose_conditions_all_hold_answers() {
     );
     let mut world = World::new();
     let mut answer = |step, agent: &str, input: &str| {
-        world.path = Path::chain_step(step);
+        world.path = Path::first("steps").then(step);
         world.agent = agent.to_owned();
         world.input = input.to_owned();
         world.ask(&driver).unwrap().text

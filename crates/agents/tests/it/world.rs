@@ -44,7 +44,7 @@ impl World {
 
     fn with(folder: Folder) -> Self {
         Self {
-            path: Path::chain_step(0),
+            path: Path::first("steps").then(0),
             attempt: 1,
             agent: "writer".to_owned(),
             system: String::new(),

@@ -1,5 +1,6 @@
 //! One file per command. Each has its arguments, whose documentation is the help, and one function.
 
+mod answer;
 mod cancel;
 mod completion;
 mod demo;
@@ -24,7 +25,7 @@ use crate::failure::Failure;
     name = "segno",
     version,
     max_term_width = 100,
-    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C, 143 by SIGTERM or SIGHUP."
+    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 20 budget reached, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C, 143 by SIGTERM or SIGHUP."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -40,6 +41,7 @@ enum Command {
     Sessions(sessions::Command),
     Status(status::Args),
     Logs(logs::Args),
+    Answer(answer::Args),
     Cancel(cancel::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
@@ -56,6 +58,7 @@ impl Cli {
             Command::Sessions(command) => command.is_json(),
             Command::Status(args) => args.json,
             Command::Logs(args) => args.json,
+            Command::Answer(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Doctor(args) => args.json,
             Command::Demo(_) | Command::Completion(_) => false,
@@ -70,6 +73,7 @@ impl Cli {
             Command::Sessions(command) => command.run(context).await,
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,
+            Command::Answer(args) => answer::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
             Command::Doctor(args) => doctor::run(&args, context).await,
             Command::Demo(args) => demo::run(&args),

@@ -5,6 +5,7 @@ use segno_engine::{resume, sessions};
 use super::run::{Policy, conduct, watch_signals};
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
+use crate::machine::people;
 
 /// Go on where a session stopped.
 ///
@@ -22,7 +23,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (mut world, _) = context.world(Keep::Home)?;
+    world.people = people::here(args.json);
     let summary = match &args.session {
         Some(reference) => sessions::find(&world, reference).await?,
         None => resume::newest(&world, &workspace()?).await?,

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
+use crate::machine::people;
 use crate::output::progress::Progress;
 use crate::output::{data, plain, say};
 
@@ -123,7 +124,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     } else {
         Keep::Home
     };
-    let (world, _) = context.world(keep)?;
+    let (mut world, _) = context.world(keep)?;
+    world.people = people::here(args.json);
     let brake = watch_signals();
     let Some(spec) = args.spec else {
         let reference = args.resume.unwrap_or_default();

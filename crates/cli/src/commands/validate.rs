@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_engine::spec::Pattern;
+use segno_engine::spec::outline;
 use segno_engine::start::read_spec;
 use serde_json::json;
 
@@ -24,21 +24,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Memory)?;
     let path = workspace()?.join(&args.spec);
     let (_, workflow) = read_spec(&world, &path)?;
-    let Pattern::Chain(chain) = &workflow.pattern;
+    let (pattern, parts) = (workflow.pattern.name(), outline(&workflow));
     if args.json {
-        let steps: Vec<_> = chain
-            .steps
+        let steps: Vec<_> = parts
             .iter()
-            .map(|step| json!({"agent": step.agent}))
+            .map(|part| json!({"path": part.path, "agent": part.agent}))
             .collect();
-        let answer = json!({"v": 1, "kind": "valid", "name": workflow.name, "pattern": "chain", "steps": steps, "inputs": workflow.inputs.0.keys().collect::<Vec<_>>()});
+        let answer = json!({"v": 1, "kind": "valid", "name": workflow.name, "pattern": pattern, "steps": steps, "inputs": workflow.inputs.0.keys().collect::<Vec<_>>()});
         json_line(&answer);
     } else {
         let name = plain::plain(&workflow.name);
         data(&format!(
-            "{} is valid: chain `{name}` with {}",
+            "{} is valid: {pattern} `{name}` with {}",
             plain::plain(&args.spec.display().to_string()),
-            plain::count(chain.steps.len() as u64, "step")
+            plain::count(parts.len() as u64, "step")
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 
 mod clock;
 mod drivers;
+pub(crate) mod people;
 mod processes;
 mod random;
 

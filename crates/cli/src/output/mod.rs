@@ -7,6 +7,7 @@ pub(crate) mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes a line of data.
 pub(crate) fn data(line: &str) {
@@ -54,8 +55,37 @@ fn whole(mut to: impl Write, line: &str) -> io::Result<()> {
     to.flush()
 }
 
+/// Shows what an answer is typed after.
+pub(crate) fn prompt(text: &str) {
+    let mut stderr = io::stderr();
+    let _ = write!(stderr, "{text}");
+    let _ = stderr.flush();
+}
+
+/// Keeps live lines away while someone types, until it is dropped.
+pub(crate) fn hush() -> Hush {
+    if is_live() {
+        passing("");
+    }
+    QUIET.store(true, Ordering::Relaxed);
+    Hush
+}
+
+pub(crate) struct Hush;
+
+impl Drop for Hush {
+    fn drop(&mut self) {
+        QUIET.store(false, Ordering::Relaxed);
+    }
+}
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
 /// Shows a line that the next one replaces; an empty one leaves nothing behind.
 pub(crate) fn passing(line: &str) {
+    if QUIET.load(Ordering::Relaxed) {
+        return;
+    }
     let shown = plain::fit(line, width(io::stderr()).unwrap_or(80).saturating_sub(1)).into_owned();
     let mut stderr = io::stderr();
     let _ = write!(stderr, "\r\x1b[2K{shown}");

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, StopMode};
+use segno_core::journal::{Entry, Event, Limit, LimitNeared, StopMode};
 use segno_core::ports::Clock;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
-use segno_core::usage::Usage;
+use segno_core::usage::{Cost, Usage};
 use segno_engine::{Observer, Outcome};
 
 use super::plain::{count, number, plain};
@@ -240,6 +240,14 @@ pub(crate) fn describe(entry: &Entry) -> String {
             "  ↺ {} is run again, because its question changed",
             event.path
         ),
+        Event::QuestionAsked(event) => format!("  ? {} asks: {}", event.path, event.prompt),
+        Event::QuestionAnswered(event) => format!(
+            "  ✓ {} answered by {}: {}",
+            event.path,
+            event.by,
+            super::json::text(&event.answer)
+        ),
+        Event::LimitNeared(event) => near(event),
         Event::ArtifactWritten(event) => {
             format!("  wrote {} ({} bytes)", event.path, number(event.bytes))
         }
@@ -256,6 +264,26 @@ pub(crate) fn describe(entry: &Entry) -> String {
             None => event.status.to_string(),
         },
     }
+}
+
+/// How much of a limit is used up.
+fn near(event: &LimitNeared) -> String {
+    let share = event.used.saturating_mul(100) / event.of.max(1);
+    let (what, used, of) = match event.limit {
+        Limit::Steps => ("max_steps", number(event.used), number(event.of)),
+        Limit::Tokens => ("max_tokens", number(event.used), number(event.of)),
+        Limit::Duration => (
+            "max_duration_s",
+            time::human(Duration::from_secs(event.used)),
+            time::human(Duration::from_secs(event.of)),
+        ),
+        Limit::Cost => (
+            "max_cost_usd",
+            Cost(event.used).to_string(),
+            Cost(event.of).to_string(),
+        ),
+    };
+    format!("note: {share} % of `{what}` is used up ({used} of {of})")
 }
 
 /// What a resume saved.

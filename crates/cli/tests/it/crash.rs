@@ -12,8 +12,8 @@ use std::path::Path;
 
 use segno_core::fault::Point;
 use segno_testkit::crash::{
-    Fault, Home, Kill, Outcome, Tally, Workload, at_points, at_points_again, at_syscalls,
-    attempt_all, count_visits, explain, require_strace, sample,
+    Fault, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points, at_points_again,
+    at_syscalls, attempt_all, count_visits, explain, require_strace, sample,
 };
 
 /// How many kills a test draws: together more than a hundred, each test well below a minute.
@@ -71,7 +71,7 @@ fn resumes(workload: Workload) -> Vec<Kill> {
 
 #[test]
 fn every_failpoint_is_visited_by_some_workload() {
-    let runs = Workload::ALL
+    let runs = Workload::CHAINS
         .iter()
         .map(|workload| count_visits(segno(), *workload));
     let mut visited: BTreeSet<String> = runs.flat_map(BTreeMap::into_keys).collect();
@@ -87,7 +87,7 @@ fn every_failpoint_is_visited_by_some_workload() {
 
 #[test]
 fn every_failpoint_kills_and_nothing_is_lost() {
-    let points = Workload::ALL
+    let points = Workload::CHAINS
         .iter()
         .flat_map(|workload| at_points(segno(), *workload));
     let mut drawn: Vec<Kill> = sample(points.collect(), usize::MAX, seed());
@@ -116,9 +116,47 @@ fn a_run_of_a_command_killed_at_a_failpoint_goes_on() {
     survive_points(Workload::Command, SAMPLE);
 }
 
+/// Killed at some of its journal positions.
+fn survive_positions(workload: Workload) {
+    let kills = at_every_position(segno(), workload);
+    survive(&sample(kills, SAMPLE, seed()));
+}
+
+#[test]
+fn tasks_killed_at_a_journal_position_go_on() {
+    survive_positions(Workload::Tasks);
+}
+
+#[test]
+fn a_choice_killed_at_a_journal_position_stands() {
+    survive_positions(Workload::Routing);
+}
+
+#[test]
+fn branches_killed_at_a_journal_position_go_on() {
+    survive_positions(Workload::Parallel);
+}
+
+#[test]
+fn drafts_killed_at_a_journal_position_go_on() {
+    survive_positions(Workload::Evaluator);
+}
+
+#[test]
+fn workers_killed_at_a_journal_position_go_on() {
+    survive_positions(Workload::Orchestrator);
+}
+
+#[test]
+fn a_loop_killed_at_a_journal_position_goes_on() {
+    survive_positions(Workload::Graph);
+}
+
 #[test]
 fn a_resume_killed_at_a_failpoint_goes_on() {
-    let kills = Workload::ALL.iter().flat_map(|workload| resumes(*workload));
+    let kills = Workload::CHAINS
+        .iter()
+        .flat_map(|workload| resumes(*workload));
     survive(&sample(kills.collect(), SAMPLE, seed()));
 }
 

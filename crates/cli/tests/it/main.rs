@@ -6,6 +6,7 @@ mod bad_input;
 mod commands;
 mod crash;
 mod damage;
+mod examples;
 mod full_disk;
 mod lease;
 mod resume;

@@ -60,6 +60,20 @@ pub enum InFlight {
     Stop,
 }
 
+/// What a workflow may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Steps.
+    Steps,
+    /// Tokens, in and out.
+    Tokens,
+    /// Time.
+    Duration,
+    /// Money.
+    Cost,
+}
+
 /// When a stop takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -231,6 +245,43 @@ events! {
         /// The revision that no longer counts.
         revision: u32,
     }
+    /// A person is to be asked. It stands here before it is shown, and is asked once (P6).
+    QuestionAsked = "question_asked" {
+        /// The step.
+        path: Path,
+        /// The question.
+        prompt: String,
+        /// What is shown with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Text>,
+        /// The answer if nobody gives one in time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<String>,
+        /// How long an answer is waited for; absent: for ever.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_s: Option<u64>,
+        /// What an answer must look like: a regular expression.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        validation: Option<String>,
+    }
+    /// A person answered, or the time for it ran out. It stands here before it is used.
+    QuestionAnswered = "question_answered" {
+        /// The step.
+        path: Path,
+        /// The answer.
+        answer: Text,
+        /// Who gave it.
+        by: String,
+    }
+    /// A limit comes near.
+    LimitNeared = "limit_neared" {
+        /// Which one.
+        limit: Limit,
+        /// How much of it is used up: steps, tokens, seconds or millionths of a dollar.
+        used: u64,
+        /// How much there is.
+        of: u64,
+    }
     /// A file was written for the person.
     ArtifactWritten = "artifact_written" {
         /// Where, as the spec names it.
@@ -271,6 +322,8 @@ impl Event {
             | Event::StepFailed(StepFailed { path, revision, .. })
             | Event::StepUnknown(StepUnknown { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
+            Event::QuestionAsked(QuestionAsked { path, .. })
+            | Event::QuestionAnswered(QuestionAnswered { path, .. }) => Some((path, 0)),
             _ => None,
         }
     }
@@ -282,6 +335,8 @@ impl Event {
             Event::SpecChanged(event) => Some(&event.spec),
             Event::StepStarted(event) => Some(&event.input),
             Event::StepFinished(event) => Some(&event.output),
+            Event::QuestionAsked(event) => event.context.as_ref(),
+            Event::QuestionAnswered(event) => Some(&event.answer),
             _ => None,
         }
     }

@@ -1,77 +1,37 @@
-//! A run's way through its steps.
-//!
-//! Patterns are plain functions that call [`Flow::step`]. A step that the journal knows as finished
-//! returns its recorded answer at once; any other is written down as begun, asked of its agent, and
-//! written down as finished (P6, P7). That is all there is to resuming, for every pattern.
+//! One step: written down as begun, asked, tried again, written down as finished.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use segno_core::agent::{self, Answer, Driver, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::id::{Name, SessionId};
 use segno_core::journal::{
-    Event, Failure, OnChange, Run, StepDiscarded, StepFailed, StepFinished, StepStarted,
-    StepUnknown,
+    Event, Failure, StepDiscarded, StepFailed, StepFinished, StepStarted, StepUnknown,
 };
-use segno_core::retry::Policy;
-use segno_core::state::{Finished, FinishedStep, State};
+use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::Room;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
+use super::Flow;
+use crate::answers::Source;
 use crate::error::Error;
-use crate::observe::Observer;
-use crate::outputs::Source;
-use crate::pen::{self, Pen};
-use crate::stop::{Brake, Stop};
-use crate::world::World;
+use crate::pen;
+use crate::stop::Stop;
 
-/// What a run carries along.
-pub struct Flow {
-    pub(crate) world: World,
-    pub(crate) session: SessionId,
-    pub(crate) name: Name,
-    pub(crate) run: Run,
-    pub(crate) workspace: PathBuf,
-    pub(crate) pen: Pen,
-    pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) brake: Brake,
-    pub(crate) finished: Finished,
-    pub(crate) on_change: OnChange,
-    pub(crate) retry: Policy,
-    pub(crate) timeout: Option<std::time::Duration>,
-    /// How often each unfinished step was begun by earlier runs, and in which revision.
-    pub(crate) begun: HashMap<Path, (u32, u32)>,
-    pub(crate) saved: Mutex<Saved>,
-}
-
-/// What earlier runs had done already.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Saved {
-    /// Steps that were not run again.
-    pub steps: u64,
-    /// What they had taken.
-    pub usage: Usage,
-}
-
-/// A question to an agent.
-pub struct Ask<'a> {
-    /// The step.
-    pub path: Path,
-    /// The agent's name.
-    pub agent: &'a str,
-    /// How it is spoken to.
-    pub driver: &'a dyn Driver,
+/// A question to an agent, in its final words.
+pub(super) struct Ask<'a> {
+    pub(super) path: Path,
+    pub(super) agent: &'a str,
+    pub(super) driver: &'a dyn Driver,
     /// What the answer depends on besides prompt and input.
-    pub provider: &'a str,
-    /// Who it is.
-    pub system: String,
+    pub(super) provider: &'a str,
+    /// Who the agent is.
+    pub(super) system: String,
     /// What it is asked.
-    pub input: String,
+    pub(super) input: String,
 }
 
 impl Ask<'_> {
@@ -90,20 +50,8 @@ enum Attempt {
 }
 
 impl Flow {
-    /// The recorded answer of a finished step, where it counts whatever is asked now.
-    pub fn recall(&self, path: &Path) -> Option<Source> {
-        let done = self
-            .finished
-            .get(path)
-            .filter(|_| self.on_change != OnChange::Rerun)?;
-        Some(self.skip(path, done))
-    }
-
-    /// The answer of a step: the recorded one if it is finished, otherwise a new one.
-    pub async fn step(&self, ask: Ask<'_>) -> Result<Source, Error> {
-        if let Some(answer) = self.recall(&ask.path) {
-            return Ok(answer);
-        }
+    /// The answer: the recorded one if the same was asked before, otherwise a new one.
+    pub(super) async fn step(&self, ask: Ask<'_>) -> Result<Source, Error> {
         let mut revision = 0;
         if let Some(done) = self.finished.get(&ask.path) {
             if done.input_digest == ask.digest() {
@@ -115,18 +63,8 @@ impl Flow {
             });
             revision = done.revision + 1;
         }
-        if let Some(stop) = self.brake.pulled() {
-            return Err(self.stopped(stop));
-        }
+        self.boundary()?;
         self.perform(&ask, revision).await
-    }
-
-    fn skip(&self, path: &Path, done: &FinishedStep) -> Source {
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        saved.steps += 1;
-        saved.usage += done.usage;
-        self.observer.skipped(self.session, path);
-        Source::Journal(done.seq)
     }
 
     async fn perform(&self, ask: &Ask<'_>, revision: u32) -> Result<Source, Error> {
@@ -138,6 +76,8 @@ impl Flow {
         let input_digest = ask.digest();
         for failed in 1.. {
             let attempt = begun + failed;
+            let slot = self.slots.acquire().await.expect("it is never closed");
+            self.boundary()?;
             let started = StepStarted {
                 path: ask.path.clone(),
                 revision,
@@ -169,6 +109,9 @@ impl Flow {
                     return Err(self.stopped(stop));
                 }
                 Attempt::Failed(error, usage) => {
+                    // Whoever waits asks nobody.
+                    drop(slot);
+                    self.budget.spend(usage, false);
                     let wait = self.wait(failed, &error);
                     self.pen.note(StepFailed {
                         path: ask.path.clone(),
@@ -254,6 +197,7 @@ impl Flow {
         // What is kept is what is used, so that a later run computes with the same text (P7).
         let (output, clean) = pen::keep(&self.world, &answer.text).await?;
         let elapsed = self.world.clock.now().since(begun_at);
+        self.budget.spend(usage, true);
         self.pen.note(StepFinished {
             path: ask.path.clone(),
             revision,
@@ -305,17 +249,6 @@ impl Flow {
         });
         Error::NoRoom {
             name: self.name.clone(),
-        }
-    }
-
-    pub(crate) fn stopped(&self, stop: Stop) -> Error {
-        match stop {
-            Stop::Asked { by, status, .. } => Error::Stopped {
-                name: self.name.clone(),
-                status,
-                by,
-            },
-            Stop::Fenced(error) => Error::Store(error),
         }
     }
 }

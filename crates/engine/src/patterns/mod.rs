@@ -1,3 +1,40 @@
-//! The patterns: plain functions over [`crate::flow::Flow::step`], one file each.
+//! The patterns: plain functions that ask one step after the other, or several at once. None of
+//! them knows anything about resuming.
 
-pub mod chain;
+mod chain;
+mod evaluator;
+mod graph;
+mod insist;
+mod orchestrator;
+mod parallel;
+mod routing;
+mod sequence;
+mod tasks;
+mod together;
+
+use crate::answers::Answer;
+use crate::error::Error;
+use crate::flow::Flow;
+use crate::scope::Scope;
+use crate::spec::Pattern;
+
+/// How a pattern ended.
+pub struct Ending {
+    /// The workflow's result.
+    pub last: Option<Answer>,
+    /// What artifacts see.
+    pub scope: Scope,
+}
+
+/// Runs a workflow's pattern.
+pub(crate) async fn run(flow: &Flow, pattern: &Pattern) -> Result<Ending, Error> {
+    match pattern {
+        Pattern::Chain(chain) => chain::run(flow, chain).await,
+        Pattern::Workflow(tasks) => tasks::run(flow, tasks).await,
+        Pattern::Routing(routing) => routing::run(flow, routing).await,
+        Pattern::Parallel(parallel) => parallel::run(flow, parallel).await,
+        Pattern::Evaluator(evaluator) => evaluator::run(flow, evaluator).await,
+        Pattern::Orchestrator(orchestrator) => orchestrator::run(flow, orchestrator).await,
+        Pattern::Graph(graph) => graph::run(flow, graph).await,
+    }
+}

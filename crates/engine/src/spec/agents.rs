@@ -142,7 +142,8 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>) -> (Agent, Option<Sort>) {
             argv: argv.unwrap_or_default(),
         }
     };
-    let prompt = fields.read("prompt", |prompt| prompt.template());
+    // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
+    let prompt = fields.read("prompt", |prompt| prompt.text());
     (Agent { prompt, provider }, sort)
 }
 

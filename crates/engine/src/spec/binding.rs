@@ -7,6 +7,7 @@ use segno_core::error::{Diagnose, Kind};
 use serde_json::Value;
 
 use super::inputs::{Input, Type, listed};
+use super::pattern::Pattern;
 use super::place::shortened;
 use super::problem::nearest;
 use super::workflow::Workflow;
@@ -22,7 +23,7 @@ pub enum Problem {
         /// What it may hold.
         kind: Type,
     },
-    /// The workflow has no such input.
+    /// The workflow has no such input, and uses no such variable.
     #[error("the workflow has no input `{name}`{}", meant(nearest.as_ref()))]
     Unknown {
         /// What was given.
@@ -112,17 +113,40 @@ pub fn bind(
             Err(problem) => problems.push(problem),
         }
     }
-    for name in given.keys().filter(|name| !inputs.contains_key(*name)) {
-        problems.push(Problem::Unknown {
-            name: name.clone(),
-            nearest: nearest(name, inputs.keys().map(String::as_str)),
-        });
+    for (name, text) in given.iter().filter(|(name, _)| !inputs.contains_key(*name)) {
+        // Many specs use variables that they do not declare. One that is not even used is a slip.
+        if uses(workflow, name) {
+            bound.insert(name.clone(), Value::from(text.as_str()));
+        } else {
+            problems.push(Problem::Unknown {
+                name: name.clone(),
+                nearest: nearest(name, inputs.keys().map(String::as_str)),
+            });
+        }
     }
     if problems.is_empty() {
         Ok(bound)
     } else {
         Err(Error(problems))
     }
+}
+
+/// Whether a name stands in any template of a workflow.
+fn uses(workflow: &Workflow, name: &str) -> bool {
+    let said = format!(
+        "{:?} {:?} {:?}",
+        workflow.agents, workflow.pattern, workflow.artifacts
+    );
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let has = |text: &str| text.split(|c: char| !part(c)).any(|word| word == name);
+    // What stands between braces; the conditions of a graph have none.
+    let inside = said
+        .split('{')
+        .skip(1)
+        .filter_map(|text| text.split('}').next());
+    !name.is_empty()
+        && (inside.into_iter().any(has)
+            || matches!(workflow.pattern, Pattern::Graph(_)) && has(&said))
 }
 
 fn value(name: &str, input: &Input, given: Option<&String>) -> Result<Option<Value>, Problem> {

@@ -1,9 +1,10 @@
 //! What is different between two versions of a workflow, step by step.
 
+use std::collections::{HashMap, HashSet};
+
 use segno_core::step::Path;
 
-use super::agents::Agent;
-use super::pattern::{Pattern, Step};
+use super::outline::{Part, outline};
 use super::workflow::Workflow;
 
 /// What happened to a step.
@@ -26,31 +27,36 @@ pub struct StepChange {
     pub change: Change,
 }
 
-/// The steps whose own definition, or whose agent's, differs: in the order of their paths. What a
-/// step inherits from `runtime` is part of its agent. Values of inputs are not looked at.
+/// The steps whose own definition, or whose agent's, differs, in the order of the specs. What a step
+/// inherits from `runtime` is part of its agent. Values of inputs are not looked at.
 pub fn changed_steps(old: &Workflow, new: &Workflow) -> Vec<StepChange> {
-    let (was, is) = (definitions(old), definitions(new));
-    let change = |n: usize| match (was.get(n), is.get(n)) {
-        (Some(was), Some(is)) if was == is => None,
-        (Some(_), Some(_)) => Some(Change::Changed),
-        (None, _) => Some(Change::Added),
-        (_, None) => Some(Change::Removed),
+    let (was, is) = (outline(old), outline(new));
+    let known: HashMap<&Path, &Part> = was.iter().map(|part| (&part.path, part)).collect();
+    let still: HashSet<&Path> = is.iter().map(|part| &part.path).collect();
+    let same = |before: &Part, now: &Part| {
+        let agent = |workflow: &Workflow, part: &Part| {
+            let name = part.agent.as_ref()?;
+            workflow.agents.get(name).cloned()
+        };
+        before.definition == now.definition
+            && before.agent == now.agent
+            && agent(old, before) == agent(new, now)
     };
-    (0..was.len().max(is.len()))
-        .filter_map(|n| {
-            Some(StepChange {
-                path: Path::chain_step(n),
-                change: change(n)?,
-            })
+    let here = is.iter().filter_map(|part| {
+        let change = match known.get(&part.path) {
+            None => Change::Added,
+            Some(before) if same(before, part) => return None,
+            Some(_) => Change::Changed,
+        };
+        Some((&part.path, change))
+    });
+    let gone = was.iter().filter(|part| !still.contains(&part.path));
+    let gone = gone.map(|part| (&part.path, Change::Removed));
+    here.chain(gone)
+        .map(|(path, change)| StepChange {
+            path: path.clone(),
+            change,
         })
-        .collect()
-}
-
-fn definitions(workflow: &Workflow) -> Vec<(&Step, Option<&Agent>)> {
-    let Pattern::Chain(chain) = &workflow.pattern;
-    let steps = chain.steps.iter();
-    steps
-        .map(|step| (step, workflow.agents.get(&step.agent)))
         .collect()
 }
 

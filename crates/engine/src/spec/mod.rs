@@ -19,6 +19,7 @@ mod changes;
 mod fields;
 mod inputs;
 mod node;
+mod outline;
 mod outputs;
 mod pattern;
 mod place;
@@ -33,8 +34,12 @@ pub use agents::{Agent, Provider};
 pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use inputs::{Input, Inputs, Type};
+pub use outline::{Part, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
-pub use pattern::{Chain, Pattern, Step};
+pub use pattern::{
+    AgentStep, Branch, Chain, Choice, Edge, Evaluator, Graph, Node, Orchestrator, Parallel,
+    Pattern, Person, Route, Routing, Step, Task, Tasks,
+};
 pub use problem::{Fault, Problem, Problems};
-pub use runtime::Runtime;
+pub use runtime::{Budgets, Runtime};
 pub use workflow::{Workflow, parse};

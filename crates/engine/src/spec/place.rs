@@ -12,7 +12,10 @@ use serde_json::Value;
 
 use super::node::{Entry, Node, Tree};
 use super::problem::{Fault, Problem, nearest};
-use crate::template::Templates;
+use crate::template::{self, Templates};
+
+/// Names become parts of paths, which must stay readable.
+const LONGEST_NAME: usize = 128;
 
 /// What readers share: where problems go and what compiles templates.
 #[derive(Default)]
@@ -134,6 +137,36 @@ impl<'a> Place<'a> {
         text
     }
 
+    /// A condition: an expression, or `None` if it always holds.
+    pub(super) fn condition(&self) -> Option<String> {
+        let text = self.text();
+        let condition = template::condition(&text);
+        if let Some(condition) = condition
+            && let Err(error) = self.desk.templates.check_condition(condition)
+        {
+            self.invalid(format!("condition: {error}"));
+        }
+        condition.map(str::to_owned)
+    }
+
+    /// A name: letters, digits and `. _ : -`.
+    pub(super) fn identifier(&self) -> String {
+        let name = self.line_of_text();
+        if !name.is_empty() {
+            self.check_name(&name);
+        }
+        name
+    }
+
+    fn check_name(&self, name: &str) {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+        if name.is_empty() || !name.chars().all(allowed) {
+            self.invalid("a name is made of letters, digits and `. _ : -`");
+        } else if name.len() > LONGEST_NAME {
+            self.invalid(format!("a name has at most {LONGEST_NAME} characters"));
+        }
+    }
+
     /// A whole number within `range`.
     pub(super) fn integer(&self, range: RangeInclusive<u32>) -> u32 {
         let value = match &self.node.tree {
@@ -146,6 +179,18 @@ impl<'a> Place<'a> {
                 self.expected(&format!("a whole number {}", bounds(&range, &u32::MAX)));
                 *range.start()
             })
+    }
+
+    /// A whole number of at least `least`.
+    pub(super) fn count(&self, least: u64) -> u64 {
+        let value = match &self.node.tree {
+            Tree::Scalar(value) => value.as_u64(),
+            _ => None,
+        };
+        value.filter(|value| *value >= least).unwrap_or_else(|| {
+            self.expected(&format!("a whole number from {least}"));
+            least
+        })
     }
 
     /// A number within `range`.
@@ -232,10 +277,7 @@ impl<'a> Place<'a> {
     pub(super) fn named(&self) -> Vec<(&'a str, Place<'a>)> {
         let entries = self.entries();
         for (key, place) in &entries {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-            if key.is_empty() || !key.chars().all(allowed) {
-                place.invalid("a name is made of letters, digits and `. _ : -`");
-            }
+            place.check_name(key);
         }
         entries
     }

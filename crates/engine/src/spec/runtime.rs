@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use segno_core::retry::{Backoff, Policy};
+use segno_core::usage::Cost;
 
 use super::agents::{Sort, argv, sort};
 use super::fields::Keys;
@@ -23,6 +24,7 @@ const KEYS: Keys = Keys {
         "failure_policy",
         "timeout_s",
         "max_parallel",
+        "budgets",
     ],
     later: &[
         ("model_id", NO_MODEL),
@@ -31,7 +33,6 @@ const KEYS: Keys = Keys {
         ("temperature", NO_MODEL),
         ("top_p", NO_MODEL),
         ("max_tokens", NO_MODEL),
-        ("budgets", "this version enforces no budgets"),
     ],
 };
 const POLICY_KEYS: Keys = Keys {
@@ -40,6 +41,45 @@ const POLICY_KEYS: Keys = Keys {
     later: &[],
 };
 
+const BUDGET_KEYS: Keys = Keys {
+    required: &[],
+    optional: &[
+        "max_steps",
+        "max_tokens",
+        "max_duration_s",
+        "max_cost_usd",
+        "warn_threshold",
+    ],
+    later: &[],
+};
+
+/// What a workflow may use up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Budgets {
+    /// Steps that may be finished.
+    pub max_steps: Option<u64>,
+    /// Tokens, in and out.
+    pub max_tokens: Option<u64>,
+    /// Seconds that runs may go on, all together.
+    pub max_duration_s: Option<u64>,
+    /// Money.
+    pub max_cost: Option<Cost>,
+    /// From which part of a limit on people are warned.
+    pub warn_threshold: f64,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            max_steps: None,
+            max_tokens: None,
+            max_duration_s: None,
+            max_cost: None,
+            warn_threshold: 0.8,
+        }
+    }
+}
+
 /// How patiently steps are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Runtime {
@@ -47,13 +87,22 @@ pub struct Runtime {
     pub retry: Policy,
     /// How long one attempt of a step may take; forever if `None`.
     pub timeout: Option<Duration>,
+    /// How many agents may be asked at once.
+    pub max_parallel: usize,
+    /// What may be used up.
+    pub budgets: Budgets,
 }
+
+/// How many agents are asked at once unless a spec says otherwise.
+const MAX_PARALLEL: usize = 5;
 
 impl Default for Runtime {
     fn default() -> Self {
         Self {
             retry: policy(None),
             timeout: None,
+            max_parallel: MAX_PARALLEL,
+            budgets: Budgets::default(),
         }
     }
 }
@@ -69,15 +118,15 @@ pub(super) struct Defaults<'a> {
 
 pub(super) fn read<'a>(place: &Place<'a>) -> (Runtime, Defaults<'a>) {
     let fields = place.fields(&KEYS);
-    if let Some(most) = fields.get("max_parallel") {
-        // A bound from above: a chain, one step at a time, keeps every one of them.
-        most.integer(1..=u32::MAX);
-    }
     let runtime = Runtime {
         retry: policy(fields.get("failure_policy").as_ref()),
         timeout: fields
             .get("timeout_s")
             .map(|place| seconds(&place, LEAST_TIMEOUT_S)),
+        max_parallel: fields
+            .get("max_parallel")
+            .map_or(MAX_PARALLEL, |place| place.integer(1..=u32::MAX) as usize),
+        budgets: fields.read("budgets", |place| budgets(&place)),
     };
     let defaults = Defaults {
         place: place.clone(),
@@ -126,6 +175,22 @@ fn policy(place: Option<&Place<'_>>) -> Policy {
         ));
     }
     policy
+}
+
+fn budgets(place: &Place<'_>) -> Budgets {
+    let fields = place.fields(&BUDGET_KEYS);
+    let count = |key: &str| fields.get(key).map(|place| place.count(1));
+    Budgets {
+        max_steps: count("max_steps"),
+        max_tokens: count("max_tokens"),
+        max_duration_s: count("max_duration_s"),
+        max_cost: fields
+            .get("max_cost_usd")
+            .and_then(|place| Cost::from_usd(place.number(&(0.000_001..=1e9)))),
+        warn_threshold: fields
+            .get("warn_threshold")
+            .map_or(0.8, |place| place.number(&(0.0..=1.0))),
+    }
 }
 
 fn seconds(place: &Place<'_>, least: f64) -> Duration {

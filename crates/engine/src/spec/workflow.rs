@@ -12,7 +12,7 @@ use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
 use super::place::{Desk, Place};
 use super::problem::Problems;
-use super::runtime::{self, Runtime};
+use super::runtime::{self, Budgets, Runtime};
 
 const KEYS: Keys = Keys {
     required: &["version", "name", "runtime", "agents", "pattern"],
@@ -70,6 +70,20 @@ pub struct Workflow {
     pub in_flight: InFlight,
 }
 
+/// How many steps a graph may have unless its spec says otherwise: it may go round for ever.
+const GRAPH_STEPS: u64 = 100;
+
+impl Workflow {
+    /// What it may use up.
+    pub fn budgets(&self) -> Budgets {
+        let mut budgets = self.runtime.budgets.clone();
+        if let Pattern::Graph(_) = self.pattern {
+            budgets.max_steps.get_or_insert(GRAPH_STEPS);
+        }
+        budgets
+    }
+}
+
 /// Reads a spec, YAML or JSON. Either it holds together, or everything that is wrong is told.
 pub fn parse(text: &str) -> Result<Workflow, Problems> {
     let desk = Desk::default();
@@ -84,9 +98,10 @@ pub fn parse(text: &str) -> Result<Workflow, Problems> {
 fn read(place: &Place<'_>) -> Workflow {
     let fields = place.fields(&KEYS);
     if let Some(version) = fields.get("version") {
+        // Authors count their own versions here; the format has only one.
         let given = version.json();
-        if given != 0 && given != "0" {
-            version.invalid(format!("this format is version 0, not {given}"));
+        if !given.is_u64() && !given.is_string() {
+            version.invalid(format!("must be a whole number or a text, not {given}"));
         }
     }
     if let Some(metadata) = fields.get("metadata") {

@@ -27,7 +27,7 @@ fn text(value: &Value) -> Result<String, Error> {
     Ok(value.to_string())
 }
 
-/// The first `n` characters and `...`, or all of it if it is not longer.
+/// All of it, or as much as makes `n` characters with `...` at the end.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the shape that a filter must have"
@@ -42,8 +42,10 @@ fn truncate(value: &Value, n: Option<usize>, named: Kwargs) -> Result<String, Er
         },
     };
     named.assert_all_used()?;
-    if let Some((end, _)) = text.char_indices().nth(n.unwrap_or(100)) {
-        text.truncate(end);
+    let n = n.unwrap_or(100);
+    if text.char_indices().nth(n).is_some() {
+        let kept = text.char_indices().nth(n.saturating_sub(3));
+        text.truncate(kept.map_or(0, |(end, _)| end));
         text.push_str("...");
     }
     Ok(text)
@@ -122,11 +124,8 @@ fn compiled(last: &Mutex<Option<Regex>>, pattern: &str) -> Result<Regex, Error> 
     Ok(regex)
 }
 
-/// The first group of the first match, the whole match if there is no group, or nothing.
+/// The first group of the first match, or nothing.
 fn search(regex: &Regex, text: &str) -> String {
-    let found = regex.captures(text).and_then(|groups| {
-        let group = usize::from(groups.len() > 1);
-        groups.get(group)
-    });
+    let found = regex.captures(text).and_then(|groups| groups.get(1));
     found.map_or_else(String::new, |found| found.as_str().to_owned())
 }

@@ -41,12 +41,12 @@ fn specs_in_the_wild_render_as_in_jinja() {
             "{{ steps[0].response | regex_search('SCORE: (\\\\d+)') }}",
             "42",
         ),
-        ("{{ steps[0].response | regex_search('score') }}", "score"),
+        ("[{{ steps[0].response | regex_search('score') }}]", "[]"),
         ("[{{ topic | regex_search('no(thing)?') }}]", "[]"),
         ("[{{ topic | regex_search('t(x)?ides') }}]", "[]"),
-        ("{{ 'abcdef' | truncate(3) }}", "abc..."),
+        ("{{ 'abcdef' | truncate(3) }}", "..."),
         ("{{ 'abcdef' | truncate(n=6) }}", "abcdef"),
-        ("{{ 'abcdef' | truncate(length=5) }}", "abcde..."),
+        ("{{ 'abcdef' | truncate(length=5) }}", "ab..."),
         ("{{ facts | tojson }}", r#"{"a": "<&'>", "b": [1, 2]}"#),
         ("{{ facts.b | tojson(indent=2) }}", "[\n  1,\n  2\n]"),
         ("{{ 'high tide' | title }}", "High Tide"),
@@ -68,7 +68,7 @@ fn specs_in_the_wild_render_as_in_jinja() {
         assert_eq!(rendered(source).as_deref(), Ok(expected), "{source}");
     }
     let long = rendered("{{ long | truncate }}").unwrap();
-    assert_eq!(long, "ä".repeat(100) + "...");
+    assert_eq!(long, "ä".repeat(97) + "...");
 }
 
 #[test]
@@ -163,7 +163,7 @@ proptest! {
     fn a_truncated_text_is_its_beginning(text in "\\PC{0,40}", n in 0_usize..40) {
         let templates = Templates::new();
         let short = templates.render("{{ text | truncate(n) }}", context! { text => text.clone(), n }).unwrap();
-        let beginning: String = text.chars().take(n).collect();
+        let beginning: String = text.chars().take(n.saturating_sub(3)).collect();
         let expected = if text.chars().count() > n { beginning + "..." } else { text };
         prop_assert_eq!(short, cleaned(expected));
     }

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
+mod budgets;
 mod fencing;
 mod outputs;
+mod patterns;
+mod people;
 mod retries;
 mod world;

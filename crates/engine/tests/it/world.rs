@@ -9,9 +9,11 @@ use std::time::Duration;
 use segno_agents::{Script, Scripted};
 use segno_core::agent::Driver;
 use segno_core::id::SessionId;
-use segno_core::journal::Entry;
+use segno_core::journal::{Entry, Event, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::redact::Redactor;
+use segno_core::session::Summary;
+use segno_engine::resume::{Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::{Request, start};
 use segno_engine::{Brake, Drivers, Error, Observer, Outcome, World};
@@ -22,6 +24,8 @@ use tempfile::TempDir;
 
 pub(crate) struct Stage {
     pub(crate) world: World,
+    pub(crate) clock: Arc<HandClock>,
+    script: Arc<Mutex<String>>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) folder: TempDir,
 }
@@ -56,11 +60,11 @@ impl Processes for AllGone {
     }
 }
 
-struct OneScript(Arc<HandClock>, String);
+struct OneScript(Arc<HandClock>, Arc<Mutex<String>>);
 
 impl Drivers for OneScript {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Arc<dyn Driver>, Error> {
-        let script = Script::parse(&self.1).unwrap();
+        let script = Script::parse(&self.1.lock().unwrap()).unwrap();
         Ok(Arc::new(Scripted::new(script, self.0.clone(), None)))
     }
 }
@@ -68,19 +72,23 @@ impl Drivers for OneScript {
 /// A stage on which agents answer from `script`.
 pub(crate) fn stage(script: &str) -> Stage {
     let clock = Arc::new(HandClock::default());
+    let script = Arc::new(Mutex::new(script.to_owned()));
     let world = World {
+        people: Arc::new(segno_engine::Nobody),
         store: Arc::new(Memory::new(clock.clone())),
         clock: clock.clone(),
         random: Arc::new(Seeded::new(1)),
         disk: Arc::new(LocalDisk),
         processes: Arc::new(AllGone),
-        drivers: Arc::new(OneScript(clock.clone(), script.to_owned())),
+        drivers: Arc::new(OneScript(clock.clone(), Arc::clone(&script))),
         redactor: Arc::new(Redactor::new([])),
         ttl: Duration::from_secs(30),
         version: "0",
     };
     Stage {
         world,
+        clock,
+        script,
         seen: Arc::default(),
         folder: TempDir::new().unwrap(),
     }
@@ -112,6 +120,54 @@ impl Stage {
         }
     }
 
+    /// Lets agents answer from another script from now on.
+    pub(crate) fn mend(&self, script: &str) {
+        script.clone_into(&mut self.script.lock().unwrap());
+    }
+
+    /// Goes on with the only session there is.
+    pub(crate) async fn resume(&self) -> Result<Outcome, Error> {
+        self.seen.entries.lock().unwrap().clear();
+        let summary = self.summary().await;
+        let (options, observer) = (Options::default(), self.seen.clone());
+        resume(&self.world, summary, options, observer, Brake::default()).await
+    }
+
+    /// The only session there is.
+    pub(crate) async fn summary(&self) -> Summary {
+        let mut all = self.world.store.list().await.unwrap();
+        all.pop().unwrap().unwrap()
+    }
+
+    /// What a step was asked.
+    pub(crate) fn asked(&self, step: &str) -> Option<String> {
+        let entries = self.seen.entries.lock().unwrap();
+        entries.iter().find_map(|entry| match &entry.event {
+            Event::StepStarted(event) if event.path.as_str() == step => match &event.input {
+                Text::Inline(text) => Some(text.clone()),
+                Text::Blob { .. } => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// The steps that were begun, in this order.
+    pub(crate) fn begun(&self) -> Vec<String> {
+        let entries = self.seen.entries.lock().unwrap();
+        let step = |entry: &Entry| match &entry.event {
+            Event::StepStarted(event) => Some(event.path.to_string()),
+            _ => None,
+        };
+        entries.iter().filter_map(step).collect()
+    }
+
+    /// What an artifact holds.
+    pub(crate) fn artifact(&self, name: &str) -> String {
+        let path = self.folder.path().join("artifacts").join(name);
+        #[expect(clippy::disallowed_methods, reason = "the test's own file")]
+        std::fs::read_to_string(path).unwrap()
+    }
+
     /// The kinds of the entries that were shown, with their steps.
     pub(crate) fn kinds(&self) -> Vec<String> {
         let describe = |entry: &Entry| match entry.event.step() {
@@ -126,6 +182,13 @@ impl Stage {
             .map(describe)
             .collect()
     }
+}
+
+/// A spec with two agents, this pattern and this more.
+pub(crate) fn spec(pattern: &str, more: &str) -> String {
+    format!(
+        "version: 0\nname: flow\nruntime: {{provider: scripted, script: s.yaml, failure_policy: {{retries: 0}}}}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\n{more}"
+    )
 }
 
 /// A chain of `steps` with this runtime beside the provider.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, io, thread};
 
 use segno_testkit::crash::{
-    Fault, Hit, Home, Kill, Outcome, Tally, Workload, at_points, at_points_again, at_syscalls,
-    attempt_all, explain, require_strace, sample,
+    Fault, Hit, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points,
+    at_points_again, at_syscalls, attempt_all, explain, require_strace, sample,
 };
 
 const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL]";
@@ -59,11 +59,20 @@ fn main() -> ExitCode {
         Some(size) => sample(kills, size.div_ceil(parts), seed),
         None => kills,
     };
-    let firsts: Vec<Kill> = Workload::ALL
+    let firsts: Vec<Kill> = Workload::CHAINS
         .iter()
         .flat_map(|workload| at_points(&args.segno, *workload))
         .collect();
     let outcomes = show.attempt(&args.segno, &draw(firsts, 4));
+    for workload in Workload::PATTERNS {
+        let kills = at_every_position(&args.segno, *workload);
+        say(&format!(
+            "{}: {} journal positions to kill at",
+            workload.word(),
+            kills.len()
+        ));
+        show.attempt(&args.segno, &draw(kills, 8));
+    }
     let seconds: Vec<Kill> = middles(&outcomes).flat_map(at_points_again).collect();
     show.attempt(&args.segno, &draw(seconds, 4));
     let syscalls = syscalls(&args.segno);
@@ -92,7 +101,7 @@ fn middles(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
 /// Every kill at a system call. Says which calls cannot be aimed at.
 fn syscalls(segno: &Path) -> Vec<Kill> {
     let mut kills = Vec::new();
-    for workload in Workload::ALL {
+    for workload in Workload::CHAINS {
         for (home, before) in [
             (Home::Fresh, None),
             (Home::Used, None),

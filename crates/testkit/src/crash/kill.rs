@@ -17,6 +17,33 @@ pub enum Workload {
     Long,
     /// Five steps answered by a program, which counts its calls itself.
     Command,
+    /// Forty tasks, most of them side by side.
+    Tasks,
+    /// A choice, and the three steps of its route.
+    Routing,
+    /// Five branches of four steps, joined.
+    Parallel,
+    /// Five drafts, each judged.
+    Evaluator,
+    /// Three rounds of four workers, joined and written up.
+    Orchestrator,
+    /// A loop that goes round four times.
+    Graph,
+}
+
+impl Workload {
+    /// The chains: these are killed at system calls too.
+    pub const CHAINS: &[Self] = &[Self::Scripted, Self::Long, Self::Command];
+
+    /// The other patterns: these are killed at every journal position.
+    pub const PATTERNS: &[Self] = &[
+        Self::Tasks,
+        Self::Routing,
+        Self::Parallel,
+        Self::Evaluator,
+        Self::Orchestrator,
+        Self::Graph,
+    ];
 }
 
 /// The state of the home when the run starts.
@@ -122,7 +149,17 @@ macro_rules! words {
     };
 }
 
-words! { Workload { Scripted = "scripted", Long = "long", Command = "command", } }
+words! { Workload {
+    Scripted = "scripted",
+    Long = "long",
+    Command = "command",
+    Tasks = "tasks",
+    Routing = "routing",
+    Parallel = "parallel",
+    Evaluator = "evaluator",
+    Orchestrator = "orchestrator",
+    Graph = "graph",
+} }
 words! { Home { Fresh = "fresh", Used = "used", } }
 words! { Tracee { Main = "main", Any = "any", Database = "db", Log = "wal", Index = "shm", } }
 

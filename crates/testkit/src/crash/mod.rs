@@ -1,6 +1,6 @@
 //! The crash runner: kills the real binary wherever it can be killed, and checks the promises.
 //!
-//! A [`Kill`] is a workload (a chain of five steps), the state of its home, and a fault for the run
+//! A [`Kill`] is a workload (a chain of five steps, or another pattern), the state of its home, and a fault for the run
 //! and for each resume of it. [`attempt`] lets it happen in a sandbox of its own: start, die, look
 //! (`doctor`, `logs`, the count of calls that is kept outside of segno), go on without a fault, look
 //! again, and compare with the [`Model`], which is the same workload undisturbed. Whatever
@@ -38,14 +38,15 @@
 
 mod kill;
 mod model;
+mod patterns;
 mod plan;
 mod tally;
 mod trace;
 mod trial;
 
 pub use kill::{Fault, Home, Kill, SYSCALLS, Tracee, Workload};
-pub use model::{Model, STEPS};
-pub use plan::{at_points, at_points_again, at_syscalls, sample};
+pub use model::Model;
+pub use plan::{at_every_position, at_points, at_points_again, at_syscalls, sample};
 pub use tally::{Tally, attempt_all, explain};
 pub use trace::{Profile, count_visits, require_strace};
 pub use trial::{Hit, Outcome, Wrong, attempt};

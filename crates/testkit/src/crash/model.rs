@@ -8,11 +8,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::kill::{Home, Workload};
+use super::patterns;
 use super::trace::RUN;
 use crate::sandbox::{Sandbox, chain};
 
-/// How many steps each workload has.
-pub const STEPS: usize = 5;
+/// How many steps a chain has.
+const STEPS: usize = 5;
 
 /// Failing attempts are tried again at once: a fault may hit the agent instead of segno.
 const PATIENCE: &str = "failure_policy: {retries: 2, backoff: constant, wait_min: 0, wait_max: 0}";
@@ -21,21 +22,43 @@ impl Workload {
     /// A place in which this workload is about to run for the first time.
     pub fn sandbox(self, binary: &Path, home: Home) -> Sandbox {
         let sandbox = Sandbox::new(binary);
-        let runtime = match self {
+        let scripted = format!("{{provider: scripted, script: answers.yaml, {PATIENCE}}}");
+        let spec = match self {
             Self::Command => {
                 sandbox.command_chain(STEPS, "");
-                format!("{{provider: command, command: [./agent.sh], {PATIENCE}}}")
+                let runtime = format!("{{provider: command, command: [./agent.sh], {PATIENCE}}}");
+                chain(&runtime, STEPS)
             }
             Self::Scripted | Self::Long => {
                 sandbox.write("answers.yaml", &self.answers());
-                format!("{{provider: scripted, script: answers.yaml, {PATIENCE}}}")
+                chain(&scripted, STEPS)
+            }
+            other => {
+                let (pattern, answers) = patterns::of(other);
+                sandbox.write("answers.yaml", &answers);
+                format!(
+                    "version: 0\nname: flow\nruntime: {scripted}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
+                )
             }
         };
-        sandbox.write("chain.yaml", &chain(&runtime, STEPS));
+        sandbox.write("chain.yaml", &spec);
         if home == Home::Used {
             sandbox.segno(&["doctor"]).good();
         }
         sandbox
+    }
+
+    /// How many steps it has.
+    fn steps(self) -> usize {
+        match self {
+            Self::Scripted | Self::Long | Self::Command => STEPS,
+            Self::Tasks => 40,
+            Self::Routing => 4,
+            Self::Parallel => 5 * 4 + 1,
+            Self::Evaluator => 5 * 2,
+            Self::Orchestrator => 3 + 3 * 4 + 2,
+            Self::Graph => 4 * 2 + 1,
+        }
     }
 
     /// Every step has an answer of its own, so that one in the place of another is noticed.
@@ -73,14 +96,20 @@ impl Model {
         let printed = said.json();
         let result = printed.iter().find_map(output);
         let journal = sandbox.segno(&["logs", "--json"]).good().json();
-        let steps: Vec<String> = (0..STEPS).map(|step| format!("steps/{step}")).collect();
-        assert_eq!(sandbox.calls(), steps, "each step is asked once, in order");
+        let mut calls = sandbox.calls();
+        calls.sort();
         let model = Self {
             output: result.expect("a good run has a result").to_owned(),
             answers: answers(&journal),
             artifacts: artifacts(&sandbox),
         };
-        assert_eq!(model.answers.len(), STEPS);
+        let steps: Vec<&String> = model.answers.keys().collect();
+        assert_eq!(
+            calls.iter().collect::<Vec<_>>(),
+            steps,
+            "each is asked once"
+        );
+        assert_eq!(steps.len(), workload.steps(), "{steps:?}");
         assert_eq!(model.artifacts.len(), 1);
         model
     }

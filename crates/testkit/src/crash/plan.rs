@@ -17,6 +17,25 @@ pub fn at_points(binary: &Path, workload: Workload) -> Vec<Kill> {
     faults(&count_visits(binary, workload)).map(once).collect()
 }
 
+/// F1: every visit of the failpoints between which the journal grows: before and after each commit,
+/// and after each answer that is not yet written down.
+pub fn at_every_position(binary: &Path, workload: Workload) -> Vec<Kill> {
+    let visits = count_visits(binary, workload);
+    let points = [
+        Point::JournalBeforeCommit,
+        Point::JournalAfterCommit,
+        Point::StepAfterEffect,
+    ];
+    let kills = points.into_iter().flat_map(|point| {
+        let last = visits.get(point.name()).copied().unwrap_or_default();
+        (1..=last).map(move |visit| {
+            let name = point.name();
+            Kill::once(workload, Home::Fresh, Fault::Point { name, visit })
+        })
+    });
+    kills.collect()
+}
+
 /// F1 on the second level: the resume after `outcome` is killed as well, at every failpoint that it
 /// visits.
 pub fn at_points_again(outcome: &Outcome) -> Vec<Kill> {

@@ -28,6 +28,7 @@ pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World
     let home = Home::open(root, Arc::clone(&disk))?;
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
     Ok(World {
+        people: Arc::new(segno_engine::Nobody),
         store,
         clock,
         random: Arc::new(Seeded::new(1)),

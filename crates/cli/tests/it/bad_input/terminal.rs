@@ -108,6 +108,34 @@ fn a_narrow_terminal_shows_one_line_per_session() {
 }
 
 #[test]
+fn whoever_is_at_the_terminal_is_asked_there() {
+    let sandbox = sandbox();
+    crate::commands::asking(&sandbox);
+    let terminal = Terminal { sandbox: &sandbox };
+    let line = "\"$SEGNO\" run report.yaml; touch over; while [ ! -e closed ]; do sleep 0.01; done";
+    terminal.tmux(&[
+        "new-session",
+        "-d",
+        "-x",
+        "80",
+        "-y",
+        "24",
+        "sh",
+        "-c",
+        line,
+    ]);
+    until("the question stands there", || {
+        let screen = terminal.tmux(&["capture-pane", "-p"]);
+        screen.contains("It says: the tide\nPublish it?\n>")
+    });
+    terminal.tmux(&["send-keys", "yes", "Enter"]);
+    until("the run is over", || sandbox.work().join("over").exists());
+    let screen = terminal.tmux(&["capture-pane", "-p"]);
+    assert!(screen.contains("published"), "{screen}");
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
+}
+
+#[test]
 fn a_run_in_a_narrow_terminal_leaves_no_trace_of_its_live_line() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 300);

@@ -18,6 +18,7 @@ fn the_whole_help_text() {
         "sessions cleanup",
         "status",
         "logs",
+        "answer",
         "cancel",
         "doctor",
         "demo",
@@ -52,6 +53,7 @@ fn the_whole_help_text() {
       sessions    List, show, delete and clean up sessions
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
+      answer      Answer what a session asks, or see what it asks
       cancel      Give a session up. It cannot be resumed afterwards
       doctor      Verify everything that is kept, and name what is damaged
       demo        Watch a run being killed and coming back. Needs no network and no key
@@ -63,9 +65,9 @@ fn the_whole_help_text() {
       -V, --version  Print version
 
     Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec
-    invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 21 held by
-    another run, 22 changed and refused, 23 verification failed, 70 internal, 130 stopped by Ctrl-C, 143
-    by SIGTERM or SIGHUP.
+    invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 20 budget
+    reached, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130
+    stopped by Ctrl-C, 143 by SIGTERM or SIGHUP.
 
 
     $ segno run --help
@@ -302,6 +304,36 @@ fn the_whole_help_text() {
           --full    Show what was asked and answered, too
           --json    Print entries as JSON, one per line
       -h, --help    Print help
+
+
+    $ segno answer --help
+
+    Answer what a session asks, or see what it asks.
+
+    The answer is kept with the session. A run that waits takes it at once; otherwise it counts when the
+    session is resumed.
+
+    Usage: segno answer [OPTIONS] <SESSION> [TEXT]
+
+    Arguments:
+      <SESSION>
+              The session: its id, its name, or the beginning of either
+
+      [TEXT]
+              The answer, or `-` to read it from stdin [default: show what is asked]
+
+    Options:
+          --step <STEP>
+              The step that asks, where several do
+
+          --resume
+              Go on with the session at once
+
+          --json
+              Print JSON, one object per line
+
+      -h, --help
+              Print help (see a summary with '-h')
 
 
     $ segno cancel --help

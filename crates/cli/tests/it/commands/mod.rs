@@ -5,6 +5,7 @@
     reason = "the machine is the subject: tests look at files and wait for processes"
 )]
 
+mod answer;
 mod cancel;
 mod changes;
 mod help;
@@ -16,6 +17,8 @@ mod secrets;
 mod sessions;
 mod signals;
 mod small;
+
+pub(crate) use answer::asking;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

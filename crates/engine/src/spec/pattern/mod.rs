@@ -1,66 +1,49 @@
-//! The `pattern` block: what is done, in which order.
+//! The `pattern` block: what is done, in which order. A file for each pattern.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
+mod chain;
+mod evaluator;
+mod graph;
+mod orchestrator;
+mod parallel;
+mod routing;
+mod step;
+mod tasks;
 
 use super::fields::Keys;
-use super::inputs::variables;
 use super::place::{Place, shortened};
+
+pub use chain::Chain;
+pub use evaluator::Evaluator;
+pub use graph::{Choice, Edge, Graph, Node};
+pub use orchestrator::Orchestrator;
+pub use parallel::{Branch, Parallel};
+pub use routing::{Route, Routing};
+pub use step::{AgentStep, Person, Step};
+pub use tasks::{Task, Tasks};
 
 const KEYS: Keys = Keys {
     required: &["type", "config"],
     optional: &[],
     later: &[],
 };
-const CHAIN_KEYS: Keys = Keys {
-    required: &["steps"],
-    optional: &[],
-    later: &[],
-};
-const STEP_KEYS: Keys = Keys {
-    required: &["agent"],
-    optional: &["input", "vars"],
-    later: &[("tool_overrides", "this version offers agents no tools")],
-};
-/// A step that asks a person. It is refused as a whole, by its `type`; its other keys are only
-/// checked for slips.
-const PERSON_KEYS: Keys = Keys {
-    required: &["type", "prompt"],
-    optional: &["context_display", "default", "timeout_seconds"],
-    later: &[],
-};
-/// A step cannot be both; it is told so once, not for each key that belongs to the other.
-const BOTH_KEYS: Keys = Keys {
-    required: &["agent"],
-    optional: &[
-        "input",
-        "vars",
-        "type",
-        "prompt",
-        "context_display",
-        "default",
-        "timeout_seconds",
-        "tool_overrides",
-    ],
-    later: &[],
-};
-
-/// Patterns of the format that a later version runs.
-const LATER: [&str; 6] = [
-    "workflow",
-    "routing",
-    "parallel",
-    "evaluator_optimizer",
-    "orchestrator_workers",
-    "graph",
-];
 
 /// What is done, in which order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
     /// One step after the other.
     Chain(Chain),
+    /// Tasks that wait for others.
+    Workflow(Tasks),
+    /// An agent chooses which steps follow.
+    Routing(Routing),
+    /// Branches side by side.
+    Parallel(Parallel),
+    /// Drafts, until one is good enough.
+    Evaluator(Evaluator),
+    /// An agent that hands out work.
+    Orchestrator(Box<Orchestrator>),
+    /// From node to node.
+    Graph(Graph),
 }
 
 impl Default for Pattern {
@@ -69,98 +52,63 @@ impl Default for Pattern {
     }
 }
 
-/// Steps in order; the result is the last response.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Chain {
-    /// At least one.
-    pub steps: Vec<Step>,
+impl Pattern {
+    /// The name that the format gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Chain(_) => "chain",
+            Self::Workflow(_) => "workflow",
+            Self::Routing(_) => "routing",
+            Self::Parallel(_) => "parallel",
+            Self::Evaluator(_) => "evaluator_optimizer",
+            Self::Orchestrator(_) => "orchestrator_workers",
+            Self::Graph(_) => "graph",
+        }
+    }
 }
 
-/// One question to one agent.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Step {
-    /// Who is asked: a name in the workflow's agents.
-    pub agent: String,
-    /// What is asked, a template. `None`: the previous step's response, or nothing for the first.
-    pub input: Option<String>,
-    /// What this step's templates see in addition to the inputs.
-    pub vars: BTreeMap<String, Value>,
-}
+/// Reads the `config` of one pattern; `agents` are the names that it may use.
+type Read = fn(&Place<'_>, &[&str]) -> Pattern;
+
+const PATTERNS: [(&str, Read); 7] = [
+    ("chain", |place, agents| {
+        Pattern::Chain(chain::read(place, agents))
+    }),
+    ("workflow", |place, agents| {
+        Pattern::Workflow(tasks::read(place, agents))
+    }),
+    ("routing", |place, agents| {
+        Pattern::Routing(routing::read(place, agents))
+    }),
+    ("parallel", |place, agents| {
+        Pattern::Parallel(parallel::read(place, agents))
+    }),
+    ("evaluator_optimizer", |place, agents| {
+        Pattern::Evaluator(evaluator::read(place, agents))
+    }),
+    ("orchestrator_workers", |place, agents| {
+        Pattern::Orchestrator(Box::new(orchestrator::read(place, agents)))
+    }),
+    ("graph", |place, agents| {
+        Pattern::Graph(graph::read(place, agents))
+    }),
+];
 
 /// `agents` are the names that steps may use.
 pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Pattern {
     let fields = place.fields(&KEYS);
-    let name = fields.read("type", |place| place.line_of_text());
-    match (name.as_str(), fields.get("type"), fields.get("config")) {
-        ("chain", _, Some(config)) => return Pattern::Chain(chain(&config, agents)),
-        ("chain" | "", ..) | (_, None, _) => {}
-        (later, Some(place), _) if LATER.contains(&later) => place.unsupported(format!(
-            "pattern `{later}` is not supported yet; this version runs `chain`"
-        )),
-        (other, Some(place), _) => {
-            let known = ["chain"].into_iter().chain(LATER);
-            place.unknown(
-                format!("no such pattern: `{}`", shortened(other)),
-                other,
-                known,
-            );
+    let Some(kind) = fields.get("type") else {
+        return Pattern::default();
+    };
+    let name = kind.line_of_text();
+    let known = PATTERNS.iter().find(|(known, _)| *known == name);
+    match (known, fields.get("config")) {
+        (Some((_, read)), Some(config)) => return read(&config, agents),
+        (None, _) if !name.is_empty() => {
+            let message = format!("no such pattern: `{}`", shortened(&name));
+            kind.unknown(message, &name, PATTERNS.iter().map(|(known, _)| *known));
         }
+        _ => {}
     }
     Pattern::default()
-}
-
-fn chain(place: &Place<'_>, agents: &[&str]) -> Chain {
-    let fields = place.fields(&CHAIN_KEYS);
-    let places = fields.read("steps", |place| place.list(1));
-    Chain {
-        steps: places.iter().map(|place| step(place, agents)).collect(),
-    }
-}
-
-fn step(place: &Place<'_>, agents: &[&str]) -> Step {
-    if place.has("type") && !place.has("agent") {
-        person(place);
-        return Step::default();
-    }
-    let keys = if place.has("type") {
-        place.invalid("is either a step with an `agent` or one with a `type`, never both");
-        &BOTH_KEYS
-    } else {
-        &STEP_KEYS
-    };
-    let fields = place.fields(keys);
-    let agent = fields.read("agent", |place| {
-        let name = place.line_of_text();
-        // Without any agents that is the problem, not each step.
-        if !name.is_empty() && !agents.is_empty() && !agents.contains(&name.as_str()) {
-            let message = format!("no such agent: `{}`", shortened(&name));
-            place.unknown(message, &name, agents.iter().copied());
-        }
-        name
-    });
-    let vars = fields.read("vars", |place| variables(&place));
-    Step {
-        agent,
-        input: fields.get("input").map(|place| place.template()),
-        vars: vars
-            .into_iter()
-            .map(|(name, place)| (name.to_owned(), place.scalar()))
-            .collect(),
-    }
-}
-
-fn person(place: &Place<'_>) {
-    let fields = place.fields(&PERSON_KEYS);
-    if let Some(name) = fields.get("type") {
-        match name.line_of_text().as_str() {
-            "hitl" => name.unsupported("not supported yet: this version cannot ask a person"),
-            other => name.unknown("the only `type` of a step is `hitl`", other, ["hitl"]),
-        }
-    }
-    for template in ["prompt", "context_display"] {
-        fields.read(template, |place| place.template());
-    }
-    if let Some(timeout) = fields.get("timeout_seconds") {
-        timeout.integer(0..=u32::MAX);
-    }
 }

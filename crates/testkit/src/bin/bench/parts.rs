@@ -25,6 +25,7 @@ pub(crate) fn store(folder: &Path) -> Sqlite {
 /// A world for looking at sessions, not for running any.
 pub(crate) fn world(store: Sqlite) -> World {
     World {
+        people: Arc::new(segno_engine::Nobody),
         store: Arc::new(store),
         clock: Arc::new(Wall(Instant::now())),
         random: Arc::new(Seeded::new(7)),

@@ -1,0 +1,145 @@
+use segno_testkit::sandbox::{Sandbox, until};
+
+use super::{Live, tidy};
+use crate::sandbox;
+
+const SPEC: &str = "version: 0
+name: report
+runtime: {provider: scripted, script: answers.yaml}
+agents: {a: {prompt: Answer.}}
+pattern: {type: chain, config: {steps: [{agent: a, input: facts}, {type: hitl, prompt: Publish it?, context_display: \"It says: {{ steps[0].response }}\", default: \"no\", timeout_seconds: 3600}, {agent: a, input: \"{{ hitl_response }}\"}]}}
+";
+
+pub(crate) fn asking(sandbox: &Sandbox) {
+    sandbox.write("report.yaml", SPEC);
+    sandbox.write(
+        "answers.yaml",
+        "ledger: calls.log\nanswers: [{contains: facts, text: the tide}, {contains: \"yes\", text: published}, {text: dropped}]\n",
+    );
+}
+
+#[test]
+fn a_run_that_asks_ends_with_19_and_goes_on_with_the_answer() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    let said = sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    session report ([ID])
+      … steps/0 a
+      ✓ steps/0 [TOOK]
+      ? steps/1 asks: Publish it?
+    waiting: session report waits for a person: Publish it? [R0108]
+      It says: the tide
+      hint: answer with `segno answer report --step steps/1 TEXT`, then `segno resume report`
+    ");
+    let said = sandbox.segno(&["answer", "report"]).good();
+    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    steps/1: Publish it?
+      It says: the tide
+      default: no
+      until [TIME]
+    ");
+    let status = sandbox.segno(&["status", "--json"]).good().json();
+    assert_eq!(status[0]["status"], "waiting");
+    sandbox
+        .segno(&["resume"])
+        .refused(19, &["waits for a person", "[R0108]"]);
+    let said = sandbox
+        .segno(&["answer", "report", "yes", "--resume"])
+        .good();
+    assert!(said.stdout.ends_with("published\n"), "{}", said.stdout);
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
+}
+
+#[test]
+fn an_answer_that_was_given_survives_and_is_not_taken_twice() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    sandbox.segno(&["answer", "report", "yes"]).good();
+    sandbox
+        .segno(&["answer", "report", "no"])
+        .refused(2, &["asks nothing", "[R0111]"]);
+    let said = sandbox.segno(&["resume"]).good();
+    assert_eq!(said.stdout, "published\n");
+    sandbox
+        .segno(&["answer", "report", "no"])
+        .refused(2, &["[R0111]"]);
+}
+
+#[test]
+fn json_tells_what_is_asked_and_that_it_is_answered() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    let said = sandbox
+        .segno(&["run", "report.yaml", "--json"])
+        .refused(19, &[]);
+    let kinds: Vec<String> = said
+        .json()
+        .iter()
+        .map(|line| line["kind"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(kinds.contains(&"question_asked".to_owned()), "{kinds:?}");
+    let asked = sandbox.segno(&["answer", "report", "--json"]).good().json();
+    assert_eq!(asked[0]["prompt"], "Publish it?");
+    assert_eq!(asked[0]["context"], "It says: the tide");
+    assert_eq!(asked[0]["default"], "no");
+    let told = sandbox
+        .segno(&["answer", "report", "yes", "--json"])
+        .good()
+        .json();
+    assert_eq!(told[0]["kind"], "answered");
+    assert_eq!(told[0]["path"], "steps/1");
+}
+
+#[test]
+fn an_answer_with_a_secret_is_kept_without_it() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    let secret = ["sk-ant-api03-", &"aB3".repeat(31), "-aB3aB3AA"].concat();
+    sandbox.segno(&["answer", "report", &secret]).good();
+    sandbox.segno(&["resume"]).good();
+    let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
+    assert!(!logs.contains(&secret), "{logs}");
+}
+
+#[test]
+fn whoever_waits_can_be_cancelled() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    sandbox.segno(&["cancel", "report"]).good();
+    sandbox
+        .segno(&["resume", "report"])
+        .refused(17, &["cancelled"]);
+}
+
+#[test]
+fn an_answer_reaches_a_run_that_waits_for_others() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "both.yaml",
+        "version: 0
+name: both
+runtime: {provider: command, command: [./agent.sh]}
+agents: {a: {prompt: Answer.}}
+pattern: {type: parallel, config: {branches: [{id: l, steps: [{agent: a, input: l}]}, {id: r, steps: [{agent: a, input: r}, {type: hitl, prompt: Right?}]}]}}
+",
+    );
+    sandbox.script(
+        "agent.sh",
+        "#!/bin/sh\ncase \"$(cat)\" in *l*) while [ ! -e go ]; do sleep 0.01; done;; esac\necho done\n",
+    );
+    let live = Live::start(&sandbox, &["run", "both.yaml"]);
+    until("it asks", || {
+        sandbox.segno(&["answer", "both"]).stdout.contains("Right?")
+    });
+    sandbox.segno(&["answer", "both", "yes"]).good();
+    sandbox.write("go", "");
+    // The branch that asked had ended its part of the run before; its answer counts at the resume.
+    let said = live.finish();
+    assert_eq!(said.code(), 19);
+    let said = sandbox.segno(&["resume"]).good();
+    assert_eq!(said.stdout, "Branch l:\ndone\n\n---\n\nBranch r:\nyes\n");
+}

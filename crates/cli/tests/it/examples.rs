@@ -1,0 +1,57 @@
+//! The examples run as they stand, offline.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::sandbox;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn specs() -> Vec<PathBuf> {
+    let files = fs::read_dir(folder()).unwrap();
+    let mut specs: Vec<PathBuf> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.ends_with(".yaml") && !name.ends_with(".answers.yaml")
+        })
+        .collect();
+    specs.sort();
+    specs
+}
+
+#[test]
+fn there_is_one_for_each_pattern_and_each_runs_offline() {
+    let sandbox = sandbox();
+    let mut patterns = Vec::new();
+    for spec in specs() {
+        let spec = spec.to_str().unwrap();
+        let valid = sandbox.segno(&["validate", spec, "--json"]).good();
+        let shown = valid.json().remove(0);
+        patterns.push(shown["pattern"].as_str().unwrap().to_owned());
+        let name = shown["name"].as_str().unwrap();
+        let said = sandbox.segno(&["run", spec]);
+        if said.status.code() == Some(19) {
+            sandbox.segno(&["answer", name, "yes", "--resume"]).good();
+        } else {
+            said.good();
+        }
+    }
+    patterns.sort();
+    assert_eq!(
+        patterns,
+        [
+            "chain",
+            "evaluator_optimizer",
+            "graph",
+            "orchestrator_workers",
+            "parallel",
+            "routing",
+            "workflow"
+        ]
+    );
+    let artifacts = fs::read_dir(sandbox.work().join("artifacts")).unwrap();
+    assert_eq!(artifacts.count(), 7);
+}

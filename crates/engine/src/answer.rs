@@ -1,0 +1,84 @@
+//! Answering what a session asks.
+
+use segno_core::session::Summary;
+use segno_core::state::Question;
+use segno_core::step::Path;
+use segno_core::store::Message;
+
+use crate::error::Error;
+use crate::world::World;
+use crate::{flow, history, pen};
+
+/// Answers a question. The answer is kept with the session and counts when its run goes on: at once
+/// if it is there, otherwise when it is resumed. Returns the step that was answered.
+pub async fn answer(
+    world: &World,
+    summary: &Summary,
+    step: Option<&str>,
+    text: &str,
+    by: &str,
+) -> Result<Path, Error> {
+    let asked = open(world, summary).await?;
+    let not_asked = || Error::NotAsked {
+        name: summary.name.clone(),
+        path: step.map(str::to_owned),
+    };
+    let Asked { path, question, .. } = match (step, asked.as_slice()) {
+        (_, []) => return Err(not_asked()),
+        (None, [one]) => one,
+        (None, several) => {
+            return Err(Error::WhichQuestion {
+                name: summary.name.clone(),
+                steps: several.iter().map(|asked| asked.path.clone()).collect(),
+            });
+        }
+        (Some(step), all) => all
+            .iter()
+            .find(|asked| asked.path.as_str() == step)
+            .ok_or_else(not_asked)?,
+    };
+    flow::fits(path, question.validation.as_deref(), text)?;
+    let message = Message::Answer {
+        path: path.clone(),
+        text: world.redactor.redact(text).into_owned(),
+        by: by.to_owned(),
+    };
+    let posted = world.store.post(summary.id, world.clock.now(), message);
+    posted.await?;
+    Ok(path.clone())
+}
+
+/// A question that nobody has answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The step that asks.
+    pub path: Path,
+    /// The question.
+    pub question: Question,
+    /// What is shown with it.
+    pub context: Option<String>,
+}
+
+/// What a session asks and nobody has answered.
+pub async fn open(world: &World, summary: &Summary) -> Result<Vec<Asked>, Error> {
+    let mut questions = history::look(world, summary.id).await?.questions;
+    for (_, message) in world.store.pending(summary.id).await? {
+        if let Message::Answer { path, .. } = message {
+            questions.remove(&path);
+        }
+    }
+    let mut open = Vec::new();
+    for (path, question) in questions {
+        let entry = world.store.entry(summary.id, question.seq).await?;
+        let context = match entry.event.text() {
+            Some(text) => Some(pen::recall(world, text).await?),
+            None => None,
+        };
+        open.push(Asked {
+            path,
+            question,
+            context,
+        });
+    }
+    Ok(open)
+}

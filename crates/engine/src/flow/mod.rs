@@ -1,0 +1,262 @@
+//! A run's way through its steps.
+//!
+//! Patterns are plain functions that call [`Flow::ask`]. A step that the journal knows as finished
+//! returns its recorded answer at once; any other is written down as begun, asked of its agent, and
+//! written down as finished (P6, P7). That is all there is to resuming, for every pattern.
+
+mod cast;
+mod person;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{OnChange, Run};
+use segno_core::retry::Policy;
+use segno_core::state::{self, Finished, FinishedStep};
+use segno_core::step::Path;
+use segno_core::usage::Usage;
+use tokio::sync::Semaphore;
+
+use crate::answers::{Answer, Answers, Source};
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::observe::Observer;
+use crate::pen::Pen;
+use crate::scope::Scope;
+use crate::stop::{Brake, Stop};
+use crate::template::Templates;
+use crate::world::World;
+
+pub(crate) use cast::Cast;
+pub(crate) use person::fits;
+use step::Ask;
+pub(crate) use step::{begun, unknown};
+
+/// What a run carries along.
+pub struct Flow {
+    pub(crate) world: World,
+    pub(crate) session: SessionId,
+    pub(crate) name: Name,
+    pub(crate) run: Run,
+    pub(crate) workspace: PathBuf,
+    pub(crate) pen: Pen,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) brake: Brake,
+    pub(crate) finished: Finished,
+    pub(crate) on_change: OnChange,
+    pub(crate) cast: Cast,
+    pub(crate) retry: Policy,
+    pub(crate) timeout: Option<std::time::Duration>,
+    /// How many agents may be asked at once.
+    pub(crate) slots: Semaphore,
+    pub(crate) budget: Budget,
+    /// What people were asked by earlier runs and have not answered.
+    pub(crate) asked: BTreeMap<Path, state::Question>,
+    /// Held while a person is being asked.
+    pub(crate) person: tokio::sync::Mutex<()>,
+    /// How often each unfinished step was begun by earlier runs, and in which revision.
+    pub(crate) begun: HashMap<Path, (u32, u32)>,
+    pub(crate) saved: Mutex<Saved>,
+    /// Agents whose prompts cannot be filled in, and of which a person was told.
+    pub(crate) told: Mutex<BTreeSet<String>>,
+    /// The variables that every template sees.
+    pub(crate) scope: Scope,
+    pub(crate) answers: Answers,
+    pub(crate) templates: Templates,
+    /// Set when something failed: what runs beside it begins nothing new.
+    pub(crate) failing: AtomicBool,
+}
+
+/// What earlier runs had done already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Steps that were not run again.
+    pub steps: u64,
+    /// What they had taken.
+    pub usage: Usage,
+}
+
+/// A question to an agent.
+pub struct Question<'a> {
+    /// The step.
+    pub path: Path,
+    /// Who is asked.
+    pub agent: &'a str,
+    /// What is asked.
+    pub input: Input<'a>,
+    /// What its templates see.
+    pub scope: &'a Scope,
+}
+
+/// What an agent is asked.
+pub enum Input<'a> {
+    /// What a template becomes.
+    Template(&'a str),
+    /// A template, and what is to be said after it.
+    Followed(&'a str, &'a str),
+    /// These words.
+    Words(String),
+    /// An earlier answer.
+    Answer(Answer),
+    /// The agent's own prompt.
+    Prompt,
+}
+
+impl Flow {
+    /// The answer of a step: the recorded one if it is finished, otherwise a new one.
+    pub async fn ask(&self, question: Question<'_>) -> Result<Answer, Error> {
+        // Nothing is rendered for a step that will not be asked.
+        if let Some(source) = self.recall(&question.path) {
+            return Ok(self.answers.add(source));
+        }
+        let Question {
+            path,
+            agent,
+            input,
+            scope,
+        } = question;
+        let performer = self.cast.get(agent);
+        let system = self.prompt(agent, &performer.prompt, scope).await?;
+        let input = match input {
+            Input::Template(source) => self.render("the input", &path, source, scope).await?,
+            Input::Followed(source, more) => {
+                let text = self.render("the input", &path, source, scope).await?;
+                format!("{text}\n\n{more}")
+            }
+            Input::Words(words) => words,
+            Input::Answer(answer) => self.text(answer).await?.to_string(),
+            Input::Prompt => system.clone(),
+        };
+        let ask = Ask {
+            path,
+            agent,
+            driver: &*performer.driver,
+            provider: &performer.identity,
+            system,
+            input,
+        };
+        Ok(self.answers.add(self.step(ask).await?))
+    }
+
+    /// Who an agent is. A prompt that cannot be rendered is sent as it stands, and a person is told.
+    async fn prompt(&self, agent: &str, source: &str, scope: &Scope) -> Result<String, Error> {
+        match self.render("the prompt", &agent, source, scope).await {
+            Err(Error::Template { error, .. }) => {
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                if told.insert(agent.to_owned()) {
+                    self.observer.notice(&format!(
+                        "the prompt of agent `{agent}` is sent as it stands, because it cannot be filled in: {error}"
+                    ));
+                }
+                Ok(source.to_owned())
+            }
+            rendered => rendered,
+        }
+    }
+
+    /// The text of an answer.
+    pub async fn text(&self, answer: Answer) -> Result<Arc<str>, Error> {
+        let text = self
+            .answers
+            .text(&self.world, &self.pen, self.session, answer);
+        Ok(text.await?)
+    }
+
+    /// What a template becomes; `what` and `whose` name it if it fails.
+    pub async fn render(
+        &self,
+        what: &str,
+        whose: &impl std::fmt::Display,
+        source: &str,
+        scope: &Scope,
+    ) -> Result<String, Error> {
+        let rendered = self.fetching(|| self.templates.render(source, scope.value()));
+        rendered.await?.map_err(|error| Error::Template {
+            place: format!("{what} of {whose}"),
+            error,
+        })
+    }
+
+    /// Whether a condition holds, on the way from a node.
+    pub async fn holds(&self, node: &str, source: &str, scope: &Scope) -> Result<bool, Error> {
+        let held = self.fetching(|| self.templates.holds(source, scope.value()));
+        held.await?.map_err(|error| Error::Template {
+            place: format!("the condition `{source}` after node {node}"),
+            error,
+        })
+    }
+
+    /// Tries again until every answer that was touched is at hand.
+    async fn fetching<T>(&self, attempt: impl Fn() -> T) -> Result<T, Error> {
+        loop {
+            let result = attempt();
+            let missed = self.answers.missed();
+            if missed.is_empty() {
+                self.answers.settle();
+                return Ok(result);
+            }
+            for answer in missed {
+                let text = self.text(answer).await?;
+                self.answers.hold(answer, text);
+            }
+        }
+    }
+
+    /// Whether a step is finished and will not be asked: then its input need not be made.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.on_change != OnChange::Rerun && self.finished.get(path).is_some()
+    }
+
+    /// The workflow's variables, for an agent to read.
+    pub(crate) fn variables_as_json(&self) -> String {
+        let created = self.pen.state().created;
+        let variables = created.map(|created| created.variables).unwrap_or_default();
+        serde_json::to_string_pretty(&variables).unwrap_or_default()
+    }
+
+    /// The recorded answer of a finished step, where it counts whatever is asked now.
+    fn recall(&self, path: &Path) -> Option<Source> {
+        let done = self
+            .finished
+            .get(path)
+            .filter(|_| self.on_change != OnChange::Rerun)?;
+        Some(self.skip(path, done))
+    }
+
+    fn skip(&self, path: &Path, done: &FinishedStep) -> Source {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.steps += 1;
+        saved.usage += done.usage;
+        self.observer.skipped(self.session, path);
+        Source::Journal(done.seq)
+    }
+
+    /// Whether something new may be begun.
+    fn boundary(&self) -> Result<(), Error> {
+        if let Some(stop) = self.brake.pulled() {
+            return Err(self.stopped(stop));
+        }
+        if self.failing.load(Ordering::Relaxed) {
+            return Err(Error::Beside);
+        }
+        for neared in self.budget.check(&self.name)? {
+            self.pen.note(neared);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stopped(&self, stop: Stop) -> Error {
+        match stop {
+            Stop::Asked { by, status, .. } => Error::Stopped {
+                name: self.name.clone(),
+                status,
+                by,
+            },
+            Stop::Fenced(error) => Error::Store(error),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Tasks, each begun as soon as those it needs are done.
+
+use std::fmt::Write;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use segno_core::step::Path;
+
+use super::{Ending, sequence, together};
+use crate::answers::Answer;
+use crate::error::Error;
+use crate::flow::{Flow, Input};
+use crate::scope::{Map, Scope, Seen};
+use crate::spec::{Step, Task, Tasks};
+
+pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
+    let tasks = &config.tasks;
+    flow.observer.planned(tasks.len());
+    let done = Map::new(tasks.iter().map(|task| task.id.as_str()));
+    let scope = flow.scope.with([("tasks", Seen::from(done.clone()))]);
+    let mut missing: Vec<usize> = tasks.iter().map(|task| task.deps.len()).collect();
+    let mut needed_by = vec![Vec::new(); tasks.len()];
+    for (index, task) in tasks.iter().enumerate() {
+        task.deps.iter().for_each(|dep| needed_by[*dep].push(index));
+    }
+    let mut answers: Vec<Option<Answer>> = vec![None; tasks.len()];
+    let mut running = FuturesUnordered::new();
+    let mut ready: Vec<usize> = (0..tasks.len())
+        .filter(|task| missing[*task] == 0)
+        .collect();
+    let mut worst = None;
+    loop {
+        for index in ready.drain(..) {
+            let task = &tasks[index];
+            let heard = heard(tasks, &answers, index);
+            let around = match heard {
+                Some(answer) => scope.with([("hitl_response", Seen::Answer(answer))]),
+                None => scope.clone(),
+            };
+            let given: Vec<_> = task.deps.iter().map(|dep| (*dep, answers[*dep])).collect();
+            running.push(async move {
+                let answer = perform(flow, tasks, task, &given, &around).await;
+                (index, answer)
+            });
+        }
+        let Some((index, result)) = running.next().await else {
+            break;
+        };
+        match result {
+            Ok(answer) => {
+                answers[index] = Some(answer);
+                done.set(&tasks[index].id, seen(&tasks[index], answer));
+                for next in &needed_by[index] {
+                    missing[*next] -= 1;
+                    if missing[*next] == 0 {
+                        ready.push(*next);
+                    }
+                }
+            }
+            Err(error) => worst = Some(together::note(flow, worst, error)),
+        }
+    }
+    if let Some(error) = worst {
+        return Err(error);
+    }
+    let last = last(tasks).and_then(|index| answers[index]);
+    Ok(Ending { last, scope })
+}
+
+async fn perform(
+    flow: &Flow,
+    tasks: &[Task],
+    task: &Task,
+    given: &[(usize, Option<Answer>)],
+    scope: &Scope,
+) -> Result<Answer, Error> {
+    let path = Path::first("tasks").then(&task.id);
+    // A task without an input works on what the tasks before it gave.
+    let mut otherwise = task.description.clone().unwrap_or_default();
+    if let Step::Agent(step) = &task.step
+        && step.input.is_none()
+        && !flow.has(&path)
+    {
+        for (dep, answer) in given {
+            if let Some(answer) = answer {
+                let text = flow.text(*answer).await?;
+                let blank = if otherwise.is_empty() { "" } else { "\n\n" };
+                let _ = write!(otherwise, "{blank}{}:\n{text}", tasks[*dep].id);
+            }
+        }
+    }
+    sequence::one(flow, path, &task.step, Input::Words(otherwise), scope).await
+}
+
+fn seen(task: &Task, answer: Answer) -> Seen {
+    let mut fields = vec![
+        ("response", Seen::Answer(answer)),
+        ("status", "success".into()),
+        ("agent", task.step.agent().into()),
+    ];
+    if let Step::Person(person) = &task.step {
+        fields.extend(sequence::asked(person));
+    }
+    Seen::fields(fields)
+}
+
+/// What a person said last, among the tasks that this one comes after: the last in the spec.
+fn heard(tasks: &[Task], answers: &[Option<Answer>], index: usize) -> Option<Answer> {
+    let mut before = vec![false; tasks.len()];
+    let mut ahead = vec![index];
+    while let Some(task) = ahead.pop() {
+        for dep in &tasks[task].deps {
+            if !std::mem::replace(&mut before[*dep], true) {
+                ahead.push(*dep);
+            }
+        }
+    }
+    let people = (0..tasks.len()).rev();
+    people
+        .filter(|task| before[*task] && matches!(tasks[*task].step, Step::Person(_)))
+        .find_map(|task| answers[task])
+}
+
+/// The task that comes last: of those that are furthest from the beginning, the last in the spec.
+fn last(tasks: &[Task]) -> Option<usize> {
+    let mut depth = vec![None; tasks.len()];
+    let mut ahead: Vec<usize> = (0..tasks.len()).collect();
+    while let Some(task) = ahead.pop() {
+        let unknown: Vec<usize> = tasks[task]
+            .deps
+            .iter()
+            .copied()
+            .filter(|dep| depth[*dep].is_none())
+            .collect();
+        if unknown.is_empty() {
+            let deps = tasks[task].deps.iter().filter_map(|dep| depth[*dep]);
+            depth[task] = Some(deps.max().map_or(0, |deepest: usize| deepest + 1));
+        } else {
+            ahead.push(task);
+            ahead.extend(unknown);
+        }
+    }
+    (0..tasks.len()).max_by_key(|task| (depth[*task], *task))
+}

@@ -1,0 +1,57 @@
+//! Several things at once.
+//!
+//! When one fails, the others begin nothing new; what they have in flight is paid for, so it is
+//! waited for and kept. What waits for a person does not stop the others.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use segno_core::error::{Diagnose, Kind};
+
+use crate::error::Error;
+use crate::flow::Flow;
+
+/// Runs all of it side by side. The results in the given order, or the error that counts.
+pub(super) async fn all<T>(
+    flow: &Flow,
+    work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>,
+) -> Result<Vec<T>, Error> {
+    let numbered = |(index, work)| async move { (index, work.await) };
+    let mut running: FuturesUnordered<_> = work.into_iter().enumerate().map(numbered).collect();
+    let (mut done, mut worst) = (Vec::new(), None);
+    while let Some((index, result)) = running.next().await {
+        match result {
+            Ok(value) => done.push((index, value)),
+            Err(error) => worst = Some(note(flow, worst, error)),
+        }
+    }
+    if let Some(error) = worst {
+        return Err(error);
+    }
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, value)| value).collect())
+}
+
+/// Takes an error in, and returns the one that counts so far.
+pub(super) fn note(flow: &Flow, known: Option<Error>, error: Error) -> Error {
+    if rank(&error) > 0 {
+        flow.failing.store(true, Ordering::Relaxed);
+    }
+    match known {
+        Some(known) if rank(&known) >= rank(&error) => known,
+        _ => error,
+    }
+}
+
+/// How much an error counts beside others. A run that waits may go on, so it counts least.
+fn rank(error: &Error) -> u32 {
+    match error {
+        Error::Waiting { .. } => 0,
+        Error::Beside => 1,
+        Error::Budget { .. } => 2,
+        Error::Stopped { .. } => 3,
+        error if error.kind() == Kind::Fenced => 5,
+        _ => 4,
+    }
+}

@@ -1,0 +1,45 @@
+use crate::world::{spec, stage};
+
+const BRANCHES: &str = "{type: parallel, config: {branches: [
+  {id: right, steps: [{agent: a, input: contra}, {agent: a, input: \"more {{ last_response }} {{ steps[0].response }}\"}]},
+  {id: left, steps: [{agent: a, input: pro}]}]REDUCE}}";
+
+#[tokio::test]
+async fn branches_see_their_own_steps_and_the_reduce_sees_all() {
+    let stage = stage(
+        "answers: [{step: branches/left/steps/0, text: yes}, {step: branches/right/steps/0, text: no}, {step: branches/right/steps/1, text: never}]\ndefault: {text: so be it}",
+    );
+    let reduce = ", reduce: {agent: b, input: \"{{ branches.left.response }}/{{ branches.right.response }} {{ branches | length }}\"}";
+    let pattern = BRANCHES.replace("REDUCE", reduce);
+    let outcome = stage.run(&spec(&pattern, "")).await.unwrap();
+    assert_eq!(outcome.output, "so be it");
+    assert_eq!(
+        stage.asked("branches/right/steps/1").as_deref(),
+        Some("more no no")
+    );
+    assert_eq!(stage.asked("reduce").as_deref(), Some("yes/never 2"));
+}
+
+#[tokio::test]
+async fn without_a_reduce_the_answers_stand_in_the_order_of_their_names() {
+    let stage = stage(
+        "answers: [{step: branches/left/steps/0, text: yes, delay_ms: 900}]\ndefault: {text: no}",
+    );
+    let outcome = stage.run(&spec(&BRANCHES.replace("REDUCE", ""), "")).await;
+    assert_eq!(
+        outcome.unwrap().output,
+        "Branch left:\nyes\n\n---\n\nBranch right:\nno"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_branch_is_the_only_one_that_is_run_again() {
+    let stage = stage(
+        "answers: [{step: branches/right/steps/1, fail: {kind: auth}}]\ndefault: {text: fine, delay_ms: 10}",
+    );
+    let spec = spec(&BRANCHES.replace("REDUCE", ", reduce: {agent: b}"), "");
+    stage.run(&spec).await.unwrap_err();
+    stage.mend("default: {text: fine}");
+    stage.resume().await.unwrap();
+    assert_eq!(stage.begun(), ["branches/right/steps/1", "reduce"]);
+}
