@@ -3,11 +3,23 @@
 //! - [`scripted`] answers from a file: offline, free and the same every time.
 //! - [`command`] asks any program: prompt on its stdin, answer from its stdout.
 //!
-//! Every driver implements [`segno_core::agent::Driver`] and keeps nothing between two requests.
-//! Retries, timeouts and the journal are the engine's.
+//! Both implement [`segno_core::agent::Driver`]. Models behind an API implement
+//! [`segno_core::model::Model`]:
+//!
+//! - [`anthropic`] speaks the Messages API.
+//! - [`openai`] speaks chat completions: OpenAI, Ollama, vLLM and many others.
+//!
+//! None keeps anything between two requests. Retries, timeouts, tools and the journal are the
+//! engine's.
 
+pub mod anthropic;
 pub mod command;
+pub mod http;
+pub mod openai;
 pub mod scripted;
 
+pub use anthropic::Anthropic;
 pub use command::{Command, Launch};
+pub use http::{Client, Endpoint, Inference};
+pub use openai::OpenAi;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};

@@ -150,7 +150,11 @@ impl From<segno_engine::Error> for Failure {
             | E::Loop { .. }
             | E::Unanswered { .. }
             | E::Stopped { .. } => 10,
-            E::NotAnAnswer { .. } | E::NotAsked { .. } | E::WhichQuestion { .. } => 2,
+            E::NotAnAnswer { .. }
+            | E::NotAsked { .. }
+            | E::WhichQuestion { .. }
+            | E::NoKey { .. }
+            | E::NoClient { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::Budget { .. } => 20,
             E::Changed { .. } => 22,

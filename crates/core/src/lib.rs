@@ -11,6 +11,7 @@ pub mod fault;
 pub mod id;
 pub mod journal;
 pub mod lease;
+pub mod model;
 pub mod ports;
 pub mod redact;
 pub mod retry;

@@ -126,6 +126,22 @@ pub enum Error {
         /// Why.
         error: Box<agent::Error>,
     },
+    /// A model wants a key, and there is none.
+    #[error("provider `{provider}` wants a key, and `{variable}` is not set")]
+    NoKey {
+        /// The provider.
+        provider: &'static str,
+        /// Where the key is looked for.
+        variable: &'static str,
+    },
+    /// Nothing can be sent from this machine.
+    #[error("provider `{provider}` cannot be spoken to from this machine: {reason}")]
+    NoClient {
+        /// The provider.
+        provider: &'static str,
+        /// Why.
+        reason: String,
+    },
     /// Not begun, because something that runs beside it failed. What failed is what is told.
     #[error("not begun, because something beside it failed")]
     Beside,
@@ -349,7 +365,9 @@ impl Diagnose for Error {
             | Error::Unknown { .. }
             | Error::Changed { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
+            Error::NoKey { .. } => Kind::Forbidden,
             Error::NoRoom { .. }
+            | Error::NoClient { .. }
             | Error::Unreadable { .. }
             | Error::Artifact { .. }
             | Error::Waiting { .. }
@@ -372,6 +390,8 @@ impl Diagnose for Error {
             Error::Held { .. } => "S0107",
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
+            Error::NoKey { .. } => "A0101",
+            Error::NoClient { .. } => "A0102",
             Error::Step { .. } | Error::Beside => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::Unknown { .. } => "R0103",
@@ -418,6 +438,9 @@ impl Diagnose for Error {
             Error::Stopped { status, name, .. } if status.is_resumable() => {
                 format!("`segno resume {name}` goes on")
             }
+            Error::NoKey { variable, .. } => format!(
+                "set `{variable}`; keys are never read from a spec, so that they are never written down"
+            ),
             Error::Waiting { name, path, .. } => format!(
                 "answer with `segno answer {name} --step {path} TEXT`, then `segno resume {name}`"
             ),

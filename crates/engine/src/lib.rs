@@ -32,4 +32,4 @@ pub use flow::Saved;
 pub use observe::Observer;
 pub use run::Outcome;
 pub use stop::{Brake, Stop};
-pub use world::{Drivers, Nobody, People, World};
+pub use world::{Drivers, Nobody, People, Speaker, World};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use segno_core::agent::Driver;
 use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
+use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
@@ -75,13 +76,18 @@ impl People for Nobody {
     }
 }
 
-/// Finds the driver for a provider.
+/// Who answers for an agent.
+#[derive(Clone)]
+pub enum Speaker {
+    /// An agent that does its work by itself.
+    Agent(Arc<dyn Driver>),
+    /// A model, whose tools are run here.
+    Model(Arc<dyn Model>),
+}
+
+/// Finds who answers for a provider.
 pub trait Drivers: Send + Sync {
-    /// The driver, ready to be asked. `folder` is where the spec stands: relative files are found
-    /// from there.
-    fn driver(
-        &self,
-        provider: &Provider,
-        folder: &std::path::Path,
-    ) -> Result<Arc<dyn Driver>, Error>;
+    /// The one who answers, ready to be asked. `folder` is where the spec stands: relative files are
+    /// found from there.
+    fn driver(&self, provider: &Provider, folder: &std::path::Path) -> Result<Speaker, Error>;
 }

@@ -1,5 +1,6 @@
 //! What tests stand on: a clock that is turned by hand, the suite that every store passes, a place
-//! to run the real binary in, a runner that kills it everywhere, and a judge of damaged stores.
+//! to run the real binary in, a model server, a runner that kills everywhere, and a judge of damaged
+//! stores.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,4 +13,5 @@ pub mod conformance;
 pub mod crash;
 pub mod damage;
 pub mod journal;
+pub mod model;
 pub mod sandbox;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_agents::{Command, Launch, Ledger, Script, Scripted};
-use segno_core::agent::Driver;
+use segno_agents::{
+    Anthropic, Client, Command, Endpoint, Inference, Launch, Ledger, OpenAi, Script, Scripted,
+};
 use segno_core::ports::{Clock, Disk};
-use segno_engine::spec::Provider;
-use segno_engine::{Drivers, Error};
+use segno_engine::spec::{Api, Provider, Vendor};
+use segno_engine::{Drivers, Error, Speaker};
 use segno_store::LocalDisk;
 
 /// The hidden word that turns this program into the warden of an agent's processes.
@@ -21,16 +22,51 @@ pub(crate) struct MachineDrivers {
 }
 
 impl Drivers for MachineDrivers {
-    fn driver(&self, provider: &Provider, folder: &Path) -> Result<Arc<dyn Driver>, Error> {
+    fn driver(&self, provider: &Provider, folder: &Path) -> Result<Speaker, Error> {
         match provider {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
-            Provider::Command { argv } => Ok(Arc::new(command(argv, folder))),
+            Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
+            Provider::Api(api) => model(api),
         }
     }
 }
 
+/// A model behind an API. Its key comes from the environment, and from nowhere else.
+fn model(api: &Api) -> Result<Speaker, Error> {
+    let (variable, host) = match api.vendor {
+        Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::HOST),
+        Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::HOST),
+        Vendor::Ollama => (None, ""),
+    };
+    let key = variable.and_then(|name| std::env::var(name).ok().filter(|key| !key.is_empty()));
+    if let (Some(variable), None, None) = (variable, &key, &api.base) {
+        return Err(Error::NoKey {
+            provider: api.vendor.name(),
+            variable,
+        });
+    }
+    let client = Client::new().map_err(|error| Error::NoClient {
+        provider: api.vendor.name(),
+        reason: error.message,
+    })?;
+    let endpoint = Endpoint {
+        base: api.base.clone().unwrap_or_else(|| format!("{host}/v1")),
+        model: api.model.clone(),
+        key,
+    };
+    let inference = Inference {
+        temperature: api.inference.temperature,
+        top_p: api.inference.top_p,
+        max_tokens: api.inference.max_tokens,
+    };
+    Ok(Speaker::Model(match api.vendor {
+        Vendor::Anthropic => Arc::new(Anthropic::new(client, endpoint, inference)),
+        Vendor::OpenAi | Vendor::Ollama => Arc::new(OpenAi::new(client, endpoint, inference)),
+    }))
+}
+
 impl MachineDrivers {
-    fn scripted(&self, path: &Path) -> Result<Arc<dyn Driver>, Error> {
+    fn scripted(&self, path: &Path) -> Result<Speaker, Error> {
         let unreadable = |reason: String| Error::Unreadable {
             path: path.to_owned(),
             reason,
@@ -51,11 +87,8 @@ impl MachineDrivers {
             }
             None => None,
         };
-        Ok(Arc::new(Scripted::new(
-            script,
-            Arc::clone(&self.clock),
-            ledger,
-        )))
+        let scripted = Scripted::new(script, Arc::clone(&self.clock), ledger);
+        Ok(Speaker::Agent(Arc::new(scripted)))
     }
 }
 

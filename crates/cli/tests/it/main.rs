@@ -9,6 +9,7 @@ mod damage;
 mod examples;
 mod full_disk;
 mod lease;
+mod models;
 mod resume;
 
 use segno_testkit::sandbox::Sandbox;

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-
-use segno_core::agent::Driver;
 
 use crate::error::Error;
 use crate::spec::{Provider, Workflow};
-use crate::world::World;
+use crate::world::{Speaker, World};
 
 /// Everyone, by name.
 pub(crate) struct Cast(BTreeMap<String, Performer>);
@@ -19,7 +16,7 @@ pub(crate) struct Performer {
     /// Everything about its provider that an answer depends on.
     pub(super) identity: String,
     /// How it is spoken to.
-    pub(super) driver: Arc<dyn Driver>,
+    pub(super) speaker: Speaker,
 }
 
 impl Cast {
@@ -30,21 +27,21 @@ impl Cast {
         spec_path: &Path,
     ) -> Result<Self, Error> {
         let folder = spec_path.parent().unwrap_or(Path::new("."));
-        let mut made: Vec<(&Provider, Arc<dyn Driver>)> = Vec::new();
+        let mut made: Vec<(&Provider, Speaker)> = Vec::new();
         let mut cast = BTreeMap::new();
         for (name, agent) in &workflow.agents {
             let known = made
                 .iter()
                 .find(|(provider, _)| **provider == agent.provider);
-            let driver = match known {
-                Some((_, driver)) => Arc::clone(driver),
+            let speaker = match known {
+                Some((_, speaker)) => speaker.clone(),
                 None => world.drivers.driver(&agent.provider, folder)?,
             };
-            made.push((&agent.provider, Arc::clone(&driver)));
+            made.push((&agent.provider, speaker.clone()));
             let performer = Performer {
                 prompt: agent.prompt.clone(),
                 identity: agent.provider.identity(),
-                driver,
+                speaker,
             };
             cast.insert(name.clone(), performer);
         }

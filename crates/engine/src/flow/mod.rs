@@ -5,6 +5,7 @@
 //! written down as finished (P6, P7). That is all there is to resuming, for every pattern.
 
 mod cast;
+mod converse;
 mod person;
 mod step;
 
@@ -134,7 +135,7 @@ impl Flow {
         let ask = Ask {
             path,
             agent,
-            driver: &*performer.driver,
+            speaker: &performer.speaker,
             provider: &performer.identity,
             system,
             input,

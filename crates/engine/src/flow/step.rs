@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use segno_core::agent::{self, Answer, Driver, ErrorKind, Listener, Request};
+use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::journal::{
@@ -16,16 +16,18 @@ use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use super::Flow;
+use super::converse::converse;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::pen;
 use crate::stop::Stop;
+use crate::world::Speaker;
 
 /// A question to an agent, in its final words.
 pub(super) struct Ask<'a> {
     pub(super) path: Path,
     pub(super) agent: &'a str,
-    pub(super) driver: &'a dyn Driver,
+    pub(super) speaker: &'a Speaker,
     /// What the answer depends on besides prompt and input.
     pub(super) provider: &'a str,
     /// Who the agent is.
@@ -167,8 +169,14 @@ impl Flow {
             }
         };
         point(Point::StepBeforeEffect);
+        let asked = async {
+            match ask.speaker {
+                Speaker::Agent(driver) => driver.ask(request, &ear).await,
+                Speaker::Model(model) => converse(&**model, &request, &ear).await,
+            }
+        };
         let answer = tokio::select! {
-            answer = ask.driver.ask(request, &ear) => answer,
+            answer = asked => answer,
             stop = self.brake.at_once() => return Attempt::Stopped(stop),
             () = timeout => Err(agent::Error::new(
                 ErrorKind::Timeout,

@@ -24,13 +24,14 @@ mod outputs;
 mod pattern;
 mod place;
 mod problem;
+mod provider;
 mod runtime;
 mod workflow;
 
 #[cfg(test)]
 mod tests;
 
-pub use agents::{Agent, Provider};
+pub use agents::Agent;
 pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use inputs::{Input, Inputs, Type};
@@ -41,5 +42,6 @@ pub use pattern::{
     Pattern, Person, Route, Routing, Step, Task, Tasks,
 };
 pub use problem::{Fault, Problem, Problems};
+pub use provider::{Api, Inference, Provider, Vendor};
 pub use runtime::{Budgets, Runtime};
 pub use workflow::{Workflow, parse};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use segno_core::retry::{Backoff, Policy};
 use segno_core::usage::Cost;
 
-use super::agents::{Sort, argv, sort};
 use super::fields::Keys;
 use super::place::Place;
+use super::provider::{Defaults, Inference, Sort, argv, base, sort};
 
 /// Longer waits are a slip of the unit.
 const YEAR_S: f64 = 31_536_000.0;
@@ -15,7 +15,6 @@ const YEAR_S: f64 = 31_536_000.0;
 /// Nothing answers in less.
 const LEAST_TIMEOUT_S: f64 = 0.001;
 
-const NO_MODEL: &str = "providers `scripted` and `command` choose no model, so it would be ignored";
 const KEYS: Keys = Keys {
     required: &["provider"],
     optional: &[
@@ -25,16 +24,24 @@ const KEYS: Keys = Keys {
         "timeout_s",
         "max_parallel",
         "budgets",
+        "model_id",
+        "region",
+        "host",
+        "temperature",
+        "top_p",
+        "max_tokens",
     ],
-    later: &[
-        ("model_id", NO_MODEL),
-        ("region", NO_MODEL),
-        ("host", NO_MODEL),
-        ("temperature", NO_MODEL),
-        ("top_p", NO_MODEL),
-        ("max_tokens", NO_MODEL),
-    ],
+    later: &[],
 };
+/// What is said about models.
+const OF_MODELS: [&str; 6] = [
+    "model_id",
+    "region",
+    "host",
+    "temperature",
+    "top_p",
+    "max_tokens",
+];
 const POLICY_KEYS: Keys = Keys {
     required: &[],
     optional: &["retries", "backoff", "wait_min", "wait_max"],
@@ -107,15 +114,6 @@ impl Default for Runtime {
     }
 }
 
-/// What agents inherit.
-pub(super) struct Defaults<'a> {
-    pub(super) place: Place<'a>,
-    /// `None` if it was refused.
-    pub(super) sort: Option<Sort>,
-    pub(super) script: Option<(Place<'a>, String)>,
-    pub(super) command: Option<(Place<'a>, Vec<String>)>,
-}
-
 pub(super) fn read<'a>(place: &Place<'a>) -> (Runtime, Defaults<'a>) {
     let fields = place.fields(&KEYS);
     let runtime = Runtime {
@@ -139,7 +137,17 @@ pub(super) fn read<'a>(place: &Place<'a>) -> (Runtime, Defaults<'a>) {
             let command = argv(&place);
             (place, command)
         }),
+        model: fields.get("model_id").map(|place| place.line_of_text()),
+        base: fields.get("host").map(|place| base(&place)),
+        inference: Inference::read(&fields),
+        of_models: OF_MODELS.iter().filter_map(|key| fields.get(key)).collect(),
     };
+    if let (Some(region), Some(Sort::Api(vendor))) = (fields.get("region"), defaults.sort) {
+        region.invalid(format!(
+            "would be ignored: provider `{}` has no regions",
+            vendor.name()
+        ));
+    }
     (runtime, defaults)
 }
 

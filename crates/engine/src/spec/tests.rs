@@ -337,6 +337,48 @@ fn an_invalid_spec_is_told_where_and_what_was_meant() {
 }
 
 #[test]
+fn what_is_said_about_models_is_checked_and_somebody_must_look_at_it() {
+    let command = |more: &str| {
+        let spec = changed("scripted", &format!("command\n  command: [cat]\n  {more}"));
+        spec.replace("  script: answers.yaml\n", "")
+    };
+    for (spec, expected) in [
+        (
+            changed("  script:", "  temperature: 3\n  script:"),
+            "/runtime/temperature (line 5): must be a number from 0 to 2, not 3",
+        ),
+        (
+            changed("  script:", "  host: localhost\n  script:"),
+            "/runtime/host (line 5): must be an address like `http://127.0.0.1:8080`",
+        ),
+        (
+            changed("briefly.}", "briefly., inference: {top_p: 2}}").replace(
+                "provider: scripted\n  script: answers.yaml",
+                "provider: anthropic",
+            ),
+            "/agents/a/inference/top_p (line 6): must be a number from 0 to 1, not 2",
+        ),
+        (
+            command("model_id: x"),
+            "/runtime/model_id (line 6): would be ignored: provider `command` chooses no model",
+        ),
+        (
+            changed("scripted\n  script: answers.yaml", "ollama"),
+            "/runtime (line 3): `host` is missing",
+        ),
+    ] {
+        let told = told(&spec);
+        assert!(told.starts_with(expected), "{told}\n{spec}");
+    }
+    // The stand-in for any model takes what is said about models.
+    parse(&changed(
+        "  script:",
+        "  model_id: x\n  region: y\n  max_tokens: 9\n  script:",
+    ))
+    .unwrap();
+}
+
+#[test]
 fn an_agent_that_does_not_exist_is_told_by_its_nearest() {
     let spec = SMALL
         .replace("  a: {", "  writer: {")
@@ -351,13 +393,8 @@ fn what_a_later_version_does_is_refused_by_name() {
     for (from, to, expected) in [
         (
             "scripted\n",
-            "ollama\n",
-            "/runtime/provider (line 4): provider `ollama` is not supported yet",
-        ),
-        (
-            "  script:",
-            "  model_id: x\n  script:",
-            "/runtime/model_id (line 5): not supported yet",
+            "bedrock\n",
+            "/runtime/provider (line 4): provider `bedrock` is not supported yet",
         ),
         (
             "- agent: a",
@@ -405,12 +442,12 @@ fn what_a_later_version_does_is_refused_by_name() {
 fn all_problems_are_told_in_the_order_of_their_lines() {
     let spec = changed("name: demo", "nam: demo\nskills: [{id: x, path: y}]")
         .replace("agent: a", "agnet: a")
-        .replace("scripted\n", "openai\n");
+        .replace("scripted\n", "gemini\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
         "/skills (line 3): not supported yet: this version loads no skills",
-        "/runtime/provider (line 5): provider `openai` is not supported yet; this version runs \
-         `scripted`, `command`",
+        "/runtime/provider (line 5): provider `gemini` is not supported yet; this version runs \
+         `anthropic`, `openai`, `ollama`, `command`, `scripted`",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(told(&spec), lines.join("\n"));

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use segno_agents::{Script, Scripted};
-use segno_core::agent::Driver;
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
@@ -16,7 +15,7 @@ use segno_core::session::Summary;
 use segno_engine::resume::{Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::{Request, start};
-use segno_engine::{Brake, Drivers, Error, Observer, Outcome, World};
+use segno_engine::{Brake, Drivers, Error, Observer, Outcome, Speaker, World};
 use segno_store::{LocalDisk, Memory};
 use segno_testkit::clock::{HandClock, Seeded};
 use segno_testkit::journal::owner;
@@ -63,9 +62,10 @@ impl Processes for AllGone {
 struct OneScript(Arc<HandClock>, Arc<Mutex<String>>);
 
 impl Drivers for OneScript {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Arc<dyn Driver>, Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         let script = Script::parse(&self.1.lock().unwrap()).unwrap();
-        Ok(Arc::new(Scripted::new(script, self.0.clone(), None)))
+        let scripted = Scripted::new(script, self.0.clone(), None);
+        Ok(Speaker::Agent(Arc::new(scripted)))
     }
 }
 

@@ -13,7 +13,7 @@ use segno_core::store::Store;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 use segno_engine::spec::Provider;
-use segno_engine::{Drivers, Error, Observer, World};
+use segno_engine::{Drivers, Error, Observer, Speaker, World};
 use segno_store::{Home, LocalDisk, Sqlite};
 
 use super::specimen::LAST_TEXT;
@@ -86,8 +86,8 @@ impl Observer for Nobody {
 struct Counted(Arc<Mutex<Vec<String>>>);
 
 impl Drivers for Counted {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Arc<dyn Driver>, Error> {
-        Ok(Arc::new(Self(Arc::clone(&self.0))))
+    fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
+        Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
     }
 }
 

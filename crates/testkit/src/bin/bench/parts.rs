@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use segno_core::agent::Driver;
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::redact::Redactor;
@@ -105,7 +104,7 @@ impl Processes for Nobody {
 }
 
 impl Drivers for Nobody {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Arc<dyn Driver>, segno_engine::Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<segno_engine::Speaker, segno_engine::Error> {
         Err(segno_engine::Error::Unreadable {
             path: "agents".into(),
             reason: "nothing is run here".into(),

@@ -1,0 +1,63 @@
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use segno_core::agent::{Error, Listener};
+use segno_core::model::{Call, Model, Reply};
+use segno_core::ports::Boxed;
+
+use super::protocol::{self, Reading};
+use crate::http::{Client, Endpoint, Inference, secret};
+
+/// The version of the API that this speaks.
+const VERSION: &str = "2023-06-01";
+
+/// A model of the Messages API.
+pub struct Anthropic {
+    client: Client,
+    endpoint: Endpoint,
+    inference: Inference,
+}
+
+impl Anthropic {
+    /// Where it is unless told otherwise.
+    pub const HOST: &str = "https://api.anthropic.com";
+
+    /// Speaks to the model at `endpoint`.
+    pub fn new(client: Client, endpoint: Endpoint, inference: Inference) -> Self {
+        Self {
+            client,
+            endpoint,
+            inference,
+        }
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::from_iter([(
+            HeaderName::from_static("anthropic-version"),
+            HeaderValue::from_static(VERSION),
+        )]);
+        if let Some(key) = &self.endpoint.key {
+            headers.extend([secret("x-api-key", key)?]);
+        }
+        Ok(headers)
+    }
+}
+
+impl Model for Anthropic {
+    fn reply<'a>(
+        &'a self,
+        call: Call<'a>,
+        listener: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Reply, Error>> {
+        Box::pin(async move {
+            let url = format!("{}/messages", self.endpoint.base);
+            let body = protocol::request(&self.endpoint.model, &self.inference, &call);
+            let mut stream = self.client.post(&url, self.headers()?, &body).await?;
+            let mut reading = Reading::default();
+            while let Some(data) = stream.next().await? {
+                if let Some(reply) = reading.take(&data, listener)? {
+                    return Ok(reply);
+                }
+            }
+            Err(reading.cut_off())
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! The Messages API.
+
+mod client;
+mod protocol;
+
+pub use client::Anthropic;

@@ -1,0 +1,221 @@
+//! Bodies and events of the Messages API.
+
+use segno_core::agent::{Error, ErrorKind, Event, Listener};
+use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
+use segno_core::usage::Usage;
+use serde_json::{Map, Value, json};
+
+use crate::http::{Inference, named, unexpected};
+
+/// The API wants a limit; this is the largest that all its models take.
+const MAX_TOKENS: u32 = 8192;
+
+pub(super) fn request(model: &str, inference: &Inference, call: &Call<'_>) -> Value {
+    let messages: Vec<Value> = call.messages.iter().map(message).collect();
+    let mut body = json!({
+        "model": model,
+        "max_tokens": inference.max_tokens.unwrap_or(MAX_TOKENS),
+        "messages": messages,
+        "stream": true,
+    });
+    if !call.system.is_empty() {
+        body["system"] = call.system.into();
+    }
+    for (key, value) in [
+        ("temperature", inference.temperature),
+        ("top_p", inference.top_p),
+    ] {
+        if let Some(value) = value {
+            body[key] = value.into();
+        }
+    }
+    if !call.tools.is_empty() {
+        let tool = |tool: &segno_core::model::Tool| {
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.schema,
+            })
+        };
+        body["tools"] = call.tools.iter().map(tool).collect();
+    }
+    body
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::User { text } => json!({"role": "user", "content": text}),
+        Message::Assistant { parts } => {
+            let parts: Vec<Value> = parts.iter().map(part).collect();
+            json!({"role": "assistant", "content": parts})
+        }
+        Message::Tools { results } => {
+            let results: Vec<Value> = results
+                .iter()
+                .map(|result| {
+                    json!({
+                        "type": "tool_result",
+                        "tool_use_id": result.id,
+                        "content": result.output,
+                        "is_error": result.is_error,
+                    })
+                })
+                .collect();
+            json!({"role": "user", "content": results})
+        }
+    }
+}
+
+fn part(part: &Part) -> Value {
+    match part {
+        Part::Text { text } => json!({"type": "text", "text": text}),
+        Part::Call(call) => {
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input})
+        }
+        Part::Raw { value } => value.clone(),
+    }
+}
+
+/// An answer, as far as it has come.
+#[derive(Default)]
+pub(super) struct Reading {
+    blocks: Vec<Block>,
+    usage: Usage,
+    stop: Option<Stop>,
+}
+
+/// A block, and the JSON of a tool's input as far as it has come.
+struct Block {
+    value: Value,
+    input: String,
+}
+
+impl Reading {
+    /// Takes an event in. The reply, if it was the last.
+    pub(super) fn take(
+        &mut self,
+        data: &str,
+        listener: &dyn Listener,
+    ) -> Result<Option<Reply>, Error> {
+        let event: Value = serde_json::from_str(data)
+            .map_err(|error| unexpected(format!("an event is not JSON: {error}")))?;
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.used(&event["message"]["usage"], listener),
+            "content_block_start" => self.blocks.push(Block {
+                value: event["content_block"].clone(),
+                input: String::new(),
+            }),
+            "content_block_delta" => self.grow(&event, listener)?,
+            "message_delta" => {
+                self.stop = event["delta"]["stop_reason"].as_str().map(stop);
+                self.used(&event["usage"], listener);
+            }
+            "message_stop" => return self.reply().map(Some),
+            "error" => {
+                let error = &event["error"];
+                let word = |key: &str| error[key].as_str().unwrap_or_default();
+                return Err(named(word("type"), word("message")));
+            }
+            // The vendor may add events; those that matter are above.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn grow(&mut self, event: &Value, listener: &dyn Listener) -> Result<(), Error> {
+        let index = event["index"]
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok());
+        let block = index.and_then(|index| self.blocks.get_mut(index));
+        let block = block.ok_or_else(|| unexpected("a piece of a block that was not begun"))?;
+        let delta = &event["delta"];
+        for (key, field) in [
+            ("text", "text"),
+            ("thinking", "thinking"),
+            ("signature", "signature"),
+        ] {
+            if let Some(piece) = delta[key].as_str() {
+                if key == "text" {
+                    listener.hear(Event::Text(piece));
+                }
+                let so_far = block.value[field].as_str().unwrap_or_default();
+                block.value[field] = format!("{so_far}{piece}").into();
+            }
+        }
+        if let Some(piece) = delta["partial_json"].as_str() {
+            block.input.push_str(piece);
+        }
+        Ok(())
+    }
+
+    fn used(&mut self, usage: &Value, listener: &dyn Listener) {
+        let count = |key: &str| usage[key].as_u64();
+        let input = [
+            "input_tokens",
+            "cache_creation_input_tokens",
+            "cache_read_input_tokens",
+        ];
+        if count("input_tokens").is_some() {
+            self.usage.input_tokens = input.iter().filter_map(|key| count(key)).sum();
+        }
+        if let Some(output) = count("output_tokens") {
+            self.usage.output_tokens = output;
+        }
+        listener.hear(Event::Usage(self.usage));
+    }
+
+    fn reply(&mut self) -> Result<Reply, Error> {
+        let blocks = std::mem::take(&mut self.blocks);
+        let parts: Result<Vec<Part>, Error> = blocks.into_iter().map(Block::part).collect();
+        let stop = self.stop.ok_or_else(|| self.cut_off())?;
+        Ok(Reply {
+            parts: parts?,
+            stop,
+            usage: self.usage,
+        })
+    }
+
+    pub(super) fn cut_off(&self) -> Error {
+        let what = if self.blocks.is_empty() && self.stop.is_none() {
+            "the server sent no answer"
+        } else {
+            "the answer was cut off"
+        };
+        Error::new(ErrorKind::Network, what)
+    }
+}
+
+impl Block {
+    fn part(self) -> Result<Part, Error> {
+        match self.value["type"].as_str() {
+            Some("text") => Ok(Part::Text {
+                text: self.value["text"].as_str().unwrap_or_default().to_owned(),
+            }),
+            Some("tool_use") => {
+                let word = |key: &str| self.value[key].as_str().unwrap_or_default().to_owned();
+                let input = if self.input.is_empty() {
+                    Value::Object(Map::new())
+                } else {
+                    serde_json::from_str(&self.input).map_err(|error| {
+                        unexpected(format!("a tool's input is not JSON: {error}"))
+                    })?
+                };
+                Ok(Part::Call(ToolCall {
+                    id: word("id"),
+                    name: word("name"),
+                    input,
+                }))
+            }
+            _ => Ok(Part::Raw { value: self.value }),
+        }
+    }
+}
+
+fn stop(word: &str) -> Stop {
+    match word {
+        "tool_use" => Stop::Tools,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "refusal" => Stop::Refused,
+        _ => Stop::End,
+    }
+}

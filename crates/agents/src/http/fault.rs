@@ -1,0 +1,232 @@
+//! What it means when a server does not answer as it should. The kind decides whether the same
+//! question is asked again.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{Response, StatusCode};
+use segno_core::agent::{Error, ErrorKind};
+use serde_json::Value;
+
+/// How much of a refusal is read.
+const LONGEST: usize = 64 * 1024;
+
+/// How much of it is told.
+const TOLD: usize = 500;
+
+/// A request that got no answer at all.
+pub(super) fn failed(error: &reqwest::Error) -> Error {
+    let kind = if error.is_timeout() {
+        ErrorKind::Timeout
+    } else if error.is_builder() {
+        ErrorKind::Invalid
+    } else {
+        ErrorKind::Network
+    };
+    Error::new(kind, told(error))
+}
+
+/// An error with its causes, without the address: it may hold a key.
+pub(super) fn told(error: &reqwest::Error) -> String {
+    let mut text = match error.url().and_then(|url| url.host_str()) {
+        Some(host) => format!("{host} cannot be reached"),
+        None => "the request cannot be made".to_owned(),
+    };
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// The response, if it is an answer.
+pub(super) async fn refused(mut response: Response) -> Result<Response, Error> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let wait = retry_after(response.headers());
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() > LONGEST {
+            break;
+        }
+    }
+    Err(refusal(status, wait, &String::from_utf8_lossy(&body)))
+}
+
+fn refusal(status: StatusCode, wait: Option<Duration>, body: &str) -> Error {
+    let json: Value = serde_json::from_str(body).unwrap_or_default();
+    let error = &json["error"];
+    let word = |key: &str| error[key].as_str().unwrap_or_default();
+    let words = [word("type"), word("code")];
+    let message = match (word("message"), error.as_str()) {
+        ("", Some(text)) => text.to_owned(),
+        ("", None) => summary(body),
+        (message, _) => message.to_owned(),
+    };
+    let kind = match status.as_u16() {
+        // A quota that is used up does not come back by waiting.
+        429 if words.contains(&"insufficient_quota") => ErrorKind::Auth,
+        429 => ErrorKind::RateLimited(wait),
+        401 | 403 => ErrorKind::Auth,
+        404 => ErrorKind::NotFound,
+        408 => ErrorKind::Timeout,
+        503 | 529 if wait.is_some() => ErrorKind::RateLimited(wait),
+        500.. => ErrorKind::Server,
+        _ if is_too_long(&words, &message) => ErrorKind::ContextFull,
+        _ => ErrorKind::Invalid,
+    };
+    let status = match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    };
+    Error::new(kind, format!("{status}: {message}"))
+}
+
+fn is_too_long(words: &[&str], message: &str) -> bool {
+    let message = message.to_lowercase();
+    words.contains(&"context_length_exceeded")
+        || message.contains("prompt is too long")
+        || message.contains("context length")
+        || message.contains("context window")
+}
+
+/// An error that a server names in the middle of a stream.
+pub(crate) fn named(word: &str, message: &str) -> Error {
+    let kind = match word {
+        "rate_limit_error" | "rate_limit_exceeded" => ErrorKind::RateLimited(None),
+        "authentication_error" | "permission_error" | "invalid_api_key" => ErrorKind::Auth,
+        "not_found_error" => ErrorKind::NotFound,
+        "invalid_request_error" if is_too_long(&[], message) => ErrorKind::ContextFull,
+        "invalid_request_error" => ErrorKind::Invalid,
+        _ => ErrorKind::Server,
+    };
+    Error::new(kind, format!("{word}: {message}"))
+}
+
+/// Something that the protocol does not allow.
+pub(crate) fn unexpected(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Server, what)
+}
+
+/// How long to wait, if that was said: seconds, milliseconds, or a date, which is not believed.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| -> Option<f64> {
+        let text = headers.get(name)?.to_str().ok()?;
+        text.trim().parse().ok()
+    };
+    let seconds = match number("retry-after-ms") {
+        Some(millis) => millis / 1000.0,
+        None => number("retry-after")?,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// What a body says, in a line: pages for browsers say little.
+fn summary(body: &str) -> String {
+    let text = body.trim();
+    let is_page = text
+        .get(..15)
+        .is_some_and(|start| start.to_ascii_lowercase().starts_with("<!doctype html"))
+        || text
+            .get(..5)
+            .is_some_and(|start| start.eq_ignore_ascii_case("<html"));
+    if is_page {
+        return "a page for browsers, not an answer".to_owned();
+    }
+    if text.is_empty() {
+        return "without a word".to_owned();
+    }
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(status: u16, body: &str) -> ErrorKind {
+        refusal(StatusCode::from_u16(status).unwrap(), None, body).kind
+    }
+
+    #[test]
+    fn a_refusal_says_whether_to_come_back() {
+        for (status, body, expected) in [
+            (401, "", ErrorKind::Auth),
+            (403, "{}", ErrorKind::Auth),
+            (
+                404,
+                r#"{"error": {"type": "not_found_error"}}"#,
+                ErrorKind::NotFound,
+            ),
+            (
+                400,
+                r#"{"error": {"message": "prompt is too long: 9 > 8"}}"#,
+                ErrorKind::ContextFull,
+            ),
+            (
+                400,
+                r#"{"error": {"code": "context_length_exceeded"}}"#,
+                ErrorKind::ContextFull,
+            ),
+            (
+                400,
+                r#"{"error": {"message": "max_tokens: must be positive"}}"#,
+                ErrorKind::Invalid,
+            ),
+            (413, "", ErrorKind::Invalid),
+            (429, "", ErrorKind::RateLimited(None)),
+            (
+                429,
+                r#"{"error": {"code": "insufficient_quota"}}"#,
+                ErrorKind::Auth,
+            ),
+            (500, "", ErrorKind::Server),
+            (
+                502,
+                "<html><body>Bad Gateway</body></html>",
+                ErrorKind::Server,
+            ),
+            (
+                529,
+                r#"{"error": {"type": "overloaded_error"}}"#,
+                ErrorKind::Server,
+            ),
+        ] {
+            assert_eq!(kind(status, body), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_told_in_a_line() {
+        let told = |body: &str| refusal(StatusCode::BAD_GATEWAY, None, body).message;
+        assert_eq!(told(""), "502 Bad Gateway: without a word");
+        assert_eq!(
+            told("<!DOCTYPE html><html>"),
+            "502 Bad Gateway: a page for browsers, not an answer"
+        );
+        assert_eq!(told("a\n  b"), "502 Bad Gateway: a b");
+        assert_eq!(told(r#"{"error": "gone"}"#), "502 Bad Gateway: gone");
+        assert_eq!(told(&"x".repeat(9000)).len(), 17 + TOLD);
+    }
+
+    #[test]
+    fn waits_are_read_in_seconds_and_milliseconds() {
+        for (name, value, expected) in [
+            ("retry-after", "2", Some(Duration::from_secs(2))),
+            ("retry-after", "0.5", Some(Duration::from_millis(500))),
+            ("retry-after-ms", "30", Some(Duration::from_millis(30))),
+            ("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", None),
+            ("retry-after", "-1", None),
+            ("x-other", "2", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(retry_after(&headers), expected, "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What all models behind an API share: the client, streams of events, and what a refusal means.
+
+mod client;
+mod fault;
+mod stream;
+
+pub(crate) use client::secret;
+pub use client::{Client, Endpoint, Inference};
+pub(crate) use fault::{named, unexpected};

@@ -1,0 +1,110 @@
+//! Server-sent events, read as they come and bounded.
+
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use segno_core::agent::{Error, ErrorKind};
+
+use super::fault;
+
+/// An answer that is longer than this is not one.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// The events of a response. Only their data is of interest.
+pub(crate) struct Stream {
+    response: Response,
+    /// What came and was not taken yet.
+    buffer: Vec<u8>,
+    seen: usize,
+}
+
+impl Stream {
+    pub(super) fn new(response: Response) -> Result<Self, Error> {
+        let kind = response.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            let what = if kind.is_empty() { "nothing" } else { kind };
+            let message = format!("the server sent {what} instead of a stream of events");
+            return Err(fault::unexpected(message));
+        }
+        Ok(Self {
+            response,
+            buffer: Vec::new(),
+            seen: 0,
+        })
+    }
+
+    /// The data of the next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, Error> {
+        loop {
+            while let Some(block) = self.block() {
+                if let Some(data) = data(&block) {
+                    return Ok(Some(data));
+                }
+            }
+            let chunk = self.response.chunk().await;
+            let chunk = chunk.map_err(|error| {
+                if error.is_timeout() {
+                    Error::new(ErrorKind::Timeout, "the answer stopped coming")
+                } else {
+                    Error::new(ErrorKind::Network, "the answer was cut off")
+                }
+            })?;
+            let Some(chunk) = chunk else {
+                return Ok(None);
+            };
+            self.seen += chunk.len();
+            if self.seen > LONGEST {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    "the answer is longer than 64 MB",
+                ));
+            }
+            self.buffer.extend_from_slice(&chunk);
+        }
+    }
+
+    /// The next whole event, up to its empty line.
+    fn block(&mut self) -> Option<String> {
+        let ends: [&[u8]; 3] = [b"\n\n", b"\r\n\r\n", b"\r\r"];
+        let (at, length) = ends
+            .iter()
+            .filter_map(|end| {
+                let at = self
+                    .buffer
+                    .windows(end.len())
+                    .position(|window| window == *end)?;
+                Some((at, end.len()))
+            })
+            .min()?;
+        let block: Vec<u8> = self.buffer.drain(..at + length).collect();
+        Some(String::from_utf8_lossy(&block).into_owned())
+    }
+}
+
+/// The data in an event, its lines joined; nothing if it has none, like a comment.
+fn data(block: &str) -> Option<String> {
+    let lines: Vec<&str> = block
+        .split(['\n', '\r'])
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::data;
+
+    #[test]
+    fn the_data_of_an_event_is_what_follows_its_name() {
+        for (block, expected) in [
+            ("event: x\ndata: {\"a\": 1}\n\n", Some("{\"a\": 1}")),
+            ("data:no space\r\n\r\n", Some("no space")),
+            ("data: one\ndata: two\n\n", Some("one\ntwo")),
+            (": a comment\n\n", None),
+            ("event: ping\n\n", None),
+        ] {
+            assert_eq!(data(block).as_deref(), expected, "{block:?}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Chat completions: OpenAI, Ollama, vLLM and many others.
+
+mod client;
+mod protocol;
+
+pub use client::OpenAi;

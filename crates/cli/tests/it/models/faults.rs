@@ -1,0 +1,128 @@
+//! Everything that a provider can do wrong: bounded retries, the right exit code, nothing lost and
+//! nothing doubled.
+
+use segno_testkit::model::{ModelServer, Play};
+
+use super::{APIS, chain, run};
+use crate::sandbox;
+
+fn body(kind: &str, message: &str) -> String {
+    format!("{{\"error\": {{\"type\": \"{kind}\", \"message\": \"{message}\"}}}}")
+}
+
+/// A server that fails so many times, and then answers.
+fn failing(times: usize, play: Play) -> ModelServer {
+    ModelServer::start(move |number, _| {
+        if number < times {
+            play.clone()
+        } else {
+            Play::Text("at last".into())
+        }
+    })
+}
+
+#[test]
+fn what_passes_is_asked_again() {
+    for (provider, _) in APIS {
+        for play in [
+            Play::Status(429, "retry-after: 0\r\n", body("rate_limit_error", "slow")),
+            Play::Status(429, "retry-after-ms: 20\r\n", String::new()),
+            Play::Status(500, "", body("api_error", "oops")),
+            Play::Status(529, "", body("overloaded_error", "busy")),
+            Play::Status(
+                502,
+                "content-type: text/html\r\n",
+                "<html>Bad Gateway</html>".into(),
+            ),
+            Play::Cut,
+            Play::ErrorInStream,
+            Play::Empty,
+            Play::Page,
+            Play::HangUp,
+        ] {
+            let (sandbox, server) = (sandbox(), failing(2, play.clone()));
+            chain(&sandbox, provider, &server.host(), "", &["hi", "ho"]);
+            let said = run(&sandbox, &["run", "ask.yaml"]).good();
+            assert_eq!(said.stdout, "at last\n", "{play:?}");
+            assert_eq!(server.asked().len(), 4, "{provider} {play:?}");
+        }
+    }
+}
+
+#[test]
+fn what_never_passes_ends_after_its_retries_and_goes_on_later() {
+    for (provider, _) in APIS {
+        let (sandbox, server) = (sandbox(), failing(4, Play::Status(503, "", "busy".into())));
+        chain(&sandbox, provider, &server.host(), "", &["hi"]);
+        let said = run(&sandbox, &["run", "ask.yaml"]);
+        said.refused(
+            10,
+            &[
+                "after 3 attempts",
+                "503 Service Unavailable: busy",
+                "[R0101]",
+            ],
+        );
+        assert_eq!(server.asked().len(), 3);
+        run(&sandbox, &["resume"]).good();
+        assert_eq!(server.asked().len(), 5);
+    }
+}
+
+#[test]
+fn what_waiting_cannot_mend_is_not_asked_again() {
+    for (provider, _) in APIS {
+        for (play, words) in [
+            (
+                Play::Status(401, "", body("authentication_error", "bad key")),
+                "401 Unauthorized: bad key",
+            ),
+            (
+                Play::Status(404, "", body("not_found_error", "no such model")),
+                "404 Not Found: no such model",
+            ),
+            (
+                Play::Status(400, "", body("invalid_request_error", "prompt is too long")),
+                "prompt is too long",
+            ),
+            (
+                Play::Status(
+                    429,
+                    "",
+                    "{\"error\": {\"code\": \"insufficient_quota\", \"message\": \"pay\"}}".into(),
+                ),
+                "429 Too Many Requests: pay",
+            ),
+            (
+                Play::Long("too much".into()),
+                "longer than `max_tokens` allows",
+            ),
+        ] {
+            let (sandbox, server) = (sandbox(), failing(9, play));
+            chain(&sandbox, provider, &server.host(), "", &["hi"]);
+            run(&sandbox, &["run", "ask.yaml"]).refused(10, &["after 1 attempt:", words]);
+            assert_eq!(server.asked().len(), 1, "{provider} {words}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_without_the_key() {
+    let sandbox = sandbox();
+    chain(&sandbox, "openai", "http://127.0.0.1:1", "", &["hi"]);
+    let said = run(&sandbox, &["run", "ask.yaml"]).refused(10, &["127.0.0.1 cannot be reached"]);
+    assert!(!said.stderr.contains("key-for-tests"), "{}", said.stderr);
+    let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
+    assert!(!logs.contains("key-for-tests"), "{logs}");
+}
+
+#[test]
+fn a_server_that_sends_elsewhere_is_not_followed() {
+    let (sandbox, elsewhere) = (sandbox(), failing(0, Play::Empty));
+    let header: &'static str =
+        Box::leak(format!("location: {}/v1/messages\r\n", elsewhere.host()).into_boxed_str());
+    let server = failing(9, Play::Status(307, header, String::new()));
+    chain(&sandbox, "anthropic", &server.host(), "", &["hi"]);
+    run(&sandbox, &["run", "ask.yaml"]).refused(10, &["307 Temporary Redirect"]);
+    assert_eq!(elsewhere.asked().len(), 0);
+}

@@ -1,0 +1,133 @@
+//! Models behind an API, through the real binary and a real socket.
+
+use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::sandbox::{Said, Sandbox};
+
+use crate::sandbox;
+
+mod faults;
+
+/// Both APIs: the provider, and the environment variable of its key.
+const APIS: [(&str, &str); 2] = [
+    ("anthropic", "ANTHROPIC_API_KEY"),
+    ("openai", "OPENAI_API_KEY"),
+];
+
+/// Writes a chain of questions to a model at `host`.
+fn chain(sandbox: &Sandbox, provider: &str, host: &str, more: &str, questions: &[&str]) {
+    let steps: Vec<String> = questions
+        .iter()
+        .map(|question| format!("{{agent: a, input: \"{question}\"}}"))
+        .collect();
+    sandbox.write(
+        "ask.yaml",
+        &format!(
+            "version: 0\nname: ask\nruntime: {{provider: {provider}, model_id: small-1, host: \"{host}\", failure_policy: {{retries: 2, wait_min: 0, wait_max: 0}}{more}}}\nagents: {{a: {{prompt: You are brief.}}}}\npattern: {{type: chain, config: {{steps: [{}]}}}}\n",
+            steps.join(", ")
+        ),
+    );
+}
+
+fn run(sandbox: &Sandbox, words: &[&str]) -> Said {
+    let mut command = sandbox.command(words);
+    command
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .env("OPENAI_API_KEY", "key-for-tests-only-2");
+    segno_testkit::sandbox::finish(command)
+}
+
+fn server() -> ModelServer {
+    ModelServer::start(|_, asked| Play::Text(format!("you said: {}", asked.last())))
+}
+
+#[test]
+fn a_model_is_asked_and_what_it_took_is_counted() {
+    for (provider, _) in APIS {
+        let (sandbox, server) = (sandbox(), server());
+        let more = ", temperature: 0.5, max_tokens: 99";
+        chain(
+            &sandbox,
+            provider,
+            &server.host(),
+            more,
+            &["one", "and {{ steps[0].response }}"],
+        );
+        let said = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(said.stdout, "you said: and you said: one\n");
+        let shown = sandbox
+            .segno(&["sessions", "show", "ask", "--json"])
+            .good()
+            .json();
+        assert_eq!(shown[0]["usage"]["input_tokens"], 22);
+        assert_eq!(shown[0]["usage"]["output_tokens"], 14);
+        let asked = server.asked();
+        assert_eq!(asked.len(), 2);
+        let body = &asked[0].body;
+        assert_eq!(body["model"], "small-1");
+        assert_eq!(body["temperature"], 0.5);
+        assert_eq!(body["max_tokens"], 99);
+        let (path, key) = if provider == "anthropic" {
+            assert_eq!(body["system"], "You are brief.");
+            ("/v1/messages", ("x-api-key", "key-for-tests-only-1"))
+        } else {
+            assert_eq!(body["messages"][0]["content"], "You are brief.");
+            let key = ("authorization", "Bearer key-for-tests-only-2");
+            ("/v1/chat/completions", key)
+        };
+        assert_eq!(asked[0].path, path);
+        assert_eq!(asked[0].header(key.0), Some(key.1));
+    }
+}
+
+#[test]
+fn a_host_may_be_given_with_or_without_its_version() {
+    let (sandbox, server) = (sandbox(), server());
+    for ending in ["", "/", "/v1", "/v1/"] {
+        let host = format!("{}{ending}", server.host());
+        chain(&sandbox, "ollama", &host, "", &["hi"]);
+        sandbox.segno(&["run", "ask.yaml"]).good();
+    }
+    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    assert_eq!(paths, ["/v1/chat/completions"; 4]);
+    assert_eq!(server.asked()[0].header("authorization"), None);
+}
+
+#[test]
+fn a_key_that_is_missing_is_named_before_anything_is_asked() {
+    let sandbox = sandbox();
+    for (provider, variable) in APIS {
+        chain(&sandbox, provider, "http://127.0.0.1:1", "", &["hi"]);
+        let spec = sandbox.read("ask.yaml");
+        let spec = spec.replace(", host: \"http://127.0.0.1:1\"", "");
+        sandbox.write("ask.yaml", &spec);
+        sandbox
+            .segno(&["run", "ask.yaml"])
+            .refused(2, &[variable, "[A0101]"]);
+    }
+    assert!(crate::commands::standings(&sandbox).is_empty());
+}
+
+#[test]
+fn a_killed_run_asks_no_answered_question_again() {
+    let (sandbox, server) = (sandbox(), server());
+    chain(
+        &sandbox,
+        "anthropic",
+        &server.host(),
+        "",
+        &["one", "two", "three"],
+    );
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .env("SEGNO_FAILPOINT", "step.after_effect:2");
+    let said = segno_testkit::sandbox::finish(command);
+    assert!(said.crashed(), "{}", said.stderr);
+    run(&sandbox, &["resume"]).good();
+    let said: Vec<String> = server
+        .asked()
+        .iter()
+        .map(segno_testkit::model::Asked::last)
+        .collect();
+    assert_eq!(said, ["one", "two", "two", "three"]);
+}

@@ -1,0 +1,332 @@
+//! Who answers for an agent: what `runtime` says, and what an agent says otherwise.
+
+use super::fields::{Fields, Keys};
+use super::place::{Place, quoted, shortened};
+
+/// Providers of the format that a later version speaks to.
+const LATER: [&str; 6] = [
+    "bedrock",
+    "gemini",
+    "azure_openai",
+    "claude-code",
+    "codex",
+    "acp",
+];
+const NOW: [(&str, Sort); 5] = [
+    ("anthropic", Sort::Api(Vendor::Anthropic)),
+    ("openai", Sort::Api(Vendor::OpenAi)),
+    ("ollama", Sort::Api(Vendor::Ollama)),
+    ("command", Sort::Command),
+    ("scripted", Sort::Scripted),
+];
+
+const INFERENCE_KEYS: Keys = Keys {
+    required: &[],
+    optional: &["temperature", "top_p", "max_tokens"],
+    later: &[],
+};
+
+/// Whose API it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// The Messages API.
+    Anthropic,
+    /// Chat completions.
+    OpenAi,
+    /// Chat completions, without a key.
+    Ollama,
+}
+
+impl Vendor {
+    /// The name that the format gives it.
+    pub fn name(self) -> &'static str {
+        let sort = Sort::Api(self);
+        let known = NOW.iter().find(|(_, known)| *known == sort);
+        known.map_or("", |(name, _)| name)
+    }
+
+    /// The model that is asked unless the spec names one.
+    fn model(self) -> &'static str {
+        match self {
+            Self::Anthropic => "claude-sonnet-4-20250514",
+            Self::OpenAi => "gpt-4o-mini",
+            Self::Ollama => "gpt-oss",
+        }
+    }
+}
+
+/// A provider by name, before it is known what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Api(Vendor),
+    Command,
+    Scripted,
+}
+
+/// What answers for an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Provider {
+    /// A file of answers.
+    Scripted {
+        /// The file, as the spec names it.
+        script: String,
+    },
+    /// A program: the prompt on its stdin, the answer on its stdout.
+    Command {
+        /// The program and its arguments.
+        argv: Vec<String>,
+    },
+    /// A model behind an API.
+    Api(Api),
+}
+
+/// A model behind an API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Api {
+    /// Whose API it is.
+    pub vendor: Vendor,
+    /// The model.
+    pub model: String,
+    /// Where it is, with its version, if the spec says so: `http://127.0.0.1:8080/v1`.
+    pub base: Option<String>,
+    /// How it is to answer.
+    pub inference: Inference,
+}
+
+/// How a model is to answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Inference {
+    /// From 0 to 2.
+    pub temperature: Option<f64>,
+    /// From 0 to 1.
+    pub top_p: Option<f64>,
+    /// How long an answer may be.
+    pub max_tokens: Option<u32>,
+}
+
+impl Inference {
+    /// From a block whose table names these keys.
+    pub(super) fn read(fields: &Fields<'_>) -> Self {
+        let number =
+            |key: &str, most: f64| fields.get(key).map(|place| place.number(&(0.0..=most)));
+        Self {
+            temperature: number("temperature", 2.0),
+            top_p: number("top_p", 1.0),
+            max_tokens: fields
+                .get("max_tokens")
+                .map(|place| place.integer(1..=u32::MAX)),
+        }
+    }
+
+    /// From a block of its own.
+    pub(super) fn block(place: &Place<'_>) -> Self {
+        Self::read(&place.fields(&INFERENCE_KEYS))
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+        }
+    }
+}
+
+impl Provider {
+    /// The name that the format gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Scripted { .. } => "scripted",
+            Self::Command { .. } => "command",
+            Self::Api(api) => api.vendor.name(),
+        }
+    }
+
+    /// Everything about it that an answer depends on, as one text.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::Scripted { script } => format!("scripted {script:?}"),
+            Self::Command { argv } => format!("command {argv:?}"),
+            Self::Api(api) => format!("{} {:?} {:?}", api.vendor.name(), api.model, api.inference),
+        }
+    }
+}
+
+/// What agents inherit from `runtime`.
+pub(super) struct Defaults<'a> {
+    pub(super) place: Place<'a>,
+    /// `None` if it was refused.
+    pub(super) sort: Option<Sort>,
+    pub(super) script: Option<(Place<'a>, String)>,
+    pub(super) command: Option<(Place<'a>, Vec<String>)>,
+    pub(super) model: Option<String>,
+    pub(super) base: Option<String>,
+    pub(super) inference: Inference,
+    /// What is said about models: somebody must look at it.
+    pub(super) of_models: Vec<Place<'a>>,
+}
+
+/// What an agent says for itself.
+pub(super) struct Own<'a> {
+    pub(super) command: Option<Place<'a>>,
+    pub(super) model: Option<Place<'a>>,
+    pub(super) inference: Option<Place<'a>>,
+}
+
+/// What answers for the agent at `place`.
+pub(super) fn choose(
+    place: &Place<'_>,
+    sort: Option<Sort>,
+    own: &Own<'_>,
+    defaults: &Defaults<'_>,
+) -> Provider {
+    let ignored = |given: &Option<Place<'_>>, name: &str| {
+        if let Some(given) = given {
+            given.invalid(format!(
+                "would be ignored: this agent's provider is `{name}`"
+            ));
+        }
+    };
+    match sort {
+        // It stands in for any model, so it takes what is said about models.
+        Some(Sort::Scripted) => {
+            ignored(&own.command, "scripted");
+            scripted(defaults)
+        }
+        Some(Sort::Api(vendor)) => {
+            ignored(&own.command, vendor.name());
+            Provider::Api(api(vendor, own, defaults))
+        }
+        Some(Sort::Command) | None => {
+            if sort.is_some() {
+                ignored(&own.model, "command");
+                ignored(&own.inference, "command");
+            }
+            let argv = own.command.as_ref().map(argv);
+            let inherited = defaults.command.as_ref().map(|(_, argv)| argv.clone());
+            let argv = argv.or(inherited);
+            if argv.is_none() && sort.is_some() {
+                place.invalid("`command` is missing, here and in `runtime`");
+            }
+            Provider::Command {
+                argv: argv.unwrap_or_default(),
+            }
+        }
+    }
+}
+
+fn scripted(defaults: &Defaults<'_>) -> Provider {
+    let script = defaults.script.as_ref().map(|(_, script)| script.clone());
+    if script.is_none() {
+        defaults
+            .place
+            .invalid("`script` is missing: provider `scripted` answers from it");
+    }
+    Provider::Scripted {
+        script: script.unwrap_or_default(),
+    }
+}
+
+fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
+    if vendor == Vendor::Ollama && defaults.base.is_none() {
+        defaults
+            .place
+            .invalid("`host` is missing: provider `ollama` is somewhere on your network");
+    }
+    let model = own.model.as_ref().map(Place::line_of_text);
+    let inference = own.inference.as_ref().map(Inference::block);
+    Api {
+        vendor,
+        model: model
+            .or_else(|| defaults.model.clone())
+            .unwrap_or_else(|| vendor.model().to_owned()),
+        base: defaults.base.clone(),
+        inference: inference.unwrap_or_default().or(defaults.inference),
+    }
+}
+
+/// What no agent will look at must not stand there as if it did something.
+pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
+    // A provider that was refused might have looked at it.
+    if asked.is_empty() || asked.contains(&None) {
+        return;
+    }
+    let ignored = [
+        (
+            defaults.script.as_ref().map(|(place, _)| place),
+            Sort::Scripted,
+            "scripted",
+        ),
+        (
+            defaults.command.as_ref().map(|(place, _)| place),
+            Sort::Command,
+            "command",
+        ),
+    ];
+    for (place, sort, name) in ignored {
+        if let Some(place) = place
+            && !asked.contains(&Some(sort))
+        {
+            place.invalid(format!("would be ignored: no agent's provider is `{name}`"));
+        }
+    }
+    if asked.iter().all(|sort| *sort == Some(Sort::Command)) {
+        for place in &defaults.of_models {
+            place.invalid("would be ignored: provider `command` chooses no model");
+        }
+    }
+}
+
+/// A provider's name; `None` if it was refused.
+pub(super) fn sort(place: &Place<'_>) -> Option<Sort> {
+    let text = place.line_of_text();
+    let now = NOW.iter().map(|(name, _)| *name);
+    if let Some((_, sort)) = NOW.iter().find(|(name, _)| *name == text) {
+        return Some(*sort);
+    }
+    if LATER.contains(&text.as_str()) {
+        place.unsupported(format!(
+            "provider `{text}` is not supported yet; this version runs {}",
+            quoted(now)
+        ));
+    } else if !text.is_empty() {
+        let message = format!("no such provider: `{}`", shortened(&text));
+        place.unknown(message, &text, now.chain(LATER));
+    }
+    None
+}
+
+/// An address, with its version at the end.
+pub(super) fn base(place: &Place<'_>) -> String {
+    let text = place.line_of_text();
+    let base = text.trim_end_matches('/');
+    let host = base
+        .strip_prefix("http://")
+        .or_else(|| base.strip_prefix("https://"));
+    if host.is_none_or(|host| host.is_empty() || host.contains(['?', '#', '@', ' '])) {
+        place.invalid("must be an address like `http://127.0.0.1:8080`");
+    }
+    if base.ends_with("/v1") {
+        base.to_owned()
+    } else {
+        format!("{base}/v1")
+    }
+}
+
+/// A program and its arguments.
+pub(super) fn argv(place: &Place<'_>) -> Vec<String> {
+    let words: Vec<_> = place
+        .list(1)
+        .iter()
+        .map(|word| (word.clone(), word.text()))
+        .collect();
+    for (n, (place, word)) in words.iter().enumerate() {
+        if word.contains('\0') {
+            place.invalid("must not hold a NUL character");
+        }
+        if n == 0 && word.is_empty() {
+            place.invalid("must name a program");
+        }
+    }
+    words.into_iter().map(|(_, word)| word).collect()
+}
