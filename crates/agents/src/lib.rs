@@ -9,17 +9,19 @@
 //! - [`anthropic`] speaks the Messages API.
 //! - [`openai`] speaks chat completions: OpenAI, Ollama, vLLM and many others.
 //!
-//! None keeps anything between two requests. Retries, timeouts, tools and the journal are the
-//! engine's.
+//! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
+//! the journal are the engine's. [`tools`] is what models may ask for.
 
 pub mod anthropic;
 pub mod command;
 pub mod http;
 pub mod openai;
 pub mod scripted;
+pub mod tools;
 
 pub use anthropic::Anthropic;
 pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use openai::OpenAi;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
+pub use tools::NativeTools;

@@ -20,4 +20,5 @@ pub mod state;
 pub mod step;
 pub mod store;
 pub mod time;
+pub mod tool;
 pub mod usage;

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
-use crate::journal::{Entry, Event, Failure, Head, Limit, Run, Seq};
+use crate::journal::{
+    Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq, ToolFinished, ToolStarted,
+};
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -129,6 +131,8 @@ pub enum Standing {
     Unknown,
     /// Failed.
     Failed(Failure),
+    /// Stopped between two turns.
+    Paused,
     /// Its result was thrown away; not asked again yet.
     Discarded,
 }
@@ -147,7 +151,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 2;
+    pub const VERSION: u16 = 3;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -267,6 +271,14 @@ impl State {
                 let open = self.stand(&event.path, Standing::Failed(event.error.clone()), entry.at);
                 self.spend(open.as_ref(), event.usage);
             }
+            Event::ModelReplied(event) => {
+                let open = self.open.get(&event.path).cloned();
+                self.spend(open.as_ref(), event.usage);
+            }
+            Event::ToolStarted(_) | Event::ToolFinished(_) | Event::StopRequested(_) => {}
+            Event::StepPaused(event) => {
+                self.stand(&event.path, Standing::Paused, entry.at);
+            }
             Event::StepUnknown(event) => {
                 self.stand(&event.path, Standing::Unknown, entry.at);
             }
@@ -302,7 +314,6 @@ impl State {
             Event::ArtifactWritten(event) => {
                 self.artifacts.insert(event.path.clone(), event.digest);
             }
-            Event::StopRequested(_) => {}
             Event::RunEnded(event) => {
                 self.status = event.status;
                 self.error.clone_from(&event.error);
@@ -336,6 +347,9 @@ pub struct Finished {
 struct Begun {
     agent: String,
     input_digest: Digest,
+    revision: u32,
+    /// Where what was said in it stands in the journal.
+    turns: Vec<Seq>,
 }
 
 /// A step that is done.
@@ -363,9 +377,15 @@ impl Finished {
     pub fn apply(&mut self, entry: &Entry) {
         match &entry.event {
             Event::StepStarted(event) => {
+                // Another attempt at the same question goes on with what was said.
+                let turns = self.begun.remove(&event.path).filter(|begun| {
+                    (begun.revision, begun.input_digest) == (event.revision, event.input_digest)
+                });
                 let begun = Begun {
                     agent: event.agent.clone(),
                     input_digest: event.input_digest,
+                    revision: event.revision,
+                    turns: turns.map(|begun| begun.turns).unwrap_or_default(),
                 };
                 self.begun.insert(event.path.clone(), begun);
             }
@@ -380,6 +400,13 @@ impl Finished {
                         usage: event.usage,
                     };
                     self.steps.insert(event.path.clone(), step);
+                }
+            }
+            Event::ModelReplied(ModelReplied { path, .. })
+            | Event::ToolStarted(ToolStarted { path, .. })
+            | Event::ToolFinished(ToolFinished { path, .. }) => {
+                if let Some(begun) = self.begun.get_mut(path) {
+                    begun.turns.push(entry.seq);
                 }
             }
             Event::StepDiscarded(event) => {
@@ -403,6 +430,16 @@ impl Finished {
     /// The step at `path`, if it is done.
     pub fn get(&self, path: &Path) -> Option<&FinishedStep> {
         self.steps.get(path)
+    }
+
+    /// Where what was said in an unfinished step stands, if it was the answer to this question.
+    pub fn turns(&self, path: &Path, revision: u32, input_digest: Digest) -> &[Seq] {
+        match self.begun.get(path) {
+            Some(begun) if (begun.revision, begun.input_digest) == (revision, input_digest) => {
+                &begun.turns
+            }
+            _ => &[],
+        }
     }
 
     /// All of them, in no particular order.

@@ -257,12 +257,17 @@ pub(crate) fn fold(state: &State) -> Folded {
 /// Text as it is kept: redacted (P12), and as a blob if it is long.
 pub(crate) async fn keep(world: &World, text: &str) -> Result<(Text, String), StoreError> {
     let clean = world.redactor.redact(text).into_owned();
+    Ok((store(world, clean.clone()).await?, clean))
+}
+
+/// Text that is clean already, as it is kept.
+pub(crate) async fn store(world: &World, clean: String) -> Result<Text, StoreError> {
     if clean.len() <= Text::INLINE_LIMIT {
-        return Ok((Text::Inline(clean.clone()), clean));
+        return Ok(Text::Inline(clean));
     }
     let bytes = clean.len() as u64;
-    let blob = world.store.put(clean.clone().into_bytes()).await?;
-    Ok((Text::Blob { blob, bytes }, clean))
+    let blob = world.store.put(clean.into_bytes()).await?;
+    Ok(Text::Blob { blob, bytes })
 }
 
 /// Kept text, read back and verified.

@@ -6,7 +6,7 @@ use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Event, Failure, Seq};
 use segno_core::lease::{Lease, Verdict};
 use segno_core::session::{Status, Summary};
-use segno_core::state::State;
+use segno_core::state::{Finished, State};
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
@@ -134,6 +134,10 @@ pub enum StepStanding {
     Failed(Failure),
     /// To be asked again, because its question changed.
     Discarded,
+    /// Stopped between two turns of a model.
+    Paused,
+    /// Waits for a person.
+    Waiting,
 }
 
 /// A session in full, with every entry verified.
@@ -204,6 +208,14 @@ fn tell(step: &mut ShownStep, event: &Event) {
         }
         Event::StepUnknown(_) => step.standing = StepStanding::Unknown,
         Event::StepDiscarded(_) => step.standing = StepStanding::Discarded,
+        Event::StepPaused(_) => step.standing = StepStanding::Paused,
+        Event::ModelReplied(event) => step.usage += event.usage,
+        Event::QuestionAsked(_) => {
+            Finished::PERSON.clone_into(&mut step.agent);
+            step.attempts += 1;
+            step.standing = StepStanding::Waiting;
+        }
+        Event::QuestionAnswered(_) => step.standing = StepStanding::Finished,
         _ => {}
     }
 }

@@ -10,6 +10,7 @@ use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
+use segno_core::tool::Tools;
 
 use crate::error::Error;
 use crate::spec::Provider;
@@ -90,4 +91,7 @@ pub trait Drivers: Send + Sync {
     /// The one who answers, ready to be asked. `folder` is where the spec stands: relative files are
     /// found from there.
     fn driver(&self, provider: &Provider, folder: &std::path::Path) -> Result<Speaker, Error>;
+
+    /// The tools with these names, which a spec that was read knows.
+    fn tools(&self, names: &[String]) -> Arc<dyn Tools>;
 }

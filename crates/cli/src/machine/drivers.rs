@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use segno_agents::{
-    Anthropic, Client, Command, Endpoint, Inference, Launch, Ledger, OpenAi, Script, Scripted,
+    Anthropic, Client, Command, Endpoint, Inference, Launch, Ledger, NativeTools, OpenAi, Script,
+    Scripted,
 };
 use segno_core::ports::{Clock, Disk};
+use segno_core::tool::Tools;
 use segno_engine::spec::{Api, Provider, Vendor};
 use segno_engine::{Drivers, Error, Speaker};
 use segno_store::LocalDisk;
@@ -28,6 +30,11 @@ impl Drivers for MachineDrivers {
             Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
             Provider::Api(api) => model(api),
         }
+    }
+
+    fn tools(&self, names: &[String]) -> Arc<dyn Tools> {
+        let disk = Arc::new(LocalDisk);
+        Arc::new(NativeTools::new(names, disk, Arc::clone(&self.clock)))
     }
 }
 

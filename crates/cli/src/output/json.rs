@@ -149,6 +149,8 @@ pub(crate) fn standing(standing: &StepStanding) -> &'static str {
         StepStanding::Unknown => "unknown",
         StepStanding::Failed(_) => "failed",
         StepStanding::Discarded => "discarded",
+        StepStanding::Paused => "paused",
+        StepStanding::Waiting => "waiting",
     }
 }
 

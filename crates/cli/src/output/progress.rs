@@ -154,6 +154,7 @@ impl Observer for Progress {
                     inside.current = None;
                 }
                 Event::StepFailed(event) => inside.usage += event.usage,
+                Event::ModelReplied(event) => inside.usage += event.usage,
                 _ => {}
             }
         }
@@ -240,6 +241,19 @@ pub(crate) fn describe(entry: &Entry) -> String {
             "  ↺ {} is run again, because its question changed",
             event.path
         ),
+        Event::ModelReplied(event) => join(
+            &[
+                &format!("    {} turn {}", event.path, event.turn),
+                &spent(&event.usage),
+            ],
+            " · ",
+        ),
+        Event::ToolStarted(event) => format!("    {} runs {}", event.path, event.tool),
+        Event::ToolFinished(event) => {
+            let how = if event.is_error { "failed" } else { "is done" };
+            format!("    {} {} {how}", event.path, event.tool)
+        }
+        Event::StepPaused(event) => format!("  ‖ {} stopped between two turns", event.path),
         Event::QuestionAsked(event) => format!("  ? {} asks: {}", event.path, event.prompt),
         Event::QuestionAnswered(event) => format!(
             "  ✓ {} answered by {}: {}",

@@ -245,6 +245,61 @@ events! {
         /// The revision that no longer counts.
         revision: u32,
     }
+    /// A model answered in the middle of a step, and asks for tools. The conversation of a step is
+    /// kept turn by turn, so that a crash costs at most the one call in flight.
+    ModelReplied = "model_replied" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+        /// Which answer of this step it is, from 1.
+        turn: u32,
+        /// What it said, as JSON: see [`crate::model::Part`].
+        parts: Text,
+        /// What it took.
+        usage: Usage,
+    }
+    /// A tool is about to be run, whose effect must not be had twice unnoticed (P6).
+    ToolStarted = "tool_started" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The turn that asked for it.
+        turn: u32,
+        /// The call's own name.
+        call: String,
+        /// The tool.
+        tool: String,
+    }
+    /// A tool answered.
+    ToolFinished = "tool_finished" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The turn that asked for it.
+        turn: u32,
+        /// The call's own name.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// What it answered.
+        output: Text,
+        /// Whether it went wrong.
+        is_error: bool,
+    }
+    /// A step was stopped between two turns; it goes on from there.
+    StepPaused = "step_paused" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+    }
     /// A person is to be asked. It stands here before it is shown, and is asked once (P6).
     QuestionAsked = "question_asked" {
         /// The step.
@@ -321,6 +376,10 @@ impl Event {
             | Event::StepFinished(StepFinished { path, revision, .. })
             | Event::StepFailed(StepFailed { path, revision, .. })
             | Event::StepUnknown(StepUnknown { path, revision, .. })
+            | Event::ModelReplied(ModelReplied { path, revision, .. })
+            | Event::ToolStarted(ToolStarted { path, revision, .. })
+            | Event::ToolFinished(ToolFinished { path, revision, .. })
+            | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
             Event::QuestionAsked(QuestionAsked { path, .. })
             | Event::QuestionAnswered(QuestionAnswered { path, .. }) => Some((path, 0)),
@@ -335,6 +394,8 @@ impl Event {
             Event::SpecChanged(event) => Some(&event.spec),
             Event::StepStarted(event) => Some(&event.input),
             Event::StepFinished(event) => Some(&event.output),
+            Event::ModelReplied(event) => Some(&event.parts),
+            Event::ToolFinished(event) => Some(&event.output),
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),
             _ => None,

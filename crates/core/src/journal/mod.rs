@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{Broken, Head, Record};
 pub use event::{
-    ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared, OnChange, QuestionAnswered,
-    QuestionAsked, RunEnded, RunStarted, SessionCreated, SpecChanged, StepDiscarded, StepFailed,
-    StepFinished, StepStarted, StepUnknown, StopMode, StopRequested, Text,
+    ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared, ModelReplied, OnChange,
+    QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated, SpecChanged,
+    StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown, StopMode,
+    StopRequested, Text, ToolFinished, ToolStarted,
 };
 
 use crate::digest::Digest;

@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+
+use segno_core::tool::Tools;
 
 use crate::error::Error;
-use crate::spec::{Provider, Workflow};
+use crate::spec::{Provider, Workflow, outline};
 use crate::world::{Speaker, World};
 
-/// Everyone, by name.
-pub(crate) struct Cast(BTreeMap<String, Performer>);
+/// Everyone, by name, and what models may ask for.
+pub(crate) struct Cast {
+    performers: BTreeMap<String, Performer>,
+    toolboxes: BTreeMap<Vec<String>, Arc<dyn Tools>>,
+}
 
 pub(crate) struct Performer {
     /// Who it is: a template.
@@ -17,6 +23,8 @@ pub(crate) struct Performer {
     pub(super) identity: String,
     /// How it is spoken to.
     pub(super) speaker: Speaker,
+    /// What it may ask for.
+    pub(super) tools: Vec<String>,
 }
 
 impl Cast {
@@ -42,14 +50,30 @@ impl Cast {
                 prompt: agent.prompt.clone(),
                 identity: agent.provider.identity(),
                 speaker,
+                tools: agent.tools.clone(),
             };
             cast.insert(name.clone(), performer);
         }
-        Ok(Self(cast))
+        let mut toolboxes = BTreeMap::new();
+        let own = workflow.agents.values().map(|agent| &agent.tools);
+        let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
+        for names in own.cloned().chain(chosen).filter(|names| !names.is_empty()) {
+            let tools = world.drivers.tools(&names);
+            toolboxes.entry(names).or_insert(tools);
+        }
+        Ok(Self {
+            performers: cast,
+            toolboxes,
+        })
+    }
+
+    /// The tools with these names; `None` if there are none.
+    pub(super) fn tools(&self, names: &[String]) -> Option<&dyn Tools> {
+        self.toolboxes.get(names).map(|tools| &**tools)
     }
 
     /// One of them. A spec that was read names nobody else.
     pub(super) fn get(&self, name: &str) -> &Performer {
-        &self.0[name]
+        &self.performers[name]
     }
 }

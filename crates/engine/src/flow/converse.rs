@@ -1,24 +1,279 @@
-//! Asking a model.
+//! Asking a model, and running the tools that it asks for.
+//!
+//! Every answer and every result is in the journal before the next call is made, so a crash inside
+//! a step costs at most the call in flight. A tool whose effect must not be had twice is written
+//! down before it is run; if the run is lost in between, the model is told that the outcome is
+//! unknown, and looks for itself (P6).
 
-use segno_core::agent::{Answer, Error, ErrorKind, Listener, Request};
-use segno_core::model::{Call, Message, Model, Stop};
+use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
+use segno_core::digest::Digest;
+use segno_core::journal::{Event, ModelReplied, ToolFinished, ToolStarted};
+use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall, ToolResult};
+use segno_core::tool::{Class, Tools};
+use segno_core::usage::Usage;
 
-/// Asks a model once, and returns its words.
-pub(super) async fn converse(
-    model: &dyn Model,
-    request: &Request<'_>,
-    listener: &dyn Listener,
-) -> Result<Answer, Error> {
-    let messages = [Message::User {
-        text: request.input.to_owned(),
-    }];
-    let call = Call {
-        key: request.key,
-        system: request.system,
-        messages: &messages,
-        tools: &[],
-    };
-    let reply = model.reply(call, listener).await?;
+use super::Flow;
+use super::step::Ask;
+use crate::error::Error;
+use crate::pen;
+use crate::stop;
+
+/// A step that asks for tools more often than this does not come to an end.
+const MOST_TURNS: u32 = 200;
+
+/// What a model is told about a tool that may or may not have taken effect.
+const UNKNOWN: &str = "The outcome of this call is unknown: the run was lost while it was in flight. Find out whether it took effect before you repeat it.";
+
+/// Why there is no answer.
+pub(super) enum Trouble {
+    /// The model's fault, or that of the way to it.
+    Agent(agent::Error),
+    /// Ours.
+    Own(Error),
+    /// Asked to stop between two turns.
+    Stopped(stop::Stop),
+}
+
+impl From<agent::Error> for Trouble {
+    fn from(error: agent::Error) -> Self {
+        Self::Agent(error)
+    }
+}
+
+impl From<segno_core::store::Error> for Trouble {
+    fn from(error: segno_core::store::Error) -> Self {
+        Self::Own(error.into())
+    }
+}
+
+/// A conversation, as far as it has come.
+#[derive(Default)]
+pub(super) struct Talk {
+    messages: Vec<Message>,
+    /// Answers of the model so far.
+    turn: u32,
+    /// Calls of the last answer that were begun.
+    begun: Vec<String>,
+    /// Results of the last answer's calls.
+    results: Vec<ToolResult>,
+}
+
+impl Talk {
+    /// The calls of the last answer.
+    fn calls(&self) -> Vec<ToolCall> {
+        let Some(Message::Assistant { parts }) = self.messages.last() else {
+            return Vec::new();
+        };
+        let calls = parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call.clone()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    fn replied(&mut self, parts: Vec<Part>) {
+        self.close();
+        self.messages.push(Message::Assistant { parts });
+        self.turn += 1;
+    }
+
+    /// Takes the results of the last answer's calls into the conversation.
+    fn close(&mut self) {
+        self.begun.clear();
+        let results = std::mem::take(&mut self.results);
+        if !results.is_empty() {
+            self.messages.push(Message::Tools { results });
+        }
+    }
+}
+
+impl Flow {
+    /// Asks a model until it has an answer. `talk` is what was said so far, in this run.
+    pub(super) async fn converse(
+        &self,
+        model: &dyn Model,
+        ask: &Ask<'_>,
+        revision: u32,
+        request: &Request<'_>,
+        talk: &mut Option<Talk>,
+        listener: &dyn Listener,
+    ) -> Result<Answer, Trouble> {
+        let talk = match talk {
+            Some(talk) => talk,
+            None => talk.insert(self.recall_talk(ask, revision).await?),
+        };
+        let offered: Vec<Tool> = match ask.tools {
+            Some(tools) => tools
+                .offers()
+                .iter()
+                .map(|offer| offer.tool.clone())
+                .collect(),
+            None => Vec::new(),
+        };
+        loop {
+            if let Some(tools) = ask.tools {
+                self.run_tools(tools, ask, revision, talk, request).await?;
+            }
+            if talk.turn > 0 {
+                // Everything that led to the next call is on the disk before it is made.
+                self.pen.flush().await?;
+                self.between_turns()?;
+            }
+            if talk.turn == MOST_TURNS {
+                let message = format!("the model asked for tools {MOST_TURNS} times in one step");
+                return Err(agent::Error::new(ErrorKind::Invalid, message).into());
+            }
+            let turn = talk.turn + 1;
+            let call = Call {
+                key: Digest::of_fields(&[request.key.as_bytes(), &turn.to_le_bytes()]),
+                system: request.system,
+                messages: &talk.messages,
+                tools: &offered,
+            };
+            // What earlier turns took is counted already.
+            listener.hear(agent::Event::Usage(Usage::default()));
+            let reply = model.reply(call, listener).await?;
+            if offered.is_empty() || reply.calls().next().is_none() {
+                return Ok(answer(&reply)?);
+            }
+            let parts = self
+                .keep_reply(ask, revision, request.attempt, turn, reply)
+                .await?;
+            talk.replied(parts);
+        }
+    }
+
+    /// What earlier runs said, from the journal.
+    async fn recall_talk(&self, ask: &Ask<'_>, revision: u32) -> Result<Talk, Trouble> {
+        let mut talk = Talk {
+            messages: vec![Message::User {
+                text: ask.input.clone(),
+            }],
+            ..Talk::default()
+        };
+        for seq in self.finished.turns(&ask.path, revision, ask.digest()) {
+            let entry = self.world.store.entry(self.session, *seq).await?;
+            match &entry.event {
+                Event::ModelReplied(event) => {
+                    let parts = pen::recall(&self.world, &event.parts).await?;
+                    let parts = serde_json::from_str(&parts).map_err(|error| {
+                        Trouble::Own(Error::Senseless {
+                            session: self.session,
+                            reason: format!("record {seq} holds no answer of a model: {error}"),
+                        })
+                    })?;
+                    talk.replied(parts);
+                }
+                Event::ToolStarted(event) => talk.begun.push(event.call.clone()),
+                Event::ToolFinished(event) => talk.results.push(ToolResult {
+                    id: event.call.clone(),
+                    output: pen::recall(&self.world, &event.output).await?,
+                    is_error: event.is_error,
+                }),
+                _ => {}
+            }
+        }
+        Ok(talk)
+    }
+
+    /// Runs the tools that the last answer asked for and that have no result yet.
+    async fn run_tools(
+        &self,
+        tools: &dyn Tools,
+        ask: &Ask<'_>,
+        revision: u32,
+        talk: &mut Talk,
+        request: &Request<'_>,
+    ) -> Result<(), Trouble> {
+        let turn = talk.turn;
+        for call in talk.calls() {
+            if talk.results.iter().any(|result| result.id == call.id) {
+                continue;
+            }
+            let offer = tools
+                .offers()
+                .iter()
+                .find(|offer| offer.tool.name == call.name);
+            let outcome = match offer.map(|offer| offer.class) {
+                None => Err(format!("there is no tool `{}`", call.name)),
+                Some(Class::Effectful) if talk.begun.contains(&call.id) => Err(UNKNOWN.to_owned()),
+                Some(class) => {
+                    if class == Class::Effectful {
+                        let started = ToolStarted {
+                            path: ask.path.clone(),
+                            revision,
+                            turn,
+                            call: call.id.clone(),
+                            tool: call.name.clone(),
+                        };
+                        talk.begun.push(call.id.clone());
+                        // P6: the intent is durable before the effect.
+                        self.pen.write(vec![started.into()]).await?;
+                    }
+                    tools.run(&call, request.workspace).await
+                }
+            };
+            let is_error = outcome.is_err();
+            let output = outcome.unwrap_or_else(|problem| problem);
+            // What is kept is what is used, so that a later run computes with the same text (P7).
+            let (kept, output) = pen::keep(&self.world, &output).await?;
+            self.pen.note(ToolFinished {
+                path: ask.path.clone(),
+                revision,
+                turn,
+                call: call.id.clone(),
+                tool: call.name.clone(),
+                output: kept,
+                is_error,
+            });
+            talk.results.push(ToolResult {
+                id: call.id,
+                output,
+                is_error,
+            });
+        }
+        talk.close();
+        Ok(())
+    }
+
+    /// Writes an answer down that is not the last of its step.
+    async fn keep_reply(
+        &self,
+        ask: &Ask<'_>,
+        revision: u32,
+        attempt: u32,
+        turn: u32,
+        reply: Reply,
+    ) -> Result<Vec<Part>, Trouble> {
+        let mut parts = serde_json::to_value(&reply.parts).expect("parts are plain data");
+        self.world.redactor.redact_json(&mut parts);
+        let kept = pen::store(&self.world, parts.to_string()).await?;
+        self.budget.spend(reply.usage, false);
+        self.pen.note(ModelReplied {
+            path: ask.path.clone(),
+            revision,
+            attempt,
+            turn,
+            parts: kept,
+            usage: reply.usage,
+        });
+        Ok(serde_json::from_value(parts).unwrap_or(reply.parts))
+    }
+
+    /// Whether another call may be made.
+    fn between_turns(&self) -> Result<(), Trouble> {
+        if let Some(stop) = self.brake.pulled() {
+            return Err(Trouble::Stopped(stop));
+        }
+        for neared in self.budget.check(&self.name).map_err(Trouble::Own)? {
+            self.pen.note(neared);
+        }
+        Ok(())
+    }
+}
+
+/// The words of the last answer.
+fn answer(reply: &Reply) -> Result<Answer, agent::Error> {
     let (kind, problem) = match reply.stop {
         Stop::Length => (
             ErrorKind::Invalid,
@@ -37,5 +292,5 @@ pub(super) async fn converse(
             });
         }
     };
-    Err(Error::new(kind, problem))
+    Err(agent::Error::new(kind, problem))
 }

@@ -91,6 +91,8 @@ pub struct Question<'a> {
     pub input: Input<'a>,
     /// What its templates see.
     pub scope: &'a Scope,
+    /// What may be asked for, instead of what the agent may ask for.
+    pub tools: Option<&'a [String]>,
 }
 
 /// What an agent is asked.
@@ -119,6 +121,7 @@ impl Flow {
             agent,
             input,
             scope,
+            tools,
         } = question;
         let performer = self.cast.get(agent);
         let system = self.prompt(agent, &performer.prompt, scope).await?;
@@ -137,8 +140,10 @@ impl Flow {
             agent,
             speaker: &performer.speaker,
             provider: &performer.identity,
+            tool_names: tools.unwrap_or(&performer.tools),
             system,
             input,
+            tools: self.cast.tools(tools.unwrap_or(&performer.tools)),
         };
         Ok(self.answers.add(self.step(ask).await?))
     }

@@ -7,16 +7,17 @@ use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::journal::{
-    Event, Failure, StepDiscarded, StepFailed, StepFinished, StepStarted, StepUnknown,
+    Event, Failure, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown,
 };
 use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::Room;
 use segno_core::time::Timestamp;
+use segno_core::tool::Tools;
 use segno_core::usage::Usage;
 
 use super::Flow;
-use super::converse::converse;
+use super::converse::{Talk, Trouble};
 use crate::answers::Source;
 use crate::error::Error;
 use crate::pen;
@@ -34,13 +35,19 @@ pub(super) struct Ask<'a> {
     pub(super) system: String,
     /// What it is asked.
     pub(super) input: String,
+    /// The tools' names.
+    pub(super) tool_names: &'a [String],
+    /// What a model may ask for.
+    pub(super) tools: Option<&'a dyn Tools>,
 }
 
 impl Ask<'_> {
     /// The digest of everything the answer depends on.
-    fn digest(&self) -> Digest {
+    pub(super) fn digest(&self) -> Digest {
         let fields = [self.agent, self.provider, &self.system, &self.input];
-        Digest::of_fields(&fields.map(str::as_bytes))
+        let tools = self.tool_names.iter().map(String::as_str);
+        let fields: Vec<&[u8]> = fields.into_iter().chain(tools).map(str::as_bytes).collect();
+        Digest::of_fields(&fields)
     }
 }
 
@@ -49,6 +56,9 @@ enum Attempt {
     Answered(Answer, Usage),
     Failed(agent::Error, Usage),
     Stopped(Stop),
+    /// Stopped where nothing was in flight.
+    Paused(Stop),
+    Broken(Error),
 }
 
 impl Flow {
@@ -76,6 +86,7 @@ impl Flow {
         };
         let (kept_input, _) = pen::keep(&self.world, &ask.input).await?;
         let input_digest = ask.digest();
+        let mut talk = None;
         for failed in 1.. {
             let attempt = begun + failed;
             let slot = self.slots.acquire().await.expect("it is never closed");
@@ -93,12 +104,21 @@ impl Flow {
                 return Err(self.out_of_room(ask, revision, attempt));
             }
             let begun_at = self.world.clock.now();
-            match self.attempt(ask, attempt).await {
+            match self.attempt(ask, revision, attempt, &mut talk).await {
                 Attempt::Answered(answer, usage) => {
                     point(Point::StepAfterEffect);
                     return self
                         .finish(ask, revision, attempt, begun_at, answer, usage)
                         .await;
+                }
+                Attempt::Broken(error) => return Err(error),
+                Attempt::Paused(stop) => {
+                    self.pen.note(StepPaused {
+                        path: ask.path.clone(),
+                        revision,
+                        attempt,
+                    });
+                    return Err(self.stopped(stop));
                 }
                 Attempt::Stopped(stop) => {
                     if !matches!(stop, Stop::Fenced(_)) {
@@ -144,7 +164,13 @@ impl Flow {
         unreachable!("attempts end when the policy says so")
     }
 
-    async fn attempt(&self, ask: &Ask<'_>, attempt: u32) -> Attempt {
+    async fn attempt(
+        &self,
+        ask: &Ask<'_>,
+        revision: u32,
+        attempt: u32,
+        talk: &mut Option<Talk>,
+    ) -> Attempt {
         let ear = Ear::default();
         let key = Digest::of_fields(&[
             self.session.to_string().as_bytes(),
@@ -171,8 +197,11 @@ impl Flow {
         point(Point::StepBeforeEffect);
         let asked = async {
             match ask.speaker {
-                Speaker::Agent(driver) => driver.ask(request, &ear).await,
-                Speaker::Model(model) => converse(&**model, &request, &ear).await,
+                Speaker::Agent(driver) => Ok(driver.ask(request, &ear).await?),
+                Speaker::Model(model) => {
+                    self.converse(&**model, ask, revision, &request, talk, &ear)
+                        .await
+                }
             }
         };
         let answer = tokio::select! {
@@ -181,7 +210,7 @@ impl Flow {
             () = timeout => Err(agent::Error::new(
                 ErrorKind::Timeout,
                 format!("no answer within {}", segno_core::time::human(self.timeout.unwrap_or_default())),
-            )),
+            ).into()),
         };
         let heard = *ear.usage.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
@@ -189,7 +218,9 @@ impl Flow {
                 let usage = answer.usage;
                 Attempt::Answered(answer, usage)
             }
-            Err(error) => Attempt::Failed(error, heard),
+            Err(Trouble::Agent(error)) => Attempt::Failed(error, heard),
+            Err(Trouble::Own(error)) => Attempt::Broken(error),
+            Err(Trouble::Stopped(stop)) => Attempt::Paused(stop),
         }
     }
 

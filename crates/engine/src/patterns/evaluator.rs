@@ -127,6 +127,7 @@ async fn draft(
         agent: &config.producer,
         input,
         scope,
+        tools: None,
     };
     flow.ask(question).await
 }

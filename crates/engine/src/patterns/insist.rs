@@ -47,6 +47,7 @@ pub(super) async fn insist<T>(
             agent: demand.agent,
             input,
             scope: demand.scope,
+            tools: None,
         };
         let answer = flow.ask(question).await?;
         let reason = match read(&flow.text(answer).await?) {

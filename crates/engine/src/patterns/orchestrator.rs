@@ -180,6 +180,7 @@ async fn work(
             agent: &config.worker,
             input: Input::Words(wording(task)),
             scope,
+            tools: config.worker_tools.as_deref(),
         };
         async {
             let _desk = desks.acquire().await.expect("it is never closed");

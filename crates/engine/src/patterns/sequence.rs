@@ -61,6 +61,7 @@ pub(super) async fn one(
                 agent: &step.agent,
                 input: step.input.as_deref().map_or(otherwise, Input::Template),
                 scope: &scope.with_vars(&step.vars),
+                tools: step.tools.as_deref(),
             };
             flow.ask(question).await
         }

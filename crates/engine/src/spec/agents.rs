@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::fields::Keys;
 use super::place::Place;
 use super::provider::{self, Defaults, Own, Provider, Sort, sort};
+use super::tools::list;
 
-const NO_TOOLS: &str = "this version offers agents no tools";
+const NO_PERMISSIONS: &str = "this version gives agents no permissions of their own";
 const NO_SCHEMA: &str = "this version does not check answers against schemas";
 const KEYS: Keys = Keys {
     required: &["prompt"],
-    optional: &["provider", "command", "model_id", "inference"],
+    optional: &["provider", "command", "model_id", "inference", "tools"],
     later: &[
-        ("tools", NO_TOOLS),
-        ("permissions", NO_TOOLS),
+        ("permissions", NO_PERMISSIONS),
         ("input_schema", NO_SCHEMA),
         ("output_schema", NO_SCHEMA),
     ],
@@ -33,9 +33,16 @@ pub struct Agent {
     pub prompt: String,
     /// What answers for it: its own choice, or what `runtime` says.
     pub provider: Provider,
+    /// What it may ask for, if it is a model: its own choice, or all that the spec declares.
+    pub tools: Vec<String>,
 }
 
-pub(super) fn read(place: &Place<'_>, defaults: &Defaults<'_>) -> BTreeMap<String, Agent> {
+/// `declared` are the tools of an agent that chooses none.
+pub(super) fn read(
+    place: &Place<'_>,
+    defaults: &Defaults<'_>,
+    declared: &[String],
+) -> BTreeMap<String, Agent> {
     let entries = place.named();
     if place.is_map() && entries.is_empty() {
         place.invalid("must hold at least 1");
@@ -49,7 +56,7 @@ pub(super) fn read(place: &Place<'_>, defaults: &Defaults<'_>) -> BTreeMap<Strin
             }
             continue;
         }
-        let (agent, sort) = agent(&place, defaults);
+        let (agent, sort) = agent(&place, defaults, declared);
         asked.push(sort);
         agents.insert(name.to_owned(), agent);
     }
@@ -57,7 +64,7 @@ pub(super) fn read(place: &Place<'_>, defaults: &Defaults<'_>) -> BTreeMap<Strin
     agents
 }
 
-fn agent(place: &Place<'_>, defaults: &Defaults<'_>) -> (Agent, Option<Sort>) {
+fn agent(place: &Place<'_>, defaults: &Defaults<'_>, declared: &[String]) -> (Agent, Option<Sort>) {
     let fields = place.fields(&KEYS);
     let sort = match fields.get("provider") {
         Some(provider) => sort(&provider),
@@ -68,7 +75,14 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>) -> (Agent, Option<Sort>) {
         model: fields.get("model_id"),
         inference: fields.get("inference"),
     };
+    let tools = fields.get("tools");
+    if sort == Some(Sort::Command)
+        && let Some(tools) = tools.as_ref().filter(|tools| !tools.asks_for_nothing())
+    {
+        tools.invalid("would be ignored: provider `command` has its own tools");
+    }
     let agent = Agent {
+        tools: tools.map_or_else(|| declared.to_vec(), |tools| list(&tools)),
         // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
         prompt: fields.read("prompt", |prompt| prompt.text()),
         provider: provider::choose(place, sort, &own, defaults),

@@ -26,6 +26,7 @@ mod place;
 mod problem;
 mod provider;
 mod runtime;
+mod tools;
 mod workflow;
 
 #[cfg(test)]
@@ -44,4 +45,5 @@ pub use pattern::{
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
 pub use runtime::{Budgets, Runtime};
+pub use tools::NATIVE as NATIVE_TOOLS;
 pub use workflow::{Workflow, parse};

@@ -18,6 +18,8 @@ pub struct Part {
     pub definition: String,
     /// The parts after which it comes.
     pub after: Vec<Path>,
+    /// What may be asked for, if the step chooses itself.
+    pub tools: Option<Vec<String>>,
 }
 
 /// The parts of a workflow, in the order of its spec.
@@ -115,9 +117,13 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
             let workers = agent(
                 Path::first("workers"),
                 &pattern.worker,
-                String::new(),
+                format!("{:?}", pattern.worker_tools),
                 vec![before],
             );
+            let workers = Part {
+                tools: pattern.worker_tools.clone(),
+                ..workers
+            };
             before = follow(&mut parts, workers);
             if let Some(review) = &pattern.reduce_review {
                 let place = Path::first("reduce_review");
@@ -173,7 +179,10 @@ fn line(
 
 fn step(path: Path, step: &Step, after: Vec<Path>) -> Part {
     match step {
-        Step::Agent(asked) => agent(path, &asked.agent, format!("{asked:?}"), after),
+        Step::Agent(asked) => Part {
+            tools: asked.tools.clone(),
+            ..agent(path, &asked.agent, format!("{asked:?}"), after)
+        },
         Step::Person(asked) => person(path, format!("{asked:?}"), after),
     }
 }
@@ -184,6 +193,7 @@ fn agent(path: Path, agent: &str, definition: String, after: Vec<Path>) -> Part 
         agent: Some(agent.to_owned()),
         definition,
         after,
+        tools: None,
     }
 }
 
@@ -193,5 +203,6 @@ fn person(path: Path, definition: String, after: Vec<Path>) -> Part {
         agent: None,
         definition,
         after,
+        tools: None,
     }
 }

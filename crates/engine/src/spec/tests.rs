@@ -398,8 +398,8 @@ fn what_a_later_version_does_is_refused_by_name() {
         ),
         (
             "- agent: a",
-            "- {agent: a, tool_overrides: [x]}",
-            "steps/0/tool_overrides (line 12): not supported yet",
+            "- {agent: a, tool_overrides: [python_exec]}",
+            "steps/0/tool_overrides/0 (line 12): tool `python_exec` is not supported yet",
         ),
         (
             "briefly.}",

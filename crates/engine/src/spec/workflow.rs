@@ -13,6 +13,7 @@ use super::pattern::{self, Pattern};
 use super::place::{Desk, Place};
 use super::problem::Problems;
 use super::runtime::{self, Budgets, Runtime};
+use super::tools;
 
 const KEYS: Keys = Keys {
     required: &["version", "name", "runtime", "agents", "pattern"],
@@ -23,6 +24,7 @@ const KEYS: Keys = Keys {
         "inputs",
         "outputs",
         "continuity",
+        "tools",
     ],
     later: &[
         ("env", "this version passes no secrets or mounts"),
@@ -32,7 +34,6 @@ const KEYS: Keys = Keys {
             "this version does not manage an agent's context",
         ),
         ("skills", "this version loads no skills"),
-        ("tools", "this version offers agents no tools"),
         ("security", "this version enforces no guardrails"),
     ],
 };
@@ -112,7 +113,8 @@ fn read(place: &Place<'_>) -> Workflow {
         let defaults;
         (runtime, defaults) = runtime::read(&place);
         if let Some(place) = fields.get("agents") {
-            agents = agents::read(&place, &defaults);
+            let tools = fields.read("tools", |place| tools::read(&place));
+            agents = agents::read(&place, &defaults, &tools);
         }
     }
     let names = fields.read("agents", |place| place.keys());

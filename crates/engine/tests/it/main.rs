@@ -8,4 +8,5 @@ mod outputs;
 mod patterns;
 mod people;
 mod retries;
+mod tools;
 mod world;

@@ -67,6 +67,10 @@ impl Drivers for OneScript {
         let scripted = Scripted::new(script, self.0.clone(), None);
         Ok(Speaker::Agent(Arc::new(scripted)))
     }
+
+    fn tools(&self, _: &[String]) -> Arc<dyn segno_core::tool::Tools> {
+        unreachable!("no agent here has tools")
+    }
 }
 
 /// A stage on which agents answer from `script`.

@@ -89,6 +89,10 @@ impl Drivers for Counted {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
     }
+
+    fn tools(&self, _: &[String]) -> Arc<dyn segno_core::tool::Tools> {
+        unreachable!("no agent here has tools")
+    }
 }
 
 impl Driver for Counted {

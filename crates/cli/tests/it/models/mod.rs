@@ -6,6 +6,7 @@ use segno_testkit::sandbox::{Said, Sandbox};
 use crate::sandbox;
 
 mod faults;
+mod tools;
 
 /// Both APIs: the provider, and the environment variable of its key.
 const APIS: [(&str, &str); 2] = [

@@ -118,6 +118,7 @@ fn node(place: &Place<'_>, agents: &[&str]) -> Step {
         agent: fields.read("agent", |place| step::agent(&place, agents)),
         input: fields.get("input").map(|place| place.template()),
         vars: BTreeMap::new(),
+        tools: None,
     })
 }
 

@@ -3,6 +3,7 @@
 use super::step::{self, Person, Step};
 use crate::spec::fields::Keys;
 use crate::spec::place::Place;
+use crate::spec::tools::list;
 
 const KEYS: Keys = Keys {
     required: &["orchestrator", "worker_template"],
@@ -21,8 +22,8 @@ const LIMIT_KEYS: Keys = Keys {
 };
 const WORKER_KEYS: Keys = Keys {
     required: &["agent"],
-    optional: &[],
-    later: &[("tools", "this version offers agents no tools")],
+    optional: &["tools"],
+    later: &[],
 };
 
 /// One agent hands out work to others.
@@ -40,6 +41,8 @@ pub struct Orchestrator {
     pub max_rounds: u32,
     /// Who works.
     pub worker: String,
+    /// What workers may ask for, instead of what the agent may ask for.
+    pub worker_tools: Option<Vec<String>>,
     /// A person who looks at the tasks before they are begun.
     pub decomposition_review: Option<Person>,
     /// A person who looks at the results before they are joined.
@@ -73,6 +76,7 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Orchestrator {
     if let Some(worker) = fields.get("worker_template") {
         let fields = worker.fields(&WORKER_KEYS);
         orchestrator.worker = fields.read("agent", |place| step::agent(&place, agents));
+        orchestrator.worker_tools = fields.get("tools").map(|place| list(&place));
     }
     if orchestrator.reduce.is_none()
         && let Some(review) = fields.get("reduce_review")

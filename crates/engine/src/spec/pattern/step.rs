@@ -8,11 +8,12 @@ use serde_json::Value;
 use crate::spec::fields::{Fields, Keys};
 use crate::spec::inputs::variables;
 use crate::spec::place::{Place, shortened};
+use crate::spec::tools::list;
 
 const AGENT_KEYS: Keys = Keys {
     required: &["agent"],
-    optional: &["input", "vars"],
-    later: &[("tool_overrides", "this version offers agents no tools")],
+    optional: &["input", "vars", "tool_overrides"],
+    later: &[],
 };
 const PERSON_KEYS: Keys = Keys {
     required: &["type", "prompt"],
@@ -79,6 +80,8 @@ pub struct AgentStep {
     pub input: Option<String>,
     /// What this step's templates see in addition to the inputs.
     pub vars: BTreeMap<String, Value>,
+    /// What may be asked for in this step, instead of what the agent may ask for.
+    pub tools: Option<Vec<String>>,
 }
 
 /// A question to a person.
@@ -116,6 +119,10 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Step {
             .into_iter()
             .map(|(name, place)| (name.to_owned(), place.scalar()))
             .collect(),
+        tools: fields
+            .get("tool_overrides")
+            .filter(|place| !place.asks_for_nothing())
+            .map(|place| list(&place)),
     })
 }
 

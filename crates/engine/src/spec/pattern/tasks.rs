@@ -96,6 +96,7 @@ fn task<'a>(place: &Place<'a>, agents: &[&str]) -> (Task, Vec<Place<'a>>) {
             agent: fields.read("agent", |place| step::agent(&place, agents)),
             input: fields.get("input").map(|place| place.template()),
             vars: BTreeMap::new(),
+            tools: None,
         })
     };
     let task = Task {

@@ -110,4 +110,8 @@ impl Drivers for Nobody {
             reason: "nothing is run here".into(),
         })
     }
+
+    fn tools(&self, _: &[String]) -> Arc<dyn segno_core::tool::Tools> {
+        unreachable!("no agent here has tools")
+    }
 }

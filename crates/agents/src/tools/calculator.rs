@@ -1,0 +1,184 @@
+//! Arithmetic as Python writes it.
+
+use segno_core::tool::Class;
+
+use super::{Native, text};
+
+pub(super) const CALCULATOR: Native = Native {
+    name: "calculator",
+    description: "Computes an arithmetic expression with + - * / // % ** and parentheses.",
+    class: Class::ReadOnly,
+    takes: &[("expression", "string", true, "like `(2 + 3) * 4`")],
+    run: |input, _| {
+        let expression = text(input, "expression");
+        let value = compute(expression)?;
+        Ok(format!("{} = {}", expression.trim(), shown(value)))
+    },
+};
+
+/// Deeper nesting is not something a person writes.
+const DEEPEST: usize = 100;
+
+fn compute(text: &str) -> Result<f64, String> {
+    let mut reader = Reader {
+        rest: text.trim_start(),
+        depth: 0,
+    };
+    let value = reader.sum()?;
+    if !reader.rest.is_empty() {
+        return Err(format!("`{}` was not expected", reader.rest));
+    }
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err("the result is not a number".to_owned())
+    }
+}
+
+fn shown(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        value.to_string()
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    /// Takes a word off, if it comes next.
+    fn take(&mut self, word: &str) -> bool {
+        let Some(rest) = self.rest.strip_prefix(word) else {
+            return false;
+        };
+        self.rest = rest.trim_start();
+        true
+    }
+
+    fn sum(&mut self) -> Result<f64, String> {
+        let mut value = self.product()?;
+        loop {
+            if self.take("+") {
+                value += self.product()?;
+            } else if self.take("-") {
+                value -= self.product()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Result<f64, String> {
+        let mut value = self.signed()?;
+        loop {
+            if self.rest.starts_with("**") {
+                return Ok(value);
+            }
+            let (whole, modulo) = (self.take("//"), self.take("%"));
+            if whole || modulo || self.take("/") {
+                let by = self.signed()?;
+                if by == 0.0 {
+                    return Err("nothing can be divided by zero".to_owned());
+                }
+                value = match (whole, modulo) {
+                    (true, _) => (value / by).floor(),
+                    (_, true) => value - by * (value / by).floor(),
+                    _ => value / by,
+                };
+            } else if self.take("*") {
+                value *= self.signed()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn signed(&mut self) -> Result<f64, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("it is nested too deeply".to_owned());
+        }
+        let value = if self.take("-") {
+            -self.signed()?
+        } else if self.take("+") {
+            self.signed()?
+        } else {
+            let base = self.atom()?;
+            if self.take("**") {
+                base.powf(self.signed()?)
+            } else {
+                base
+            }
+        };
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn atom(&mut self) -> Result<f64, String> {
+        if self.take("(") {
+            let value = self.sum()?;
+            return if self.take(")") {
+                Ok(value)
+            } else {
+                Err("a parenthesis is not closed".to_owned())
+            };
+        }
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_digit() && !"._eE".contains(c))
+            .unwrap_or(self.rest.len());
+        let (digits, rest) = self.rest.split_at(end);
+        let number = digits.replace('_', "").parse();
+        let number = number.map_err(|_| match self.rest.chars().next() {
+            Some(c) => format!("`{c}` is not a number"),
+            None => "something is missing at the end".to_owned(),
+        })?;
+        self.rest = rest.trim_start();
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_is_what_python_makes_of_it() {
+        for (expression, expected) in [
+            ("1 + 2 * 3", "7"),
+            ("(1 + 2) * 3", "9"),
+            ("-2 ** 2", "-4"),
+            ("2 ** -1", "0.5"),
+            ("2 ** 3 ** 2", "512"),
+            ("7 // 2", "3"),
+            ("-7 // 2", "-4"),
+            ("-7 % 3", "2"),
+            ("10 / 4", "2.5"),
+            ("1_000 * 3", "3000"),
+            ("1e3 + .5", "1000.5"),
+            ("8 / 2 * 4", "16"),
+        ] {
+            assert_eq!(
+                compute(expression).map(shown).as_deref(),
+                Ok(expected),
+                "{expression}"
+            );
+        }
+        for wrong in [
+            "",
+            "1 +",
+            "(1",
+            "1)",
+            "a",
+            "1 / 0",
+            "__import__('os')",
+            "9 ** 9 ** 9",
+            &"(".repeat(500),
+        ] {
+            assert!(compute(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Lines of a file: the first, the last, those that match.
+
+use std::fmt::Write;
+
+use regex::RegexBuilder;
+use segno_core::tool::Class;
+use serde_json::Value;
+
+use super::{Bench, Native, flag, number, text};
+
+/// A pattern that compiles to more than this is refused.
+const LARGEST: usize = 1 << 20;
+
+const PATH: (&str, &str, bool, &str) = (
+    "path",
+    "string",
+    true,
+    "the file, relative to the workspace",
+);
+
+pub(super) const GREP: Native = Native {
+    name: "grep",
+    description: "Shows the lines of a file that match a regular expression, with the lines around them.",
+    class: Class::ReadOnly,
+    takes: &[
+        ("pattern", "string", true, "a regular expression"),
+        PATH,
+        (
+            "context_lines",
+            "integer",
+            false,
+            "lines around each match (3)",
+        ),
+        (
+            "ignore_case",
+            "boolean",
+            false,
+            "small and capital letters are the same (false)",
+        ),
+        (
+            "max_matches",
+            "integer",
+            false,
+            "how many matches are shown (100)",
+        ),
+    ],
+    run: |input, bench| {
+        let pattern = text(input, "pattern");
+        matches(
+            input,
+            bench,
+            pattern,
+            flag(input, "ignore_case", false),
+            number(input, "context_lines", 3),
+            number(input, "max_matches", 100),
+        )
+    },
+};
+
+pub(super) const SEARCH: Native = Native {
+    name: "search",
+    description: "Shows the lines of a file that have some words in them.",
+    class: Class::ReadOnly,
+    takes: &[
+        ("query", "string", true, "what to look for"),
+        PATH,
+        (
+            "is_regex",
+            "boolean",
+            false,
+            "it is a regular expression (false)",
+        ),
+        (
+            "ignore_case",
+            "boolean",
+            false,
+            "small and capital letters are the same (true)",
+        ),
+        (
+            "max_matches",
+            "integer",
+            false,
+            "how many matches are shown (50)",
+        ),
+    ],
+    run: |input, bench| {
+        let query = text(input, "query");
+        let pattern = if flag(input, "is_regex", false) {
+            query.to_owned()
+        } else {
+            regex::escape(query)
+        };
+        matches(
+            input,
+            bench,
+            &pattern,
+            flag(input, "ignore_case", true),
+            0,
+            number(input, "max_matches", 50),
+        )
+    },
+};
+
+pub(super) const HEAD: Native = Native {
+    name: "head",
+    description: "Shows the first lines of a file.",
+    class: Class::ReadOnly,
+    takes: &[PATH, ("lines", "integer", false, "how many (10)")],
+    run: |input, bench| {
+        let file = bench.place.read(text(input, "path"))?;
+        let lines = file.lines().enumerate().take(number(input, "lines", 10));
+        Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
+    },
+};
+
+pub(super) const TAIL: Native = Native {
+    name: "tail",
+    description: "Shows the last lines of a file.",
+    class: Class::ReadOnly,
+    takes: &[PATH, ("lines", "integer", false, "how many (10)")],
+    run: |input, bench| {
+        let file = bench.place.read(text(input, "path"))?;
+        let skipped = file
+            .lines()
+            .count()
+            .saturating_sub(number(input, "lines", 10));
+        let lines = file.lines().enumerate().skip(skipped);
+        Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
+    },
+};
+
+fn matches(
+    input: &Value,
+    bench: &Bench<'_>,
+    pattern: &str,
+    ignore_case: bool,
+    around: usize,
+    most: usize,
+) -> Result<String, String> {
+    let regex = RegexBuilder::new(pattern)
+        .case_insensitive(ignore_case)
+        .size_limit(LARGEST)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let file = bench.place.read(text(input, "path"))?;
+    let lines: Vec<&str> = file.lines().collect();
+    let found: Vec<usize> = (0..lines.len())
+        .filter(|n| regex.is_match(lines[*n]))
+        .take(most)
+        .collect();
+    if found.is_empty() {
+        return Ok("no line matches".to_owned());
+    }
+    let near = |n: usize| found.iter().any(|hit| n.abs_diff(*hit) <= around);
+    let shown = (0..lines.len()).filter(|n| near(*n)).map(|n| {
+        let mark = if found.binary_search(&n).is_ok() {
+            '>'
+        } else {
+            ' '
+        };
+        (n, lines[n], mark)
+    });
+    Ok(numbered(shown))
+}
+
+fn numbered<'a>(lines: impl Iterator<Item = (usize, &'a str, char)>) -> String {
+    let mut out = String::new();
+    for (n, line, mark) in lines {
+        let _ = writeln!(out, "{mark}{:>5} | {line}", n + 1);
+    }
+    out
+}

@@ -1,0 +1,99 @@
+//! The workspace, and nothing else.
+
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use segno_core::ports::{Access, Disk};
+
+/// The longest file that a tool reads.
+const LONGEST: u64 = 10 * 1024 * 1024;
+
+pub(super) struct Place<'a> {
+    root: PathBuf,
+    disk: &'a dyn Disk,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(workspace: &Path, disk: &'a dyn Disk) -> Result<Self, String> {
+        let root = workspace
+            .canonicalize()
+            .map_err(|error| format!("the workspace cannot be entered: {error}"))?;
+        Ok(Self { root, disk })
+    }
+
+    /// Where a path leads, if that is inside the workspace. Links are followed first.
+    fn find(&self, path: &str) -> Result<PathBuf, String> {
+        let outside = || format!("{path} is outside of the workspace");
+        let given = self.root.join(path);
+        if given
+            .components()
+            .any(|part| matches!(part, Component::ParentDir))
+        {
+            return Err(outside());
+        }
+        // What is not there yet is where its nearest folder is.
+        let mut there = given.as_path();
+        let real = loop {
+            match there.canonicalize() {
+                Ok(real) => break real,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    if there.is_symlink() {
+                        return Err(outside());
+                    }
+                    there = there.parent().ok_or_else(outside)?;
+                }
+                Err(error) => return Err(format!("{path}: {error}")),
+            }
+        };
+        if !real.starts_with(&self.root) {
+            return Err(outside());
+        }
+        let rest = given.strip_prefix(there).map_err(|_| outside())?;
+        Ok(if rest.as_os_str().is_empty() {
+            real
+        } else {
+            real.join(rest)
+        })
+    }
+
+    /// The text of a file.
+    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+        let place = self.find(path)?;
+        let bytes = self.disk.read(&place, LONGEST).map_err(|error| {
+            if error.kind() == ErrorKind::FileTooLarge {
+                format!("{path} is longer than 10 MB")
+            } else {
+                format!("{path}: {error}")
+            }
+        })?;
+        String::from_utf8(bytes).map_err(|_| format!("{path} is not text"))
+    }
+
+    /// Writes a file, whole or not at all.
+    pub(super) fn write(&self, path: &str, content: &str, create: bool) -> Result<(), String> {
+        let place = self.find(path)?;
+        let folder = place.parent().unwrap_or(&self.root);
+        let failed = |error: std::io::Error| format!("{path}: {error}");
+        if create {
+            self.disk
+                .create_folder(folder, Access::Shared)
+                .map_err(failed)?;
+        } else if !folder.is_dir() {
+            return Err(format!("{path}: its folder does not exist"));
+        }
+        if place.is_dir() {
+            return Err(format!("{path} is a folder"));
+        }
+        let draft = folder.join(".segno-tool");
+        let written = self
+            .disk
+            .remove(&draft)
+            .and_then(|()| self.disk.create(&draft, content.as_bytes(), Access::Shared))
+            .and_then(|()| self.disk.rename(&draft, &place))
+            .and_then(|()| self.disk.sync_folder(folder));
+        if written.is_err() {
+            let _ = self.disk.remove(&draft);
+        }
+        written.map_err(failed)
+    }
+}

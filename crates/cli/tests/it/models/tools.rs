@@ -1,0 +1,227 @@
+//! Models that ask for tools: what they are given, what is kept, and what a kill costs.
+
+use std::collections::BTreeMap;
+
+use segno_testkit::model::{Asked, ModelServer, Play};
+use segno_testkit::sandbox::{Sandbox, finish};
+use serde_json::{Value, json};
+
+use super::{APIS, chain, run};
+use crate::sandbox;
+
+fn with_tools(sandbox: &Sandbox, provider: &str, host: &str, tools: &str) {
+    chain(
+        sandbox,
+        provider,
+        host,
+        "",
+        &["work", "then {{ steps[0].response }}"],
+    );
+    let spec = sandbox.read("ask.yaml");
+    let spec = spec.replace("agents:", &format!("tools: {{python: [{tools}]}}\nagents:"));
+    sandbox.write("ask.yaml", &spec);
+}
+
+/// How many answers of the model the conversation has.
+fn turns(asked: &Asked) -> usize {
+    let messages = asked.body["messages"].as_array().unwrap();
+    messages
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+        .count()
+}
+
+/// Three turns in the first step: two with tools, one with words. The second step has one.
+fn worker() -> ModelServer {
+    ModelServer::start(
+        |_, asked| match (turns(asked), asked.body["messages"].to_string()) {
+            (_, said) if said.contains("then ") => Play::Text("over".into()),
+            (0, _) => Play::Tools(
+                "Let me see. ".into(),
+                vec![
+                    ("calculator".into(), json!({"expression": "6 * 7"})),
+                    (
+                        "file_write".into(),
+                        json!({"path": "notes/a.txt", "content": "forty-two\n", "create_dirs": true}),
+                    ),
+                ],
+            ),
+            (1, _) => Play::Tools(
+                String::new(),
+                vec![(
+                    "grep".into(),
+                    json!({"path": "notes/a.txt", "pattern": "forty"}),
+                )],
+            ),
+            (_, _) => Play::Text("it is 42".into()),
+        },
+    )
+}
+
+#[test]
+fn tools_are_run_and_their_results_go_back() {
+    for (provider, _) in APIS {
+        let (sandbox, server) = (sandbox(), worker());
+        with_tools(
+            &sandbox,
+            provider,
+            &server.host(),
+            "calculator, file_write, strands_cli.tools.grep",
+        );
+        let said = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(said.stdout, "over\n");
+        assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
+        let asked = server.asked();
+        assert_eq!(asked.len(), 4);
+        let told = asked[2].body["messages"].to_string();
+        assert!(told.contains("6 * 7 = 42"), "{told}");
+        assert!(told.contains("1 | forty-two"), "{told}");
+        assert_eq!(asked[0].body["tools"].as_array().unwrap().len(), 3);
+        let shown = sandbox
+            .segno(&["sessions", "show", "ask", "--json"])
+            .good()
+            .json();
+        assert_eq!(shown[0]["usage"]["input_tokens"], 44);
+        assert_eq!(shown[0]["steps_finished"], 2);
+        let logs = sandbox.segno(&["logs"]).good().stdout;
+        assert!(logs.contains("steps/0 calculator is done"), "{logs}");
+    }
+}
+
+#[test]
+fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
+    let mut kills = 0;
+    for point in ["journal.before_commit", "journal.after_commit"] {
+        for visit in 1.. {
+            let (sandbox, server) = (sandbox(), worker());
+            with_tools(
+                &sandbox,
+                "anthropic",
+                &server.host(),
+                "calculator, file_write, grep",
+            );
+            let mut command = sandbox.command(&["run", "ask.yaml"]);
+            command
+                .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+                .env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
+            let said = finish(command);
+            if !said.crashed() {
+                said.good();
+                break;
+            }
+            kills += 1;
+            let journal = sandbox.segno(&["logs", "--json"]);
+            let done = journal
+                .json()
+                .iter()
+                .any(|entry| entry["status"] == "completed");
+            if !done {
+                let words: &[&str] = if journal.status.success() {
+                    &["resume"]
+                } else {
+                    &["run", "ask.yaml"]
+                };
+                let said = run(&sandbox, words).good();
+                assert_eq!(said.stdout, "over\n", "{point}:{visit}");
+            }
+            assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
+            let mut calls: BTreeMap<String, usize> = BTreeMap::new();
+            for asked in server.asked() {
+                *calls.entry(asked.body["messages"].to_string()).or_default() += 1;
+            }
+            assert_eq!(calls.len(), 4, "{point}:{visit}: another conversation");
+            let repeated: usize = calls.values().map(|count| count - 1).sum();
+            assert!(
+                repeated <= 1,
+                "{point}:{visit}: {repeated} calls were repeated"
+            );
+            let before = point == "journal.before_commit";
+            // After a commit, everything that was answered is written down.
+            assert!(
+                before || repeated == 0,
+                "{point}:{visit}: an answered call was repeated"
+            );
+            let log = sandbox.segno(&["logs", "--json"]).good().json();
+            let replies = log.iter().filter(|entry| entry["kind"] == "model_replied");
+            assert_eq!(replies.count(), 2, "{point}:{visit}");
+        }
+    }
+    assert!(kills >= 12, "{kills}");
+}
+
+#[test]
+fn a_tool_that_goes_wrong_is_told_to_the_model() {
+    let outside: [(&str, Value, &str); 6] = [
+        (
+            "file_read",
+            json!({"path": "/etc/hostname"}),
+            "outside of the workspace",
+        ),
+        (
+            "file_read",
+            json!({"path": "../home/segno.db"}),
+            "outside of the workspace",
+        ),
+        (
+            "file_write",
+            json!({"path": "link/x", "content": "x"}),
+            "outside of the workspace",
+        ),
+        ("file_read", json!({"path": "nothing"}), "No such file"),
+        ("file_read", json!({"pth": "x"}), "`path` is missing"),
+        ("rm", json!({}), "there is no tool `rm`"),
+    ];
+    for (tool, input, words) in outside {
+        let sandbox = sandbox();
+        std::os::unix::fs::symlink("/tmp", sandbox.work().join("link")).unwrap();
+        let server = ModelServer::start(move |_, asked| match turns(asked) {
+            0 => Play::Tools(String::new(), vec![(tool.into(), input.clone())]),
+            _ => Play::Text("I see.".into()),
+        });
+        with_tools(&sandbox, "openai", &server.host(), "file_read, file_write");
+        run(&sandbox, &["run", "ask.yaml"]).good();
+        let told = server.asked()[1].body["messages"].to_string();
+        assert!(told.contains(words), "{tool}: {told}");
+    }
+}
+
+#[test]
+fn a_model_that_never_ends_is_ended() {
+    let (sandbox, server) = (
+        sandbox(),
+        ModelServer::start(|_, _| {
+            Play::Tools(String::new(), vec![("current_time".into(), json!({}))])
+        }),
+    );
+    with_tools(&sandbox, "anthropic", &server.host(), "current_time");
+    run(&sandbox, &["run", "ask.yaml"]).refused(10, &["asked for tools 200 times"]);
+    assert_eq!(server.asked().len(), 200);
+}
+
+#[test]
+fn a_failed_call_in_the_middle_goes_on_from_there() {
+    let (sandbox, server) = (
+        sandbox(),
+        ModelServer::start(|number, asked| match (number, turns(asked)) {
+            (_, 0) => Play::Tools(String::new(), vec![("current_time".into(), json!({}))]),
+            (1, _) => Play::Status(529, "", String::new()),
+            _ => Play::Text("done".into()),
+        }),
+    );
+    with_tools(&sandbox, "anthropic", &server.host(), "current_time");
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    let asked: Vec<usize> = server.asked().iter().map(turns).collect();
+    assert_eq!(asked, [0, 1, 1, 0, 1]);
+    let shown = sandbox
+        .segno(&["sessions", "show", "ask", "--json"])
+        .good()
+        .json();
+    assert_eq!(shown[0]["usage"]["input_tokens"], 44);
+}
+
+#[test]
+fn the_tools_that_the_format_names_are_the_tools_that_there_are() {
+    let named: Vec<&str> = segno_engine::spec::NATIVE_TOOLS.to_vec();
+    let known: Vec<&str> = segno_agents::NativeTools::names().collect();
+    assert_eq!(named, known);
+}
