@@ -5,7 +5,9 @@ mod cancel;
 mod completion;
 mod demo;
 mod doctor;
+mod explain;
 mod logs;
+mod plan;
 mod resume;
 mod run;
 mod sessions;
@@ -37,6 +39,8 @@ enum Command {
     Run(run::Args),
     Resume(resume::Args),
     Validate(validate::Args),
+    Plan(plan::Args),
+    Explain(explain::Args),
     #[command(subcommand)]
     Sessions(sessions::Command),
     Status(status::Args),
@@ -55,6 +59,8 @@ impl Cli {
             Command::Run(args) => args.json,
             Command::Resume(args) => args.json,
             Command::Validate(args) => args.json,
+            Command::Plan(args) => args.json,
+            Command::Explain(args) => args.json,
             Command::Sessions(command) => command.is_json(),
             Command::Status(args) => args.json,
             Command::Logs(args) => args.json,
@@ -70,6 +76,8 @@ impl Cli {
             Command::Run(args) => run::run(args, context).await,
             Command::Resume(args) => resume::run(args, context).await,
             Command::Validate(args) => validate::run(&args, context),
+            Command::Plan(args) => plan::run(&args, context),
+            Command::Explain(args) => explain::run(&args, context),
             Command::Sessions(command) => command.run(context).await,
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,

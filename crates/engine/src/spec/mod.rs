@@ -36,7 +36,7 @@ pub use agents::Agent;
 pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use inputs::{Input, Inputs, Type};
-pub use outline::{Part, outline};
+pub use outline::{After, Part, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
 pub use pattern::{
     AgentStep, Branch, Chain, Choice, Edge, Evaluator, Graph, Node, Orchestrator, Parallel,

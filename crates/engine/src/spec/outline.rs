@@ -3,7 +3,7 @@
 
 use segno_core::step::Path;
 
-use super::pattern::{Edge, Pattern, Step};
+use super::pattern::{Edge, Graph, Orchestrator, Pattern, Routing, Step};
 use super::workflow::Workflow;
 
 /// A step of a workflow, as its spec defines it. Where the same step can be asked several times,
@@ -17,167 +17,194 @@ pub struct Part {
     /// Everything that the spec says about it.
     pub definition: String,
     /// The parts after which it comes.
-    pub after: Vec<Path>,
+    pub after: Vec<After>,
     /// What may be asked for, if the step chooses itself.
     pub tools: Option<Vec<String>>,
 }
 
+/// A part after which another comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// The part.
+    pub path: Path,
+    /// When, if not always.
+    pub when: Option<String>,
+}
+
+impl After {
+    fn when(path: &Path, when: impl Into<String>) -> Self {
+        Self {
+            path: path.clone(),
+            when: Some(when.into()),
+        }
+    }
+}
+
+impl From<Path> for After {
+    fn from(path: Path) -> Self {
+        Self { path, when: None }
+    }
+}
+
 /// The parts of a workflow, in the order of its spec.
 pub fn outline(workflow: &Workflow) -> Vec<Part> {
-    let mut parts = Vec::new();
     match &workflow.pattern {
-        Pattern::Chain(chain) => {
-            line(&mut parts, None, &chain.steps, &[]);
-        }
+        Pattern::Chain(chain) => line(None, &chain.steps, Vec::new()),
         Pattern::Workflow(tasks) => {
             let place = |index: usize| Path::first("tasks").then(&tasks.tasks[index].id);
-            for (index, task) in tasks.tasks.iter().enumerate() {
-                let after = task.deps.iter().map(|dep| place(*dep)).collect();
-                parts.push(step(place(index), &task.step, after));
-            }
+            let tasks = tasks.tasks.iter().enumerate();
+            tasks
+                .map(|(index, task)| {
+                    let after = task.deps.iter().map(|dep| place(*dep).into());
+                    step(place(index), &task.step, after.collect())
+                })
+                .collect()
         }
-        Pattern::Routing(routing) => {
-            let router = Path::first("router");
-            parts.push(agent(
-                router.clone(),
-                &routing.agent,
-                format!("{:?}", (&routing.input, routing.max_retries)),
-                Vec::new(),
-            ));
-            let mut last = router;
-            if let Some(review) = &routing.review {
-                let place = Path::first("review");
-                parts.push(person(place.clone(), format!("{review:?}"), vec![last]));
-                last = place;
-            }
-            for route in &routing.routes {
-                let place = Path::first("routes").then(&route.name);
-                line(
-                    &mut parts,
-                    Some(&place),
-                    &route.steps,
-                    std::slice::from_ref(&last),
-                );
-            }
-        }
+        Pattern::Routing(pattern) => routing(pattern),
         Pattern::Parallel(parallel) => {
-            let mut ends = Vec::new();
+            let (mut parts, mut ends) = (Vec::new(), Vec::new());
             for branch in &parallel.branches {
                 let place = Path::first("branches").then(&branch.id);
-                ends.extend(line(&mut parts, Some(&place), &branch.steps, &[]));
+                parts.extend(line(Some(&place), &branch.steps, Vec::new()));
+                ends.extend(parts.last().map(|part| part.path.clone().into()));
             }
             if let Some(reduce) = &parallel.reduce {
                 parts.push(step(Path::first("reduce"), reduce, ends));
             }
+            parts
         }
         Pattern::Evaluator(pattern) => {
             let [producer, evaluator, review] =
                 ["producer", "evaluator", "review"].map(Path::first);
-            let revise = format!("{:?}", pattern.revise_prompt);
-            parts.push(agent(
-                producer.clone(),
-                &pattern.producer,
-                revise,
-                Vec::new(),
-            ));
+            let below = format!("score below {}", pattern.min_score);
             let judge = format!("{:?}", (&pattern.input, pattern.min_score));
-            parts.push(agent(
-                evaluator.clone(),
-                &pattern.evaluator,
-                judge,
-                vec![producer],
-            ));
-            if let Some(gate) = &pattern.review_gate {
-                parts.push(person(review, format!("{gate:?}"), vec![evaluator]));
-            }
+            let mut parts = vec![
+                agent(
+                    producer.clone(),
+                    &pattern.producer,
+                    format!("{:?}", pattern.revise_prompt),
+                    Vec::new(),
+                ),
+                agent(
+                    evaluator.clone(),
+                    &pattern.evaluator,
+                    judge,
+                    vec![producer.into()],
+                ),
+            ];
+            let again = if let Some(gate) = &pattern.review_gate {
+                let after = vec![After::when(&evaluator, below)];
+                parts.push(person(review.clone(), format!("{gate:?}"), after));
+                After::when(&review, "unless stopped")
+            } else {
+                After::when(&evaluator, below)
+            };
+            parts[0].after.push(again);
+            parts
         }
-        Pattern::Orchestrator(pattern) => {
-            let orchestrator = Path::first("orchestrator");
-            let asked = format!("{:?}", (&pattern.input, pattern.min_workers));
-            parts.push(agent(
-                orchestrator.clone(),
-                &pattern.agent,
-                asked,
-                Vec::new(),
-            ));
-            let mut last = orchestrator;
-            let mut follow = |parts: &mut Vec<Part>, part: Part| {
-                last = part.path.clone();
-                parts.push(part);
-                last.clone()
-            };
-            let mut before = parts[0].path.clone();
-            if let Some(review) = &pattern.decomposition_review {
-                let place = Path::first("decomposition_review");
-                before = follow(
-                    &mut parts,
-                    person(place, format!("{review:?}"), vec![before]),
-                );
-            }
-            let workers = agent(
-                Path::first("workers"),
-                &pattern.worker,
-                format!("{:?}", pattern.worker_tools),
-                vec![before],
-            );
-            let workers = Part {
-                tools: pattern.worker_tools.clone(),
-                ..workers
-            };
-            before = follow(&mut parts, workers);
-            if let Some(review) = &pattern.reduce_review {
-                let place = Path::first("reduce_review");
-                before = follow(
-                    &mut parts,
-                    person(place, format!("{review:?}"), vec![before]),
-                );
-            }
-            for (name, join) in [("reduce", &pattern.reduce), ("writeup", &pattern.writeup)] {
-                if let Some(join) = join {
-                    before = follow(&mut parts, step(Path::first(name), join, vec![before]));
-                }
-            }
-        }
-        Pattern::Graph(graph) => {
-            let place = |index: usize| Path::first("nodes").then(&graph.nodes[index].id);
-            let leads = |from: usize, to: usize| match graph.edges.get(&from) {
-                None => false,
-                Some(Edge::To(there)) => *there == to,
-                Some(Edge::Choose(choices)) => choices.iter().any(|choice| choice.to == to),
-            };
-            for (index, node) in graph.nodes.iter().enumerate() {
-                let before = (0..graph.nodes.len()).filter(|from| leads(*from, index));
-                parts.push(step(place(index), &node.step, before.map(place).collect()));
-            }
+        Pattern::Orchestrator(pattern) => orchestrator(pattern),
+        Pattern::Graph(pattern) => graph(pattern),
+    }
+}
+
+fn routing(routing: &Routing) -> Vec<Part> {
+    let asked = format!("{:?}", (&routing.input, routing.max_retries));
+    let mut parts = vec![agent(
+        Path::first("router"),
+        &routing.agent,
+        asked,
+        Vec::new(),
+    )];
+    if let Some(review) = &routing.review {
+        let after = vec![parts[0].path.clone().into()];
+        parts.push(person(Path::first("review"), format!("{review:?}"), after));
+    }
+    let last = parts[parts.len() - 1].path.clone();
+    for route in &routing.routes {
+        let place = Path::first("routes").then(&route.name);
+        let chosen = After::when(&last, route.name.as_str());
+        parts.extend(line(Some(&place), &route.steps, vec![chosen]));
+    }
+    parts
+}
+
+fn orchestrator(pattern: &Orchestrator) -> Vec<Part> {
+    let asked = format!("{:?}", (&pattern.input, pattern.min_workers));
+    let mut parts = vec![agent(
+        Path::first("orchestrator"),
+        &pattern.agent,
+        asked,
+        Vec::new(),
+    )];
+    let last = |parts: &[Part]| vec![parts[parts.len() - 1].path.clone().into()];
+    if let Some(review) = &pattern.decomposition_review {
+        let place = Path::first("decomposition_review");
+        let review = person(place, format!("{review:?}"), last(&parts));
+        parts.push(review);
+    }
+    let workers = Path::first("workers");
+    let asked = format!("{:?}", pattern.worker_tools);
+    parts.push(Part {
+        tools: pattern.worker_tools.clone(),
+        ..agent(workers.clone(), &pattern.worker, asked, last(&parts))
+    });
+    if pattern.max_rounds > 1 {
+        let again = After::when(&workers, format!("up to {} rounds", pattern.max_rounds));
+        parts[0].after.push(again);
+    }
+    if let Some(review) = &pattern.reduce_review {
+        let place = Path::first("reduce_review");
+        let review = person(place, format!("{review:?}"), last(&parts));
+        parts.push(review);
+    }
+    for (name, join) in [("reduce", &pattern.reduce), ("writeup", &pattern.writeup)] {
+        if let Some(join) = join {
+            let part = step(Path::first(name), join, last(&parts));
+            parts.push(part);
         }
     }
     parts
 }
 
-/// Steps in order; the last of them.
-fn line(
-    parts: &mut Vec<Part>,
-    place: Option<&Path>,
-    steps: &[Step],
-    after: &[Path],
-) -> Option<Path> {
+fn graph(graph: &Graph) -> Vec<Part> {
+    let place = |index: usize| Path::first("nodes").then(&graph.nodes[index].id);
+    let ways = |from: usize, to: usize| -> Vec<After> {
+        match graph.edges.get(&from) {
+            Some(Edge::To(there)) if *there == to => vec![place(from).into()],
+            Some(Edge::Choose(choices)) => choices
+                .iter()
+                .filter(|choice| choice.to == to)
+                .map(|choice| After::when(&place(from), choice.when.as_deref().unwrap_or("else")))
+                .collect(),
+            _ => Vec::new(),
+        }
+    };
+    let nodes = graph.nodes.iter().enumerate();
+    nodes
+        .map(|(index, node)| {
+            let before = (0..graph.nodes.len()).flat_map(|from| ways(from, index));
+            step(place(index), &node.step, before.collect())
+        })
+        .collect()
+}
+
+/// Steps in order, the first of them after `after`.
+fn line(place: Option<&Path>, steps: &[Step], mut after: Vec<After>) -> Vec<Part> {
     let place = match place {
         Some(place) => place.then("steps"),
         None => Path::first("steps"),
     };
-    let mut after = after.to_vec();
-    for (index, given) in steps.iter().enumerate() {
-        let path = place.then(index);
-        parts.push(step(
-            path.clone(),
-            given,
-            std::mem::replace(&mut after, vec![path]),
-        ));
-    }
-    after.pop()
+    let steps = steps.iter().enumerate();
+    steps
+        .map(|(index, given)| {
+            let path = place.then(index);
+            let before = std::mem::replace(&mut after, vec![path.clone().into()]);
+            step(path, given, before)
+        })
+        .collect()
 }
 
-fn step(path: Path, step: &Step, after: Vec<Path>) -> Part {
+fn step(path: Path, step: &Step, after: Vec<After>) -> Part {
     match step {
         Step::Agent(asked) => Part {
             tools: asked.tools.clone(),
@@ -187,7 +214,7 @@ fn step(path: Path, step: &Step, after: Vec<Path>) -> Part {
     }
 }
 
-fn agent(path: Path, agent: &str, definition: String, after: Vec<Path>) -> Part {
+fn agent(path: Path, agent: &str, definition: String, after: Vec<After>) -> Part {
     Part {
         path,
         agent: Some(agent.to_owned()),
@@ -197,7 +224,7 @@ fn agent(path: Path, agent: &str, definition: String, after: Vec<Path>) -> Part 
     }
 }
 
-fn person(path: Path, definition: String, after: Vec<Path>) -> Part {
+fn person(path: Path, definition: String, after: Vec<After>) -> Part {
     Part {
         path,
         agent: None,

@@ -142,6 +142,14 @@ impl Provider {
         }
     }
 
+    /// The model, where one is chosen.
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::Api(api) => Some(&api.model),
+            Self::Scripted { .. } | Self::Command { .. } => None,
+        }
+    }
+
     /// Everything about it that an answer depends on, as one text.
     pub fn identity(&self) -> String {
         match self {

@@ -11,6 +11,8 @@ fn the_whole_help_text() {
         "run",
         "resume",
         "validate",
+        "plan",
+        "explain",
         "sessions",
         "sessions list",
         "sessions show",
@@ -50,6 +52,9 @@ fn the_whole_help_text() {
       run         Run a workflow
       resume      Go on where a session stopped
       validate    Check a workflow's spec without running it
+      plan        Show what a workflow will run, in which order, without running it
+      explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
+                  it writes
       sessions    List, show, delete and clean up sessions
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
@@ -182,6 +187,48 @@ fn the_whole_help_text() {
 
     Options:
           --json  Print the answer as JSON
+      -h, --help  Print help
+
+
+    $ segno plan --help
+
+    Show what a workflow will run, in which order, without running it
+
+    Usage: segno plan [OPTIONS] <SPEC>
+
+    Arguments:
+      <SPEC>
+              The spec, YAML or JSON
+
+    Options:
+          --format <FORMAT>
+              How to show it
+
+              Possible values:
+              - text:    A table
+              - json:    One JSON object
+              - mermaid: A graph in the language of Mermaid
+
+              [default: text]
+
+          --json
+              The same as `--format json`
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno explain --help
+
+    Explain a workflow's spec in words: what it wants, who is asked, what limits it, what it writes
+
+    Usage: segno explain [OPTIONS] <SPEC>
+
+    Arguments:
+      <SPEC>  The spec, YAML or JSON
+
+    Options:
+          --json  Print one JSON object
       -h, --help  Print help
 
 

@@ -10,6 +10,7 @@ mod cancel;
 mod changes;
 mod help;
 mod history;
+mod plan;
 mod resume;
 mod retries;
 mod run;

@@ -1,0 +1,193 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use segno_core::time;
+use segno_engine::spec::{Budgets, Input, Workflow, outline};
+use segno_engine::start::read_spec;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::context::{Context, Keep, workspace};
+use crate::failure::Failure;
+use crate::output::{data, json_line, plain};
+
+/// Explain a workflow's spec in words: what it wants, who is asked, what limits it, what it writes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The spec, YAML or JSON
+    spec: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    // Nothing is kept, so no home is needed.
+    let (world, _) = context.world(Keep::Memory)?;
+    let path = workspace()?.join(&args.spec);
+    let (_, workflow) = read_spec(&world, &path)?;
+    if args.json {
+        json_line(&as_json(&workflow));
+    } else {
+        for line in as_text(&workflow) {
+            data(&plain::plain(&line));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(workflow: &Workflow) -> Vec<String> {
+    let parts = outline(workflow);
+    let mut lines = vec![format!("{}: {}", workflow.name, sentence(workflow))];
+    if let Some(description) = &workflow.description {
+        lines.push(format!("  {description}"));
+    }
+    lines.push("inputs:".into());
+    for (name, input) in &workflow.inputs.0 {
+        lines.push(format!("  {name}: {}", wanted(input)));
+    }
+    if workflow.inputs.0.is_empty() {
+        lines.push("  none declared".into());
+    }
+    lines.push("agents:".into());
+    for (name, agent) in &workflow.agents {
+        let model = agent.provider.model();
+        let model = model.map_or(String::new(), |model| format!(" {model}"));
+        let tools = match agent.tools.join(", ") {
+            none if none.is_empty() => String::new(),
+            some => format!("; tools {some}"),
+        };
+        let first = agent.prompt.lines().next().unwrap_or_default();
+        let name_of = agent.provider.name();
+        lines.push(format!("  {name}: {name_of}{model}{tools}; {first}"));
+    }
+    lines.push("steps:".into());
+    for part in &parts {
+        let who = part.agent.as_deref().unwrap_or("a person");
+        lines.push(format!("  {}: {who}", part.path));
+    }
+    lines.push("limits:".into());
+    lines.extend(limits(workflow).into_iter().map(|line| format!("  {line}")));
+    lines.push("artifacts:".into());
+    for artifact in &workflow.artifacts {
+        lines.push(format!("  {}", artifact.path));
+    }
+    if workflow.artifacts.is_empty() {
+        lines.push("  none; the result goes to stdout".into());
+    }
+    lines
+}
+
+/// What the pattern does.
+fn sentence(workflow: &Workflow) -> &'static str {
+    match workflow.pattern.name() {
+        "chain" => "a chain: one step after the other",
+        "workflow" => "a workflow: each task begins when the tasks it needs are done",
+        "routing" => "routing: an agent chooses which steps follow",
+        "parallel" => "parallel: branches side by side",
+        "evaluator_optimizer" => "an evaluator: drafts until one is good enough",
+        "orchestrator_workers" => "an orchestrator: one hands out work, others do it",
+        _ => "a graph: from node to node, along the first way that holds",
+    }
+}
+
+fn wanted(input: &Input) -> String {
+    let mut words = input.kind.to_string();
+    if input.required {
+        words.push_str(", required");
+    }
+    if let Some(value) = &input.value {
+        words = format!("{words}, {value} unless given");
+    }
+    if let Some(choices) = &input.choices {
+        let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+        words = format!("{words}, one of {}", choices.join(", "));
+    }
+    match &input.description {
+        Some(description) => format!("{words}; {description}"),
+        None => words,
+    }
+}
+
+fn limits(workflow: &Workflow) -> Vec<String> {
+    let (runtime, retry) = (&workflow.runtime, &workflow.runtime.retry);
+    let mut lines = vec![
+        format!("{} agents at once", runtime.max_parallel),
+        format!("a failed attempt is repeated {} times", retry.retries),
+    ];
+    if let Some(timeout) = runtime.timeout {
+        lines.push(format!("{} for an attempt", time::human(timeout)));
+    }
+    let Budgets {
+        max_steps,
+        max_tokens,
+        max_duration_s,
+        max_cost,
+        ..
+    } = workflow.budgets();
+    let budgets = [
+        max_steps.map(|most| plain::count(most, "step")),
+        max_tokens.map(|most| plain::count(most, "token")),
+        max_duration_s.map(|most| time::human(Duration::from_secs(most))),
+        max_cost.map(|most| most.to_string()),
+    ];
+    lines.extend(
+        budgets
+            .into_iter()
+            .flatten()
+            .map(|most| format!("{most} in all")),
+    );
+    lines
+}
+
+fn as_json(workflow: &Workflow) -> Value {
+    let inputs: Vec<Value> = workflow
+        .inputs
+        .0
+        .iter()
+        .map(|(name, input)| {
+            json!({
+                "name": name,
+                "type": input.kind.to_string(),
+                "required": input.required,
+                "value": input.value,
+                "choices": input.choices,
+                "description": input.description,
+            })
+        })
+        .collect();
+    let agents: Vec<Value> = workflow
+        .agents
+        .iter()
+        .map(|(name, agent)| {
+            json!({
+                "name": name,
+                "provider": agent.provider.name(),
+                "model": agent.provider.model(),
+                "tools": agent.tools,
+                "prompt": agent.prompt,
+            })
+        })
+        .collect();
+    let budgets = workflow.budgets();
+    json!({
+        "v": 1,
+        "kind": "explanation",
+        "name": workflow.name,
+        "description": workflow.description,
+        "pattern": workflow.pattern.name(),
+        "inputs": inputs,
+        "agents": agents,
+        "steps": outline(workflow).iter().map(|part| json!({"path": part.path, "agent": part.agent})).collect::<Vec<_>>(),
+        "limits": {
+            "max_parallel": workflow.runtime.max_parallel,
+            "retries": workflow.runtime.retry.retries,
+            "timeout_s": workflow.runtime.timeout.map(|timeout| timeout.as_secs_f64()),
+            "max_steps": budgets.max_steps,
+            "max_tokens": budgets.max_tokens,
+            "max_duration_s": budgets.max_duration_s,
+            "max_cost_usd": budgets.max_cost.map(segno_core::usage::Cost::usd),
+        },
+        "artifacts": workflow.artifacts.iter().map(|artifact| &artifact.path).collect::<Vec<_>>(),
+    })
+}

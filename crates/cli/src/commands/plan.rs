@@ -1,0 +1,171 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use segno_engine::spec::{After, Part, Workflow, outline};
+use segno_engine::start::read_spec;
+use serde_json::{Value, json};
+
+use crate::context::{Context, Keep, workspace};
+use crate::failure::Failure;
+use crate::output::{columns, data, json_line, plain, table};
+
+/// Show what a workflow will run, in which order, without running it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The spec, YAML or JSON
+    spec: PathBuf,
+    /// How to show it
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    Text,
+    /// One JSON object
+    Json,
+    /// A graph in the language of Mermaid
+    Mermaid,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    // Nothing is kept, so no home is needed.
+    let (world, _) = context.world(Keep::Memory)?;
+    let path = workspace()?.join(&args.spec);
+    let (_, workflow) = read_spec(&world, &path)?;
+    let parts = outline(&workflow);
+    match args.format {
+        _ if args.json => json_line(&as_json(&workflow, &parts)),
+        Format::Json => json_line(&as_json(&workflow, &parts)),
+        Format::Mermaid => data(&as_mermaid(&parts)),
+        Format::Text => as_text(&workflow, &parts),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(workflow: &Workflow, parts: &[Part]) {
+    data(&format!(
+        "{} `{}`, {}",
+        workflow.pattern.name(),
+        plain::plain(&workflow.name),
+        plain::count(parts.len() as u64, "step")
+    ));
+    let rows: Vec<Vec<String>> = parts.iter().map(|part| row(workflow, part)).collect();
+    for line in table::table(
+        &["STEP", "AGENT", "PROVIDER", "TOOLS", "AFTER"],
+        &rows,
+        columns(),
+    ) {
+        data(&line);
+    }
+}
+
+fn row(workflow: &Workflow, part: &Part) -> Vec<String> {
+    let after: Vec<String> = part.after.iter().map(described).collect();
+    vec![
+        part.path.to_string(),
+        part.agent.clone().unwrap_or_else(|| "a person".to_owned()),
+        provider(workflow, part).unwrap_or_else(|| "-".to_owned()),
+        match tools(workflow, part).join(", ") {
+            none if none.is_empty() => "-".to_owned(),
+            some => some,
+        },
+        if after.is_empty() {
+            "-".to_owned()
+        } else {
+            after.join(", ")
+        },
+    ]
+}
+
+fn described(after: &After) -> String {
+    match &after.when {
+        Some(when) => format!("{} ({when})", after.path),
+        None => after.path.to_string(),
+    }
+}
+
+fn provider(workflow: &Workflow, part: &Part) -> Option<String> {
+    let agent = workflow.agents.get(part.agent.as_ref()?)?;
+    Some(match agent.provider.model() {
+        Some(model) => format!("{} {model}", agent.provider.name()),
+        None => agent.provider.name().to_owned(),
+    })
+}
+
+fn tools(workflow: &Workflow, part: &Part) -> Vec<String> {
+    let own = || {
+        let agent = workflow.agents.get(part.agent.as_ref()?)?;
+        Some(agent.tools.clone())
+    };
+    part.tools.clone().or_else(own).unwrap_or_default()
+}
+
+fn as_json(workflow: &Workflow, parts: &[Part]) -> Value {
+    let steps: Vec<Value> = parts
+        .iter()
+        .map(|part| {
+            let after: Vec<Value> = part
+                .after
+                .iter()
+                .map(|after| json!({"path": after.path, "when": after.when}))
+                .collect();
+            json!({
+                "path": part.path,
+                "agent": part.agent,
+                "provider": provider(workflow, part),
+                "tools": tools(workflow, part),
+                "after": after,
+            })
+        })
+        .collect();
+    json!({
+        "v": 1,
+        "kind": "plan",
+        "name": workflow.name,
+        "pattern": workflow.pattern.name(),
+        "steps": steps,
+        "inputs": workflow.inputs.0.keys().collect::<Vec<_>>(),
+        "artifacts": workflow.artifacts.iter().map(|artifact| &artifact.path).collect::<Vec<_>>(),
+    })
+}
+
+/// A graph: rounded boxes are agents, slanted ones people.
+fn as_mermaid(parts: &[Part]) -> String {
+    let name = |path: &segno_core::step::Path| {
+        let place = parts.iter().position(|part| part.path == *path);
+        format!("n{}", place.unwrap_or_default())
+    };
+    let mut lines = vec!["flowchart TD".to_owned()];
+    for (index, part) in parts.iter().enumerate() {
+        lines.push(match &part.agent {
+            Some(agent) => format!("  n{index}(\"{}<br/>{agent}\")", part.path),
+            None => format!("  n{index}[/\"{}<br/>a person\"/]", part.path),
+        });
+    }
+    for (index, part) in parts.iter().enumerate() {
+        for after in &part.after {
+            let from = name(&after.path);
+            lines.push(match &after.when {
+                Some(when) => format!("  {from} -->|\"{}\"| n{index}", quoted(when)),
+                None => format!("  {from} --> n{index}"),
+            });
+        }
+    }
+    lines.join("\n")
+}
+
+/// A label that Mermaid takes as it stands.
+fn quoted(text: &str) -> String {
+    plain::plain(text)
+        .replace('&', "&amp;")
+        .replace('"', "&quot;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('|', "&#124;")
+}
