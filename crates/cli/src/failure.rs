@@ -146,6 +146,7 @@ impl From<segno_engine::Error> for Failure {
             | E::Step { .. }
             | E::Beside
             | E::Unusable { .. }
+            | E::WrongInput { .. }
             | E::BelowScore { .. }
             | E::Loop { .. }
             | E::Unanswered { .. }

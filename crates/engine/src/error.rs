@@ -159,6 +159,20 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// What an agent is to be asked is not what its schema says.
+    #[error(
+        "step {path} would ask agent `{agent}` what its `input_schema` does not allow: {reason}"
+    )]
+    WrongInput {
+        /// The session's name.
+        name: Name,
+        /// The step.
+        path: Path,
+        /// Who would be asked.
+        agent: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The last draft is not good enough.
     #[error(
         "no draft was good enough: the best of {drafts} got {best} of 100, and {needed} is needed"
@@ -353,6 +367,7 @@ impl Diagnose for Error {
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
             | Error::Unusable { .. }
+            | Error::WrongInput { .. }
             | Error::BelowScore { .. }
             | Error::Loop { .. }
             | Error::NotAnAnswer { .. }
@@ -397,6 +412,7 @@ impl Diagnose for Error {
             Error::Unknown { .. } => "R0103",
             Error::Changed { .. } => "R0104",
             Error::Unusable { .. } => "R0105",
+            Error::WrongInput { .. } => "R0113",
             Error::BelowScore { .. } => "R0106",
             Error::Loop { .. } => "R0107",
             Error::Waiting { .. } => "R0108",
@@ -453,7 +469,9 @@ impl Diagnose for Error {
             Error::NotAsked { name, .. } => {
                 format!("`segno sessions show {name}` tells where it stands")
             }
-            Error::Unusable { name, .. } | Error::Loop { name, .. } => format!(
+            Error::Unusable { name, .. }
+            | Error::Loop { name, .. }
+            | Error::WrongInput { name, .. } => format!(
                 "mend the prompt or the spec, then `segno resume {name}`: finished steps are not run again"
             ),
             Error::BelowScore { name, .. } => format!(

@@ -41,7 +41,7 @@ pub struct Request {
     pub force: bool,
 }
 
-/// Reads and checks a spec.
+/// Reads and checks a spec, with the files that it refers to. Its text stands alone.
 pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error> {
     let unreadable = |reason: String| Error::Unreadable {
         path: path.to_owned(),
@@ -53,11 +53,18 @@ pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error
         .map_err(|error| unreadable(error.to_string()))?;
     let text = String::from_utf8(bytes)
         .map_err(|error| unreadable(format!("it is not UTF-8 text ({error})")))?;
-    let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let files = |name: &str| {
+        let bytes = world
+            .disk
+            .read(&folder.join(name), LONGEST_SPEC)
+            .map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text ({error})"))
+    };
+    spec::load(&text, &files).map_err(|problems| Error::Spec {
         path: path.to_owned(),
         problems,
-    })?;
-    Ok((text, workflow))
+    })
 }
 
 /// Starts a session and runs it.

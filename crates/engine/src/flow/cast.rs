@@ -7,7 +7,7 @@ use std::sync::Arc;
 use segno_core::tool::Tools;
 
 use crate::error::Error;
-use crate::spec::{Provider, Workflow, outline};
+use crate::spec::{Provider, Schema, Workflow, outline};
 use crate::world::{Speaker, World};
 
 /// Everyone, by name, and what models may ask for.
@@ -25,6 +25,8 @@ pub(crate) struct Performer {
     pub(super) speaker: Speaker,
     /// What it may ask for.
     pub(super) tools: Vec<String>,
+    pub(super) input_schema: Option<Schema>,
+    pub(super) output_schema: Option<Schema>,
 }
 
 impl Cast {
@@ -51,6 +53,8 @@ impl Cast {
                 identity: agent.provider.identity(),
                 speaker,
                 tools: agent.tools.clone(),
+                input_schema: agent.input_schema.clone(),
+                output_schema: agent.output_schema.clone(),
             };
             cast.insert(name.clone(), performer);
         }

@@ -26,8 +26,10 @@ use crate::answers::{Answer, Answers, Source};
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::observe::Observer;
+use crate::patterns::find;
 use crate::pen::Pen;
 use crate::scope::Scope;
+use crate::spec::Schema;
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::World;
@@ -110,8 +112,44 @@ pub enum Input<'a> {
 }
 
 impl Flow {
-    /// The answer of a step: the recorded one if it is finished, otherwise a new one.
+    /// The answer of a step: the recorded one if it is finished, otherwise a new one. An answer that
+    /// does not fit its agent's schema is asked for once more.
     pub async fn ask(&self, question: Question<'_>) -> Result<Answer, Error> {
+        let Some(schema) = &self.cast.get(question.agent).output_schema else {
+            return self.ask_once(question).await;
+        };
+        let (path, agent) = (question.path.clone(), question.agent);
+        let (scope, tools) = (question.scope, question.tools);
+        let answer = self.ask_once(question).await?;
+        let text = self.text(answer).await?;
+        let Err(reason) = fits_schema(schema, &text) else {
+            return Ok(answer);
+        };
+        let words = format!(
+            "This answer of yours cannot be used: {reason}.\n\n{text}\n\nAnswer again with JSON alone that fits this schema:\n{}",
+            schema.text()
+        );
+        let repair = Question {
+            path: path.then("repair"),
+            agent,
+            input: Input::Words(words),
+            scope,
+            tools,
+        };
+        let answer = self.ask_once(repair).await?;
+        match fits_schema(schema, &self.text(answer).await?) {
+            Ok(()) => Ok(answer),
+            Err(reason) => Err(Error::Unusable {
+                name: self.name.clone(),
+                path: path.then("repair"),
+                agent: agent.to_owned(),
+                times: 2,
+                reason,
+            }),
+        }
+    }
+
+    async fn ask_once(&self, question: Question<'_>) -> Result<Answer, Error> {
         // Nothing is rendered for a step that will not be asked.
         if let Some(source) = self.recall(&question.path) {
             return Ok(self.answers.add(source));
@@ -135,6 +173,17 @@ impl Flow {
             Input::Answer(answer) => self.text(answer).await?.to_string(),
             Input::Prompt => system.clone(),
         };
+        if let Some(schema) = &performer.input_schema
+            && let Ok(value) = serde_json::from_str(&input)
+            && let Err(reason) = schema.check(&value)
+        {
+            return Err(Error::WrongInput {
+                name: self.name.clone(),
+                path,
+                agent: agent.to_owned(),
+                reason,
+            });
+        }
         let ask = Ask {
             path,
             agent,
@@ -264,5 +313,16 @@ impl Flow {
             },
             Stop::Fenced(error) => Error::Store(error),
         }
+    }
+}
+
+/// Whether an answer has JSON in it that fits.
+fn fits_schema(schema: &Schema, text: &str) -> Result<(), String> {
+    if find(text, |value| schema.check(value).is_ok()).is_some() {
+        return Ok(());
+    }
+    match find(text, |_| true) {
+        Some(value) => schema.check(&value),
+        None => Err("it is not JSON".to_owned()),
     }
 }

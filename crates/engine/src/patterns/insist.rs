@@ -73,7 +73,7 @@ pub(super) async fn insist<T>(
 
 /// The JSON in an answer that `wanted` accepts: the whole answer, a fenced block, or the first that
 /// stands in the text.
-pub(super) fn find(text: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+pub(crate) fn find(text: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let whole = serde_json::from_str(text.trim()).ok();
     if let Some(value) = whole.filter(&wanted) {
         return Some(value);

@@ -12,6 +12,8 @@ mod sequence;
 mod tasks;
 mod together;
 
+pub(crate) use insist::find;
+
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::Flow;

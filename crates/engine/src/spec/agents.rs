@@ -5,27 +5,23 @@ use std::collections::BTreeMap;
 use super::fields::Keys;
 use super::place::Place;
 use super::provider::{self, Defaults, Own, Provider, Sort, sort};
+use super::schema::Schema;
 use super::tools::list;
 
 const NO_PERMISSIONS: &str = "this version gives agents no permissions of their own";
-const NO_SCHEMA: &str = "this version does not check answers against schemas";
 const KEYS: Keys = Keys {
     required: &["prompt"],
-    optional: &["provider", "command", "model_id", "inference", "tools"],
-    later: &[
-        ("permissions", NO_PERMISSIONS),
-        ("input_schema", NO_SCHEMA),
-        ("output_schema", NO_SCHEMA),
+    optional: &[
+        "provider",
+        "command",
+        "model_id",
+        "inference",
+        "tools",
+        "input_schema",
+        "output_schema",
     ],
+    later: &[("permissions", NO_PERMISSIONS)],
 };
-/// An agent that is kept in a file of its own. It is refused as a whole; its keys are only checked
-/// for slips.
-const REFERENCE_KEYS: Keys = Keys {
-    required: &["$ref"],
-    optional: &["tools", "provider", "model_id", "inference"],
-    later: &[],
-};
-
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
@@ -35,6 +31,10 @@ pub struct Agent {
     pub provider: Provider,
     /// What it may ask for, if it is a model: its own choice, or all that the spec declares.
     pub tools: Vec<String>,
+    /// What it must be asked, where it is asked JSON.
+    pub input_schema: Option<Schema>,
+    /// What it must answer.
+    pub output_schema: Option<Schema>,
 }
 
 /// `declared` are the tools of an agent that chooses none.
@@ -50,10 +50,8 @@ pub(super) fn read(
     let mut asked = Vec::new();
     let mut agents = BTreeMap::new();
     for (name, place) in entries {
+        // What it refers to could not be read, which was told.
         if place.has("$ref") {
-            if let Some(file) = place.fields(&REFERENCE_KEYS).get("$ref") {
-                file.unsupported("not supported yet: write the agent into this file");
-            }
             continue;
         }
         let (agent, sort) = agent(&place, defaults, declared);
@@ -81,7 +79,10 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, declared: &[String]) -> (Ag
     {
         tools.invalid("would be ignored: provider `command` has its own tools");
     }
+    let schema = |key: &str| fields.get(key).and_then(|place| Schema::read(&place));
     let agent = Agent {
+        input_schema: schema("input_schema"),
+        output_schema: schema("output_schema"),
         tools: tools.map_or_else(|| declared.to_vec(), |tools| list(&tools)),
         // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
         prompt: fields.read("prompt", |prompt| prompt.text()),

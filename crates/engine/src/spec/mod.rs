@@ -10,7 +10,8 @@
 //! block's type, its table of keys and its reader. A new key is a line in the table and a line in
 //! the reader beside it.
 //!
-//! It opens no file: `script` is a name that the caller resolves.
+//! It opens no file: the caller reads those that a spec refers to (`references`), and resolves
+//! `script`.
 
 pub mod binding;
 
@@ -25,7 +26,9 @@ mod pattern;
 mod place;
 mod problem;
 mod provider;
+mod references;
 mod runtime;
+mod schema;
 mod tools;
 mod workflow;
 
@@ -44,6 +47,8 @@ pub use pattern::{
 };
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
+pub use references::Files;
 pub use runtime::{Budgets, Runtime};
+pub use schema::Schema;
 pub use tools::NATIVE as NATIVE_TOOLS;
-pub use workflow::{Workflow, parse};
+pub use workflow::{Workflow, load, parse};

@@ -54,6 +54,29 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The same value as JSON text, with its keys in the order in which they were written.
+    pub(super) fn to_text(&self) -> String {
+        match &self.tree {
+            Tree::Scalar(value) => value.to_string(),
+            Tree::List(items) => {
+                let items: Vec<String> = items.iter().map(Node::to_text).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Tree::Map(entries) => {
+                let entries: Vec<String> = entries
+                    .iter()
+                    .map(|entry| {
+                        let key = Value::from(entry.key.as_str());
+                        format!("{key}: {}", entry.node.to_text())
+                    })
+                    .collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+        }
+    }
+}
+
 /// Reads one YAML document (JSON is YAML), within bounds.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     if text.len() > MOST_BYTES {

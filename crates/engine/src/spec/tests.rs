@@ -402,16 +402,6 @@ fn what_a_later_version_does_is_refused_by_name() {
             "steps/0/tool_overrides/0 (line 12): tool `python_exec` is not supported yet",
         ),
         (
-            "briefly.}",
-            "briefly., output_schema: x.json}",
-            "/agents/a/output_schema (line 7): not supported yet",
-        ),
-        (
-            "{prompt: Answer briefly.}",
-            "{$ref: {}}",
-            "/agents/a/$ref (line 7): not supported yet",
-        ),
-        (
             "version: 0",
             "version: 0\nenv: {secrets: [{key: K, source: env}]}",
             "/env (line 2): not supported yet",

@@ -12,6 +12,7 @@ use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
 use super::place::{Desk, Place};
 use super::problem::Problems;
+use super::references::{self, Files};
 use super::runtime::{self, Budgets, Runtime};
 use super::tools;
 
@@ -85,13 +86,29 @@ impl Workflow {
     }
 }
 
-/// Reads a spec, YAML or JSON. Either it holds together, or everything that is wrong is told.
+/// Reads a spec that stands alone, YAML or JSON. Either it holds together, or everything that is
+/// wrong is told.
 pub fn parse(text: &str) -> Result<Workflow, Problems> {
+    let none = |_: &str| Err("a spec that is kept stands alone".to_owned());
+    load(text, &none).map(|(_, workflow)| workflow)
+}
+
+/// Reads a spec and the files that it refers to. Returns it as one text that stands alone, and what
+/// it says.
+pub fn load(text: &str, files: Files<'_>) -> Result<(String, Workflow), Problems> {
     let desk = Desk::default();
-    let root = node::read(text)?;
+    let mut root = node::read(text)?;
+    let alone = match references::resolve(&mut root, files) {
+        Ok(false) => text.to_owned(),
+        Ok(true) => root.to_text(),
+        Err(problems) => {
+            desk.problems.borrow_mut().extend(problems);
+            String::new()
+        }
+    };
     let workflow = read(&Place::root(&desk, &root));
     match Problems::of(desk.problems.take()) {
-        None => Ok(workflow),
+        None => Ok((alone, workflow)),
         Some(problems) => Err(problems),
     }
 }

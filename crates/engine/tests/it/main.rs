@@ -8,5 +8,6 @@ mod outputs;
 mod patterns;
 mod people;
 mod retries;
+mod schemas;
 mod tools;
 mod world;
