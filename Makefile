@@ -3,7 +3,9 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
-DEBIAN_PACKAGES := strace tmux procps
+DEBIAN_PACKAGES := strace tmux procps python3-venv
+# What templates are compared with.
+PYTHON_PACKAGES := jinja2==3.1.6
 FEATURES := --features segno-cli/failpoints
 SEED ?= 1
 # How many bits of each byte `make crash` flips; 8 takes hours.
@@ -49,5 +51,7 @@ tools:
 	test -z "$$missing" || { echo "installing $$missing"; \
 	  sudo=$$(test $$(id -u) -eq 0 || echo sudo); \
 	  $$sudo apt-get -qq update && $$sudo apt-get -qq install --no-install-recommends -y $$missing > target/apt.log; }
+	@test -x target/python/bin/python || python3 -m venv target/python
+	@target/python/bin/pip show -qq $(firstword $(subst ==, ,$(PYTHON_PACKAGES))) 2> /dev/null || target/python/bin/pip install -q --disable-pip-version-check $(PYTHON_PACKAGES)
 	@$(CARGO) nextest --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-nextest --version $(NEXTEST_VERSION)
 	@$(CARGO) deny --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-deny --version $(DENY_VERSION)

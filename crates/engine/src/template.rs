@@ -105,8 +105,7 @@ impl Templates {
         environment.set_fuel(Some(FUEL));
         // Or an error cannot say which value was undefined.
         environment.set_debug(true);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(filters::method);
         filters::add_to(&mut environment);
         Self {
             environment,

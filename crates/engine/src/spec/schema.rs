@@ -21,6 +21,10 @@ impl Schema {
     /// From a block; reports what is wrong with it.
     pub(super) fn read(place: &Place<'_>) -> Option<Self> {
         let text = place.json();
+        // A file that could not be read was told.
+        if text.is_string() {
+            return None;
+        }
         if !text.is_object() && !text.is_boolean() {
             place.invalid("must be a schema, or a file with one");
             return None;

@@ -28,7 +28,7 @@ pub(super) fn environment() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_fuel(Some(FUEL));
     environment.set_debug(true);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(filters::method);
     filters::add_to(&mut environment);
     environment.add_filter("search", search);
     environment.add_test("search", search);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Mutex;
 
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -12,6 +12,9 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("truncate", truncate);
     environment.add_filter("tojson", tojson);
+    environment.add_filter("title", |value: &Value| {
+        Ok::<_, Error>(title(&text(value)?))
+    });
     let last = Mutex::new(None);
     environment.add_filter("regex_search", move |value: &Value, pattern: &str| {
         let text = text(value)?;
@@ -49,6 +52,35 @@ fn truncate(value: &Value, n: Option<usize>, named: Kwargs) -> Result<String, Er
         text.push_str("...");
     }
     Ok(text)
+}
+
+/// A method of a value that the engine does not know: those of Python.
+pub(super) fn method(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
+    match (name, value.as_str(), arguments) {
+        ("title", Some(text), []) => Ok(Value::from(title(text))),
+        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments),
+    }
+}
+
+/// As Python's `str.title`: a letter is large unless it follows another.
+fn title(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut within = false;
+    for c in text.chars() {
+        let cased = c.is_uppercase() || c.is_lowercase();
+        if cased && within {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        within = cased;
+    }
+    out
 }
 
 /// JSON for agents and files. Unlike Jinja2's it does not guard against being put into HTML: a

@@ -4,6 +4,7 @@
 
 mod budgets;
 mod fencing;
+mod jinja;
 mod outputs;
 mod patterns;
 mod people;
