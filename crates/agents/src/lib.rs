@@ -24,4 +24,4 @@ pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use openai::OpenAi;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
-pub use tools::NativeTools;
+pub use tools::{NativeTools, Skills, Toolbox};

@@ -13,7 +13,7 @@ use segno_core::store::Store;
 use segno_core::tool::Tools;
 
 use crate::error::Error;
-use crate::spec::Provider;
+use crate::spec::{Provider, Skill};
 
 /// The parts that the command line (or a test) has joined.
 #[derive(Clone)]
@@ -92,6 +92,8 @@ pub trait Drivers: Send + Sync {
     /// found from there.
     fn driver(&self, provider: &Provider, folder: &std::path::Path) -> Result<Speaker, Error>;
 
-    /// The tools with these names, which a spec that was read knows.
-    fn tools(&self, names: &[String]) -> Arc<dyn Tools>;
+    /// The tools with these names, which a spec that was read knows, and the one that loads these
+    /// skills if there are any.
+    fn tools(&self, names: &[String], skills: &[Skill], folder: &std::path::Path)
+    -> Arc<dyn Tools>;
 }

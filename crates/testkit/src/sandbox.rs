@@ -113,6 +113,7 @@ impl Sandbox {
     /// Writes a file into the folder that is worked in.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.work().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         path
     }

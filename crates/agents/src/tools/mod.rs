@@ -4,6 +4,7 @@ mod calculator;
 mod files;
 mod lines;
 mod place;
+mod skill;
 mod time;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use segno_core::tool::{Class, Offer, Tools};
 use serde_json::{Value, json};
 
 use place::Place;
+pub use skill::{Skills, Toolbox};
 
 /// What a tool works with.
 struct Bench<'a> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use segno_agents::{
     Anthropic, Client, Command, Endpoint, Inference, Launch, Ledger, NativeTools, OpenAi, Script,
-    Scripted,
+    Scripted, Skills, Toolbox,
 };
 use segno_core::ports::{Clock, Disk};
 use segno_core::tool::Tools;
-use segno_engine::spec::{Api, Provider, Vendor};
+use segno_engine::spec::{Api, Provider, Skill, Vendor};
 use segno_engine::{Drivers, Error, Speaker};
 use segno_store::LocalDisk;
 
@@ -32,9 +32,18 @@ impl Drivers for MachineDrivers {
         }
     }
 
-    fn tools(&self, names: &[String]) -> Arc<dyn Tools> {
+    fn tools(&self, names: &[String], skills: &[Skill], folder: &Path) -> Arc<dyn Tools> {
         let disk = Arc::new(LocalDisk);
-        Arc::new(NativeTools::new(names, disk, Arc::clone(&self.clock)))
+        let native = NativeTools::new(names, disk.clone(), Arc::clone(&self.clock));
+        let mut sorts: Vec<Box<dyn Tools>> = vec![Box::new(native)];
+        if !skills.is_empty() {
+            let place = |skill: &Skill| (skill.id.clone(), folder.join(&skill.path));
+            sorts.push(Box::new(Skills::new(
+                skills.iter().map(place).collect(),
+                disk,
+            )));
+        }
+        Arc::new(Toolbox::new(sorts))
     }
 }
 

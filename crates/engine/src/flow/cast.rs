@@ -1,13 +1,14 @@
 //! The agents of a workflow, ready to be asked.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use segno_core::tool::Tools;
 
 use crate::error::Error;
-use crate::spec::{Provider, Schema, Workflow, outline};
+use crate::spec::{Provider, Schema, Skill, Workflow, outline};
 use crate::world::{Speaker, World};
 
 /// Everyone, by name, and what models may ask for.
@@ -19,6 +20,8 @@ pub(crate) struct Cast {
 pub(crate) struct Performer {
     /// Who it is: a template.
     pub(super) prompt: String,
+    /// The skills that it is told of, below its prompt.
+    pub(super) skills: String,
     /// Everything about its provider that an answer depends on.
     pub(super) identity: String,
     /// How it is spoken to.
@@ -50,6 +53,7 @@ impl Cast {
             made.push((&agent.provider, speaker.clone()));
             let performer = Performer {
                 prompt: agent.prompt.clone(),
+                skills: told(&workflow.skills),
                 identity: agent.provider.identity(),
                 speaker,
                 tools: agent.tools.clone(),
@@ -61,8 +65,10 @@ impl Cast {
         let mut toolboxes = BTreeMap::new();
         let own = workflow.agents.values().map(|agent| &agent.tools);
         let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
-        for names in own.cloned().chain(chosen).filter(|names| !names.is_empty()) {
-            let tools = world.drivers.tools(&names);
+        let skills = &workflow.skills;
+        let needed = |names: &Vec<String>| !names.is_empty() || !skills.is_empty();
+        for names in own.cloned().chain(chosen).filter(needed) {
+            let tools = world.drivers.tools(&names, skills, folder);
             toolboxes.entry(names).or_insert(tools);
         }
         Ok(Self {
@@ -80,4 +86,18 @@ impl Cast {
     pub(super) fn get(&self, name: &str) -> &Performer {
         &self.performers[name]
     }
+}
+
+/// What agents are told of skills.
+fn told(skills: &[Skill]) -> String {
+    let mut text = String::new();
+    for skill in skills.iter().filter(|skill| skill.is_told) {
+        if text.is_empty() {
+            text.push_str("\n\nSkills, which the tool `Skill` loads when they are needed:");
+        }
+        let what = skill.description.as_deref();
+        let what = what.map_or(String::new(), |what| format!(": {what}"));
+        let _ = write!(text, "\n- {}{what}", skill.id);
+    }
+    text
 }

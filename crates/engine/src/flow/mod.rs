@@ -162,7 +162,7 @@ impl Flow {
             tools,
         } = question;
         let performer = self.cast.get(agent);
-        let system = self.prompt(agent, &performer.prompt, scope).await?;
+        let system = self.prompt(agent, &performer.prompt, scope).await? + &performer.skills;
         let input = match input {
             Input::Template(source) => self.render("the input", &path, source, scope).await?,
             Input::Followed(source, more) => {

@@ -29,6 +29,7 @@ mod provider;
 mod references;
 mod runtime;
 mod schema;
+mod skills;
 mod tools;
 mod workflow;
 
@@ -50,5 +51,6 @@ pub use provider::{Api, Inference, Provider, Vendor};
 pub use references::Files;
 pub use runtime::{Budgets, Runtime};
 pub use schema::Schema;
+pub use skills::Skill;
 pub use tools::NATIVE as NATIVE_TOOLS;
 pub use workflow::{Workflow, load, parse};

@@ -218,6 +218,15 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// `true` or `false`.
+    pub(super) fn choice_of_truth(&self) -> bool {
+        if let Tree::Scalar(Value::Bool(value)) = &self.node.tree {
+            return *value;
+        }
+        self.expected("true or false");
+        false
+    }
+
     /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> T {
         let words = || choices.iter().map(|(word, _)| *word);

@@ -430,12 +430,15 @@ fn what_a_later_version_does_is_refused_by_name() {
 
 #[test]
 fn all_problems_are_told_in_the_order_of_their_lines() {
-    let spec = changed("name: demo", "nam: demo\nskills: [{id: x, path: y}]")
-        .replace("agent: a", "agnet: a")
-        .replace("scripted\n", "gemini\n");
+    let spec = changed(
+        "name: demo",
+        "nam: demo\ntelemetry: {redact: {tool_inputs: true}}",
+    )
+    .replace("agent: a", "agnet: a")
+    .replace("scripted\n", "gemini\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
-        "/skills (line 3): not supported yet: this version loads no skills",
+        "/telemetry (line 3): not supported yet: this version sends no telemetry",
         "/runtime/provider (line 5): provider `gemini` is not supported yet; this version runs \
          `anthropic`, `openai`, `ollama`, `command`, `scripted`",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",

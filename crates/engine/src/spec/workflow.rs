@@ -14,6 +14,7 @@ use super::place::{Desk, Place};
 use super::problem::Problems;
 use super::references::{self, Files};
 use super::runtime::{self, Budgets, Runtime};
+use super::skills::{self, Skill};
 use super::tools;
 
 const KEYS: Keys = Keys {
@@ -26,6 +27,7 @@ const KEYS: Keys = Keys {
         "outputs",
         "continuity",
         "tools",
+        "skills",
     ],
     later: &[
         ("env", "this version passes no secrets or mounts"),
@@ -34,7 +36,6 @@ const KEYS: Keys = Keys {
             "context_policy",
             "this version does not manage an agent's context",
         ),
-        ("skills", "this version loads no skills"),
         ("security", "this version enforces no guardrails"),
     ],
 };
@@ -64,6 +65,8 @@ pub struct Workflow {
     pub inputs: Inputs,
     /// Who is asked, by name.
     pub agents: BTreeMap<String, Agent>,
+    /// What they can learn when they need it.
+    pub skills: Vec<Skill>,
     /// What is done, in which order.
     pub pattern: Pattern,
     /// What is written when it is done.
@@ -143,6 +146,7 @@ fn read(place: &Place<'_>) -> Workflow {
         inputs: fields.read("inputs", |place| inputs::read(&place)),
         agents,
         pattern: fields.read("pattern", |place| pattern::read(&place, &names)),
+        skills: fields.read("skills", |place| skills::read(&place)),
         artifacts: fields.read("outputs", |place| outputs::read(&place)),
         in_flight: fields.read("continuity", |place| in_flight(&place)),
     }

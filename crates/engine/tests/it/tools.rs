@@ -112,7 +112,7 @@ impl Drivers for Desk {
         Ok(Speaker::Model(model))
     }
 
-    fn tools(&self, _: &[String]) -> Arc<dyn Tools> {
+    fn tools(&self, _: &[String], _: &[segno_engine::spec::Skill], _: &Path) -> Arc<dyn Tools> {
         Arc::clone(&self.0) as _
     }
 }

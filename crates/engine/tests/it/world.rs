@@ -68,7 +68,12 @@ impl Drivers for OneScript {
         Ok(Speaker::Agent(Arc::new(scripted)))
     }
 
-    fn tools(&self, _: &[String]) -> Arc<dyn segno_core::tool::Tools> {
+    fn tools(
+        &self,
+        _: &[String],
+        _: &[segno_engine::spec::Skill],
+        _: &Path,
+    ) -> Arc<dyn segno_core::tool::Tools> {
         unreachable!("no agent here has tools")
     }
 }

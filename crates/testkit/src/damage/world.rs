@@ -90,7 +90,12 @@ impl Drivers for Counted {
         Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
     }
 
-    fn tools(&self, _: &[String]) -> Arc<dyn segno_core::tool::Tools> {
+    fn tools(
+        &self,
+        _: &[String],
+        _: &[segno_engine::spec::Skill],
+        _: &Path,
+    ) -> Arc<dyn segno_core::tool::Tools> {
         unreachable!("no agent here has tools")
     }
 }

@@ -220,6 +220,42 @@ fn a_failed_call_in_the_middle_goes_on_from_there() {
 }
 
 #[test]
+fn a_skill_is_told_of_and_loaded_when_it_is_needed() {
+    let sandbox = sandbox();
+    let server = ModelServer::start(|_, asked| match turns(asked) {
+        0 => Play::Tools(
+            String::new(),
+            ["notes", "notes/more", "notes/../x", "other"]
+                .map(|id| ("Skill".to_owned(), json!({"skill_id": id})))
+                .into(),
+        ),
+        _ => Play::Text("learnt".into()),
+    });
+    chain(&sandbox, "anthropic", &server.host(), "", &["work"]);
+    let skills = "skills: [{id: notes, path: kept/notes, description: how to write notes}, {id: quiet, path: q, preload_metadata: false}]\nagents:";
+    let spec = sandbox.read("ask.yaml").replace("agents:", skills);
+    sandbox.write("ask.yaml", &spec);
+    sandbox.write("kept/notes/SKILL.md", "Be short.");
+    sandbox.write("kept/notes/more.md", "Be shorter.");
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    let asked = server.asked();
+    let system = asked[0].body["system"].as_str().unwrap();
+    assert!(
+        system.ends_with("when they are needed:\n- notes: how to write notes"),
+        "{system}"
+    );
+    let told = asked[1].body["messages"].to_string();
+    for words in [
+        "Be short.",
+        "Be shorter.",
+        "is not the name of a module",
+        "there is no skill `other`, only notes, quiet",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
 fn the_tools_that_the_format_names_are_the_tools_that_there_are() {
     let named: Vec<&str> = segno_engine::spec::NATIVE_TOOLS.to_vec();
     let known: Vec<&str> = segno_agents::NativeTools::names().collect();

@@ -1,0 +1,124 @@
+//! What an agent can learn when it needs it: folders with a `SKILL.md`, named by the spec.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::model::{Tool, ToolCall};
+use segno_core::ports::{Boxed, Disk};
+use segno_core::tool::{Class, Offer, Tools};
+use serde_json::json;
+
+/// The longest file that is learnt.
+const LONGEST: u64 = 1024 * 1024;
+
+/// Skills, by name, and where each is kept.
+pub struct Skills {
+    disk: Arc<dyn Disk>,
+    places: Vec<(String, PathBuf)>,
+    offers: Vec<Offer>,
+}
+
+impl Skills {
+    /// These skills.
+    pub fn new(places: Vec<(String, PathBuf)>, disk: Arc<dyn Disk>) -> Self {
+        let tool = Tool {
+            name: "Skill".to_owned(),
+            description:
+                "Loads a skill: instructions for a task. `id/module` loads another part of it."
+                    .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {"skill_id": {"type": "string", "description": "the skill"}},
+                "required": ["skill_id"],
+            }),
+        };
+        let class = Class::ReadOnly;
+        Self {
+            disk,
+            places,
+            offers: vec![Offer { tool, class }],
+        }
+    }
+
+    fn load(&self, wanted: &str) -> Result<String, String> {
+        let (id, module) = wanted.split_once('/').unwrap_or((wanted, ""));
+        let known = self.places.iter().find(|(known, _)| known == id);
+        let (_, place) = known.ok_or_else(|| {
+            let ids: Vec<&str> = self.places.iter().map(|(id, _)| id.as_str()).collect();
+            format!("there is no skill `{id}`, only {}", ids.join(", "))
+        })?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        if !module.chars().all(is_name) {
+            return Err(format!("`{module}` is not the name of a module"));
+        }
+        let files = match module {
+            "" if place.is_file() => vec![place.clone()],
+            "" => vec![place.join("SKILL.md"), place.join("README.md")],
+            module => vec![place.join(format!("{module}.md"))],
+        };
+        let mut problem = String::new();
+        for file in files {
+            match self.disk.read(&file, LONGEST) {
+                Ok(bytes) => {
+                    return String::from_utf8(bytes)
+                        .map_err(|_| format!("skill `{wanted}` is not text"));
+                }
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        Err(format!("skill `{wanted}` cannot be read: {problem}"))
+    }
+}
+
+impl Tools for Skills {
+    fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
+        let wanted = call.input["skill_id"].as_str();
+        let loaded = match wanted {
+            Some(wanted) => self.load(wanted),
+            None => Err("`skill_id` is missing".to_owned()),
+        };
+        Box::pin(std::future::ready(loaded))
+    }
+}
+
+/// Several sorts of tools together.
+pub struct Toolbox {
+    sorts: Vec<Box<dyn Tools>>,
+    offers: Vec<Offer>,
+}
+
+impl Toolbox {
+    /// These.
+    pub fn new(sorts: Vec<Box<dyn Tools>>) -> Self {
+        let offers = sorts.iter().flat_map(|tools| tools.offers().to_vec());
+        Self {
+            offers: offers.collect(),
+            sorts,
+        }
+    }
+}
+
+impl Tools for Toolbox {
+    fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    fn run<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        workspace: &'a Path,
+    ) -> Boxed<'a, Result<String, String>> {
+        for tools in &self.sorts {
+            let mut offers = tools.offers().iter();
+            if offers.any(|offer| offer.tool.name == call.name) {
+                return tools.run(call, workspace);
+            }
+        }
+        let problem = format!("there is no tool `{}`", call.name);
+        Box::pin(std::future::ready(Err(problem)))
+    }
+}
