@@ -350,6 +350,8 @@ struct Begun {
     revision: u32,
     /// Where what was said in it stands in the journal.
     turns: Vec<Seq>,
+    /// What that took.
+    usage: Usage,
 }
 
 /// A step that is done.
@@ -381,11 +383,15 @@ impl Finished {
                 let turns = self.begun.remove(&event.path).filter(|begun| {
                     (begun.revision, begun.input_digest) == (event.revision, event.input_digest)
                 });
+                let (turns, usage) = turns
+                    .map(|begun| (begun.turns, begun.usage))
+                    .unwrap_or_default();
                 let begun = Begun {
                     agent: event.agent.clone(),
                     input_digest: event.input_digest,
                     revision: event.revision,
-                    turns: turns.map(|begun| begun.turns).unwrap_or_default(),
+                    turns,
+                    usage,
                 };
                 self.begun.insert(event.path.clone(), begun);
             }
@@ -397,7 +403,7 @@ impl Finished {
                         attempt: event.attempt,
                         agent: begun.agent,
                         input_digest: begun.input_digest,
-                        usage: event.usage,
+                        usage: event.usage + begun.usage,
                     };
                     self.steps.insert(event.path.clone(), step);
                 }
@@ -407,6 +413,9 @@ impl Finished {
             | Event::ToolFinished(ToolFinished { path, .. }) => {
                 if let Some(begun) = self.begun.get_mut(path) {
                     begun.turns.push(entry.seq);
+                    if let Event::ModelReplied(event) = &entry.event {
+                        begun.usage += event.usage;
+                    }
                 }
             }
             Event::StepDiscarded(event) => {

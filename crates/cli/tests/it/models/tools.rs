@@ -142,6 +142,13 @@ fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
                 "{point}:{visit}: an answered call was repeated"
             );
             let log = sandbox.segno(&["logs", "--json"]).good().json();
+            let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]).good();
+            // Four answers were kept; one that was lost with its run is not known.
+            assert_eq!(
+                shown.json()[0]["usage"]["input_tokens"],
+                44,
+                "{point}:{visit}"
+            );
             let replies = log.iter().filter(|entry| entry["kind"] == "model_replied");
             assert_eq!(replies.count(), 2, "{point}:{visit}");
         }
