@@ -126,11 +126,18 @@ fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Erro
         object: format!("the database {}", place()),
         reason,
     };
+    // All three at one moment: another process may be making the database right now.
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()
+        .map_err(|error| trouble(path, &error))?;
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let (found, application) = (
         number("PRAGMA user_version")?,
         number("PRAGMA application_id")?,
     );
-    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    drop(moment);
     if (found, application, tables) == (0, 0, 0) {
         return Ok(0);
     }

@@ -19,3 +19,19 @@ fn fresh(clock: Arc<HandClock>) -> (Sqlite, TempDir) {
 mod contract {
     segno_testkit::conformance!(super::fresh);
 }
+
+#[test]
+fn many_can_make_a_home_at_once() {
+    for _ in 0..40 {
+        let folder = TempDir::new().unwrap();
+        let start = std::sync::Barrier::new(6);
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    start.wait();
+                    drop(open(&folder, Arc::default()));
+                });
+            }
+        });
+    }
+}
