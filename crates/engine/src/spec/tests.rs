@@ -397,6 +397,11 @@ fn what_a_later_version_does_is_refused_by_name() {
             "/runtime/provider (line 4): provider `bedrock` is not supported yet",
         ),
         (
+            "scripted\n  script: answers.yaml",
+            "openai\n  budgets: {max_cost_usd: 2}",
+            "/runtime (line 3): `max_cost_usd` is not supported yet",
+        ),
+        (
             "- agent: a",
             "- {agent: a, tool_overrides: [python_exec]}",
             "steps/0/tool_overrides/0 (line 12): tool `python_exec` is not supported yet",

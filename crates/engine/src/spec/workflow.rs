@@ -12,6 +12,7 @@ use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
 use super::place::{Desk, Place};
 use super::problem::Problems;
+use super::provider::Provider;
 use super::references::{self, Files};
 use super::runtime::{self, Budgets, Runtime};
 use super::skills::{self, Skill};
@@ -135,6 +136,10 @@ fn read(place: &Place<'_>) -> Workflow {
         if let Some(place) = fields.get("agents") {
             let tools = fields.read("tools", |place| tools::read(&place));
             agents = agents::read(&place, &defaults, &tools);
+        }
+        let priced = |agent: &Agent| !matches!(agent.provider, Provider::Api(_));
+        if runtime.budgets.max_cost.is_some() && !agents.values().all(priced) {
+            place.unsupported("`max_cost_usd` is not supported yet for models behind an API, whose prices are not known here: use `max_tokens`");
         }
     }
     let names = fields.read("agents", |place| place.keys());
