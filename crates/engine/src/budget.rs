@@ -89,20 +89,10 @@ impl Budget {
 }
 
 fn exceeded(name: &Name, limit: Limit, used: u64, of: u64) -> Error {
-    let (what, used, of) = match limit {
-        Limit::Steps => ("max_steps", used.to_string(), of.to_string()),
-        Limit::Tokens => ("max_tokens", used.to_string(), of.to_string()),
-        Limit::Duration => ("max_duration_s", format!("{used} s"), format!("{of} s")),
-        Limit::Cost => (
-            "max_cost_usd",
-            segno_core::usage::Cost(used).to_string(),
-            segno_core::usage::Cost(of).to_string(),
-        ),
-    };
     Error::Budget {
         name: name.clone(),
-        what,
-        used,
-        of,
+        what: limit.name(),
+        used: limit.amount(used),
+        of: limit.amount(of),
     }
 }

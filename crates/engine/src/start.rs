@@ -54,17 +54,24 @@ pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error
     let text = String::from_utf8(bytes)
         .map_err(|error| unreadable(format!("it is not UTF-8 text ({error})")))?;
     let folder = path.parent().unwrap_or(Path::new("."));
+    let missing = std::cell::RefCell::new(None);
     let files = |name: &str| {
-        let bytes = world
-            .disk
-            .read(&folder.join(name), LONGEST_SPEC)
-            .map_err(|error| error.to_string())?;
+        let file = folder.join(name);
+        let bytes = world.disk.read(&file, LONGEST_SPEC).map_err(|error| {
+            let reason = error.to_string();
+            missing.replace(Some((file, reason.clone())));
+            reason
+        })?;
         String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text ({error})"))
     };
-    spec::load(&text, &files).map_err(|problems| Error::Spec {
-        path: path.to_owned(),
-        problems,
-    })
+    let loaded = spec::load(&text, &files);
+    match (loaded, missing.take()) {
+        (Err(_), Some((path, reason))) => Err(Error::Unreadable { path, reason }),
+        (loaded, _) => loaded.map_err(|problems| Error::Spec {
+            path: path.to_owned(),
+            problems,
+        }),
+    }
 }
 
 /// Starts a session and runs it.

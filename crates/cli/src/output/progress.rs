@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Limit, LimitNeared, StopMode};
+use segno_core::journal::{Entry, Event, LimitNeared, StopMode};
 use segno_core::ports::Clock;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
-use segno_core::usage::{Cost, Usage};
+use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
 use super::plain::{count, number, plain};
@@ -283,20 +283,8 @@ pub(crate) fn describe(entry: &Entry) -> String {
 /// How much of a limit is used up.
 fn near(event: &LimitNeared) -> String {
     let share = event.used.saturating_mul(100) / event.of.max(1);
-    let (what, used, of) = match event.limit {
-        Limit::Steps => ("max_steps", number(event.used), number(event.of)),
-        Limit::Tokens => ("max_tokens", number(event.used), number(event.of)),
-        Limit::Duration => (
-            "max_duration_s",
-            time::human(Duration::from_secs(event.used)),
-            time::human(Duration::from_secs(event.of)),
-        ),
-        Limit::Cost => (
-            "max_cost_usd",
-            Cost(event.used).to_string(),
-            Cost(event.of).to_string(),
-        ),
-    };
+    let (what, used) = (event.limit.name(), event.limit.amount(event.used));
+    let of = event.limit.amount(event.of);
     format!("note: {share} % of `{what}` is used up ({used} of {of})")
 }
 

@@ -74,6 +74,27 @@ pub enum Limit {
     Cost,
 }
 
+impl Limit {
+    /// The name that specs give it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steps => "max_steps",
+            Self::Tokens => "max_tokens",
+            Self::Duration => "max_duration_s",
+            Self::Cost => "max_cost_usd",
+        }
+    }
+
+    /// So much of it, for people.
+    pub fn amount(self, amount: u64) -> String {
+        match self {
+            Self::Steps | Self::Tokens => amount.to_string(),
+            Self::Duration => crate::time::human(std::time::Duration::from_secs(amount)),
+            Self::Cost => crate::usage::Cost(amount).to_string(),
+        }
+    }
+}
+
 /// When a stop takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -43,22 +43,16 @@ impl Flow {
             }
             None => self.put(path, person, scope).await?,
         };
-        loop {
-            let (text, by, taken) = self.hear(path, &question, context.as_deref()).await?;
-            if let Err(error) = fits(path, question.validation.as_deref(), &text) {
-                // Only what is typed here can be wrong: what is posted was looked at before.
-                self.observer.notice(&error.to_string());
-                continue;
-            }
-            let (answer, clean) = pen::keep(&self.world, &text).await?;
-            let answered = QuestionAnswered {
-                path: path.clone(),
-                answer,
-                by,
-            };
-            self.pen.take(vec![answered.into()], taken).await?;
-            return Ok(self.answers.add(Source::Held(clean.into())));
-        }
+        let (text, by, taken) = self.hear(path, &question, context.as_deref()).await?;
+        fits(path, question.validation.as_deref(), &text)?;
+        let (answer, clean) = pen::keep(&self.world, &text).await?;
+        let answered = QuestionAnswered {
+            path: path.clone(),
+            answer,
+            by,
+        };
+        self.pen.take(vec![answered.into()], taken).await?;
+        Ok(self.answers.add(Source::Held(clean.into())))
     }
 
     /// Writes the question down.
@@ -144,8 +138,22 @@ impl Flow {
                 }
             }
         };
+        // What is typed and does not fit is asked for again.
+        let typed = async {
+            loop {
+                let text = self.world.people.ask(&question.prompt, context).await;
+                let fit = |text: &String| {
+                    fits(path, question.validation.as_deref(), text)
+                        .inspect_err(|error| self.observer.notice(&error.to_string()))
+                        .is_ok()
+                };
+                if text.as_ref().is_none_or(fit) {
+                    return text;
+                }
+            }
+        };
         tokio::select! {
-            text = self.world.people.ask(&question.prompt, context) => {
+            text = typed => {
                 let host = self.world.processes.current().host;
                 let text = text.ok_or_else(waiting)?;
                 Ok((text, format!("someone at {host}"), Vec::new()))

@@ -74,7 +74,7 @@ pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error
             enough = ENOUGH
                 .iter()
                 .any(|word| words.trim().eq_ignore_ascii_case(word));
-            scope = scope.with([("hitl_response", Seen::Answer(said))]);
+            scope = flow.scope.with([("hitl_response", Seen::Answer(said))]);
         }
         if accepted || enough {
             let mut more = left(config, iteration, &evaluation, &history);

@@ -14,10 +14,11 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
     for node in &config.nodes {
         nodes.set(&node.id, unvisited(node));
     }
-    let mut scope = flow.scope.with([
+    let base = flow.scope.with([
         ("nodes", Seen::from(nodes.clone())),
         ("hitl_response", Seen::Value(Value::from(()))),
     ]);
+    let mut scope = base.clone();
     let mut visits = vec![0; config.nodes.len()];
     let (mut here, mut last, mut steps) = (0, None, 0_u32);
     loop {
@@ -45,7 +46,7 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
         ];
         if let Step::Person(person) = &node.step {
             fields.extend(sequence::asked(person));
-            scope = scope.with([("hitl_response", Seen::Answer(answer))]);
+            scope = base.with([("hitl_response", Seen::Answer(answer))]);
         }
         nodes.set(&node.id, Seen::fields(fields));
         last = Some(answer);

@@ -23,26 +23,32 @@ pub(super) async fn run(
         None => Path::first("steps"),
     };
     let done = List::default();
-    let mut scope = outer.with([("steps", Seen::from(done.clone()))]);
-    let mut last = None;
+    let scope = outer.with([("steps", Seen::from(done.clone()))]);
+    let (mut last, mut said) = (None, None);
     for (index, step) in steps.iter().enumerate() {
         let path = place.then(index);
-        let around = match last {
-            Some(answer) => scope.with([("last_response", Seen::Answer(answer))]),
-            None => scope.clone(),
-        };
+        let around = scope.with(named([("last_response", last), ("hitl_response", said)]));
         let otherwise = last.map_or(Input::Words(String::new()), Input::Answer);
         let answer = one(flow, path, step, otherwise, &around).await?;
         let mut fields = vec![("index", Seen::from(index)), ("agent", step.agent().into())];
         if let Step::Person(person) = step {
             fields.extend(asked(person));
-            scope = scope.with([("hitl_response", Seen::Answer(answer))]);
+            said = Some(answer);
         }
         fields.push(("response", Seen::Answer(answer)));
         done.push(Seen::fields(fields));
         last = Some(answer);
     }
+    let scope = scope.with(named([("hitl_response", said)]));
     Ok(Ending { last, scope })
+}
+
+/// The names of the answers that there are.
+fn named<const N: usize>(
+    answers: [(&'static str, Option<Answer>); N],
+) -> impl Iterator<Item = (&'static str, Seen)> {
+    let given = answers.into_iter();
+    given.filter_map(|(name, answer)| Some((name, Seen::Answer(answer?))))
 }
 
 /// Asks one step. `otherwise` is what an agent is asked if the spec does not say.

@@ -114,6 +114,12 @@ async fn while_one_branch_waits_the_others_go_on() {
 async fn a_reviewer_may_choose_another_route() {
     let pattern = "{type: routing, config: {router: {agent: b, input: Choose., review_router: {type: hitl, prompt: Right?, context_display: \"{{ router.chosen_route }}\"}}, routes: {Long: {then: [{agent: a, input: \"{{ router.chosen_route }}\"}]}, short: {then: [{agent: a, input: s}]}}}}";
     for (said, route) in [("approved", "short"), ("route: long", "Long")] {
+        let waiting =
+            stage("answers: [{step: router, text: '{\"route\": \"short\"}'}]\ndefault: {text: x}");
+        waiting.run(&spec(pattern, "")).await.unwrap_err();
+        // What means nothing is refused when it is given: it cannot block the session for ever.
+        let error = say(&waiting, "maybe").await.unwrap_err();
+        assert!(matches!(error, Error::NotAnAnswer { .. }), "{error}");
         let stage =
             stage("answers: [{step: router, text: '{\"route\": \"short\"}'}]\ndefault: {text: x}");
         stage.run(&spec(pattern, "")).await.unwrap_err();

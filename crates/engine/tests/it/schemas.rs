@@ -119,10 +119,6 @@ async fn a_reference_that_leads_nowhere_is_told() {
     file(&stage, "good.yaml", "prompt: A");
     for (agent, words) in [
         ("{$ref: {}}", "must be the name of a file"),
-        (
-            "{$ref: none.yaml}",
-            "none.yaml cannot be read: No such file",
-        ),
         ("{$ref: two.yaml}", "two.yaml must hold one agent"),
         (
             "{$ref: loop.yaml}",
@@ -131,10 +127,6 @@ async fn a_reference_that_leads_nowhere_is_told() {
         (
             "{$ref: good.yaml, output_schema: {}}",
             "`output_schema` cannot be set beside `$ref`",
-        ),
-        (
-            "{prompt: A, output_schema: none.json}",
-            "none.json cannot be read",
         ),
         (
             "{prompt: A, output_schema: {type: numbr}}",
@@ -148,4 +140,25 @@ async fn a_reference_that_leads_nowhere_is_told() {
         };
         assert!(problems.to_string().contains(words), "{problems}");
     }
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_is_named_and_does_not_stop_a_session_that_has_it() {
+    let stage = stage("default: {text: x, fail: {kind: auth}}");
+    for agent in [
+        "{$ref: judge.yaml}",
+        "{prompt: A, output_schema: judge.yaml}",
+    ] {
+        let error = stage.run(&spec(agent)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Unreadable { path, .. } if path.ends_with("judge.yaml")),
+            "{error}"
+        );
+    }
+    file(&stage, "judge.yaml", "prompt: Judge.");
+    stage.run(&spec("{$ref: judge.yaml}")).await.unwrap_err();
+    #[expect(clippy::disallowed_methods, reason = "the test's own file")]
+    std::fs::remove_file(stage.folder.path().join("judge.yaml")).unwrap();
+    stage.mend("default: {text: x}");
+    stage.resume().await.unwrap();
 }

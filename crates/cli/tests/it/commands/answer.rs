@@ -143,3 +143,63 @@ pattern: {type: parallel, config: {branches: [{id: l, steps: [{agent: a, input: 
     let said = sandbox.segno(&["resume"]).good();
     assert_eq!(said.stdout, "Branch l:\ndone\n\n---\n\nBranch r:\nyes\n");
 }
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_question_and_its_answer_survive_a_kill_at_every_journal_position() {
+    let armed = |sandbox: &Sandbox, words: &[&str], point: &str, visit: u32| {
+        let mut command = sandbox.command(words);
+        command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
+        segno_testkit::sandbox::finish(command)
+    };
+    let mut kills = 0;
+    for point in ["journal.before_commit", "journal.after_commit"] {
+        for (stage, words) in [
+            ("asks", ["run", "report.yaml"]),
+            ("is answered", ["resume", "report"]),
+        ] {
+            for visit in 1.. {
+                let sandbox = sandbox();
+                asking(&sandbox);
+                if stage == "is answered" {
+                    sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+                    sandbox.segno(&["answer", "report", "yes"]).good();
+                }
+                let killed = armed(&sandbox, &words, point, visit).crashed();
+                kills += u32::from(killed);
+                // Whatever was lost, going on asks once, takes one answer, and ends the same.
+                let journal = sandbox.segno(&["logs", "--json"]);
+                let begin = if journal.status.success() {
+                    "resume"
+                } else {
+                    "run"
+                };
+                let next = if begin == "run" {
+                    vec!["run", "report.yaml"]
+                } else {
+                    vec!["resume", "report"]
+                };
+                let mut said = sandbox.segno(&next);
+                if said.status.code() == Some(19) {
+                    said = sandbox.segno(&["answer", "report", "yes", "--resume"]);
+                }
+                let log = sandbox.segno(&["logs", "report", "--json"]).good().json();
+                let count = |kind: &str| log.iter().filter(|entry| entry["kind"] == kind).count();
+                let what = format!("{stage} {point}:{visit}: {}", said.stderr);
+                assert_eq!(
+                    (count("question_asked"), count("question_answered")),
+                    (1, 1),
+                    "{what}"
+                );
+                assert_eq!(log.last().unwrap()["status"], "completed", "{what}");
+                let calls = sandbox.calls();
+                let finished = calls.iter().filter(|call| *call == "steps/0").count();
+                assert!(finished <= 2 && calls.len() <= 3, "{what}: {calls:?}");
+                if !killed {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(kills >= 12, "{kills}");
+}

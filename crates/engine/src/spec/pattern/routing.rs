@@ -75,5 +75,22 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Routing {
             });
         }
     }
+    if let Some(review) = &mut routing.review {
+        // An answer that means nothing is refused when it is given, not when it is used.
+        let names: Vec<String> = routing
+            .routes
+            .iter()
+            .map(|route| regex::escape(&route.name))
+            .collect();
+        let meant = format!(r"(?i)^\s*(approved|route:\s*({}))\s*$", names.join("|"));
+        let fits =
+            |word: &String| regex::Regex::new(&meant).is_ok_and(|regex| regex.is_match(word));
+        if !review.default.as_ref().is_none_or(fits) {
+            place.invalid(
+                "the `default` of `review_router` must be `approved` or `route:` and a route",
+            );
+        }
+        review.validation.get_or_insert(meant);
+    }
     routing
 }

@@ -139,8 +139,17 @@ pub(super) fn review(place: &Place<'_>) -> Person {
         let pattern = validation.fields(&VALIDATION_KEYS).get("pattern");
         review.validation = pattern.map(|place| {
             let text = place.text();
-            if let Err(error) = regex::Regex::new(&text) {
-                place.invalid(format!("is not a regular expression: {error}"));
+            match regex::Regex::new(&text) {
+                Err(error) => place.invalid(format!("is not a regular expression: {error}")),
+                Ok(regex)
+                    if review
+                        .default
+                        .as_ref()
+                        .is_some_and(|word| !regex.is_match(word)) =>
+                {
+                    place.invalid("does not match the `default`");
+                }
+                Ok(_) => {}
             }
             text
         });
