@@ -1,11 +1,13 @@
 //! The parts, joined: what every command works with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
+use segno_engine::spec::Workflow;
+use segno_engine::start::read_spec;
 use segno_engine::{Nobody, World};
 use segno_store::{Home, LocalDisk, Memory, Sqlite};
 
@@ -29,6 +31,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Reads a spec, to look at it. Nothing is kept, so no home is needed.
+    pub(crate) fn read(&self, spec: &Path) -> Result<Workflow, Failure> {
+        let (world, _) = self.world(Keep::Memory)?;
+        let (_, workflow) = read_spec(&world, &workspace()?.join(spec))?;
+        Ok(workflow)
+    }
+
     pub(crate) fn new() -> Self {
         // A variable that is not UTF-8 cannot turn up in text that is.
         let environment = std::env::vars_os().filter_map(|(name, value)| {

@@ -3,11 +3,10 @@ use std::process::ExitCode;
 
 use segno_core::time;
 use segno_engine::spec::{Budgets, Input, Workflow, outline};
-use segno_engine::start::read_spec;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain};
 
@@ -22,10 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    // Nothing is kept, so no home is needed.
-    let (world, _) = context.world(Keep::Memory)?;
-    let path = workspace()?.join(&args.spec);
-    let (_, workflow) = read_spec(&world, &path)?;
+    let workflow = context.read(&args.spec)?;
     if args.json {
         json_line(&as_json(&workflow));
     } else {

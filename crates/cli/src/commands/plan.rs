@@ -3,10 +3,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use segno_engine::spec::{After, Part, Workflow, outline};
-use segno_engine::start::read_spec;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{columns, data, json_line, plain, table};
 
@@ -34,10 +33,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    // Nothing is kept, so no home is needed.
-    let (world, _) = context.world(Keep::Memory)?;
-    let path = workspace()?.join(&args.spec);
-    let (_, workflow) = read_spec(&world, &path)?;
+    let workflow = context.read(&args.spec)?;
     let parts = outline(&workflow);
     match args.format {
         _ if args.json => json_line(&as_json(&workflow, &parts)),

@@ -2,10 +2,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_engine::spec::outline;
-use segno_engine::start::read_spec;
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain};
 
@@ -20,10 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    // Nothing is kept, so no home is needed.
-    let (world, _) = context.world(Keep::Memory)?;
-    let path = workspace()?.join(&args.spec);
-    let (_, workflow) = read_spec(&world, &path)?;
+    let workflow = context.read(&args.spec)?;
     let (pattern, parts) = (workflow.pattern.name(), outline(&workflow));
     if args.json {
         let steps: Vec<_> = parts

@@ -28,23 +28,28 @@ impl Terminal<'_> {
         finish(command).good().stdout
     }
 
-    /// Runs the line and returns what the screen shows.
-    fn screen(&self, columns: u16, line: &str) -> String {
+    /// Begins a line, in a terminal of this size that stays open when it has run.
+    fn begin(&self, columns: u16, rows: u16, line: &str) {
         let line = format!(
             "segno() {{ \"$SEGNO\" \"$@\"; }}; {line}; touch over; while [ ! -e closed ]; do sleep 0.01; done"
         );
-        let columns = columns.to_string();
+        let (columns, rows) = (columns.to_string(), rows.to_string());
         self.tmux(&[
             "new-session",
             "-d",
             "-x",
             &columns,
             "-y",
-            "60",
+            &rows,
             "sh",
             "-c",
             &line,
         ]);
+    }
+
+    /// Runs the line and returns what the screen shows.
+    fn screen(&self, columns: u16, line: &str) -> String {
+        self.begin(columns, 60, line);
         until("the line has run", || {
             self.sandbox.work().join("over").exists()
         });
@@ -112,18 +117,7 @@ fn whoever_is_at_the_terminal_is_asked_there() {
     let sandbox = sandbox();
     crate::commands::asking(&sandbox);
     let terminal = Terminal { sandbox: &sandbox };
-    let line = "\"$SEGNO\" run report.yaml; touch over; while [ ! -e closed ]; do sleep 0.01; done";
-    terminal.tmux(&[
-        "new-session",
-        "-d",
-        "-x",
-        "80",
-        "-y",
-        "24",
-        "sh",
-        "-c",
-        line,
-    ]);
+    terminal.begin(80, 24, "segno run report.yaml");
     until("the question stands there", || {
         let screen = terminal.tmux(&["capture-pane", "-p"]);
         screen.contains("It says: the tide\nPublish it?\n>")
@@ -151,18 +145,7 @@ fn a_wide_terminal_shows_the_run_as_it_goes() {
     let sandbox = sandbox();
     crate::commands::waiting_chain(&sandbox, 2, 1);
     let terminal = Terminal { sandbox: &sandbox };
-    let line = "\"$SEGNO\" run chain.yaml; touch over; while [ ! -e closed ]; do sleep 0.01; done";
-    terminal.tmux(&[
-        "new-session",
-        "-d",
-        "-x",
-        "80",
-        "-y",
-        "24",
-        "sh",
-        "-c",
-        line,
-    ]);
+    terminal.begin(80, 24, "segno run chain.yaml");
     until("the live line shows the second step", || {
         terminal
             .tmux(&["capture-pane", "-p"])
