@@ -10,11 +10,13 @@
 //! - [`openai`] speaks chat completions: OpenAI, Ollama, vLLM and many others.
 //!
 //! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
-//! the journal are the engine's. [`tools`] is what models may ask for.
+//! the journal are the engine's. [`tools`] is what models may ask for, and [`mcp`] what they may ask of
+//! others.
 
 pub mod anthropic;
 pub mod command;
 pub mod http;
+pub mod mcp;
 pub mod openai;
 pub mod scripted;
 pub mod tools;
@@ -22,6 +24,7 @@ pub mod tools;
 pub use anthropic::Anthropic;
 pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
+pub use mcp::{Mcp, McpError, McpServer};
 pub use openai::OpenAi;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
 pub use tools::{NativeTools, Skills, Toolbox};

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::process::{self, Child};
 
 use super::output;
-use super::protocol::{Order, Status};
+use super::protocol::{Input, Order, Status};
 
 /// The most that an answer may have if nothing else is said.
 const LIMIT: usize = 16 << 20;
@@ -145,7 +145,7 @@ impl Command {
         let parts = [request.system, between, request.input];
         let order = Order {
             argv: self.argv.clone(),
-            prompt_bytes: parts.iter().map(|part| part.len() as u64).sum(),
+            input: Input::Prompt(parts.iter().map(|part| part.len() as u64).sum()),
         };
         control.write_all(&order.to_line()).await?;
         for part in parts {
@@ -180,23 +180,26 @@ impl Command {
     /// The error for an end that is no answer.
     fn failure(&self, status: &Status, errors: &str) -> Error {
         let name = self.name();
-        let (kind, what) = match status {
-            Status::Exited(code) => (ErrorKind::Crashed, format!("ended with exit code {code}")),
-            Status::Signaled(signal) => {
-                (ErrorKind::Crashed, format!("was ended by signal {signal}"))
-            }
-            Status::NotStarted { errno } => not_started(*errno),
-            Status::Left(count) => (
-                ErrorKind::Crashed,
-                format!("is over, but {count} of its processes could not be ended"),
-            ),
-            Status::Failed(reason) => (ErrorKind::Crashed, format!("has no warden: {reason}")),
-        };
+        let (kind, what) = told(status);
         let message = match errors {
             "" => format!("{name} {what}"),
             errors => format!("{name} {what}: {errors}"),
         };
         Error::new(kind, message)
+    }
+}
+
+/// What an end means, and how it is told.
+pub(crate) fn told(status: &Status) -> (ErrorKind, String) {
+    match status {
+        Status::Exited(code) => (ErrorKind::Crashed, format!("ended with exit code {code}")),
+        Status::Signaled(signal) => (ErrorKind::Crashed, format!("was ended by signal {signal}")),
+        Status::NotStarted { errno } => not_started(*errno),
+        Status::Left(count) => (
+            ErrorKind::Crashed,
+            format!("is over, but {count} of its processes could not be ended"),
+        ),
+        Status::Failed(reason) => (ErrorKind::Crashed, format!("has no warden: {reason}")),
     }
 }
 

@@ -21,6 +21,9 @@
 //! The agent holds neither end (its stdin is a pipe of its own, and a socket cannot be opened
 //! through `/proc`), so it cannot write that line: without it, there is no answer.
 //!
+//! A program that is spoken to for longer, like a server of [`mcp`](crate::mcp), reads what is sent
+//! over the control socket for as long as its owner sends; the rest is the same.
+//!
 //! After a drop the tree ends within milliseconds, but not before the drop returns. An `ask` that
 //! returns has seen the end of the tree.
 //!
@@ -30,9 +33,10 @@
 //! pass through.
 
 mod driver;
-mod output;
-mod protocol;
+pub(crate) mod output;
+pub(crate) mod protocol;
 mod tree;
 pub mod warden;
 
+pub(crate) use driver::told;
 pub use driver::{Command, Launch};

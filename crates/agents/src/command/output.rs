@@ -43,7 +43,7 @@ fn hear(listener: &dyn Listener, piece: &str) {
 }
 
 /// Reads to the end and returns the last of it, fit to be shown.
-pub(super) async fn tail(mut from: impl AsyncRead + Unpin) -> String {
+pub(crate) async fn tail(mut from: impl AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut piece = vec![0; PIECE];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
@@ -54,7 +54,7 @@ pub(super) async fn tail(mut from: impl AsyncRead + Unpin) -> String {
 }
 
 /// The text with everything that a terminal would act on written out.
-pub(super) fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() && c != '\n' && c != '\t' {
@@ -67,7 +67,7 @@ pub(super) fn harmless(text: &str) -> String {
 }
 
 /// Reads one short message to its end.
-pub(super) async fn message(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
+pub(crate) async fn message(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(PIECE as u64).read_to_end(&mut bytes).await?;
     Ok(bytes)

@@ -1,7 +1,8 @@
 //! What driver and warden say to each other over the control socket. Both are always the same
 //! build, so the words have no version.
 //!
-//! Driver: one line of JSON, an [`Order`]; then the prompt's bytes; then silence until it closes.
+//! Driver: one line of JSON, an [`Order`]; then the prompt's bytes and silence until it closes, or,
+//! if the order says so, whatever the program is to read until then.
 //! Warden: one line of JSON, a [`Status`], when everything is over.
 
 use std::io::{self, BufRead, Read};
@@ -10,17 +11,27 @@ use serde::{Deserialize, Serialize};
 
 /// What the warden is to start.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// The program and its arguments; never empty.
-    pub(super) argv: Vec<String>,
-    /// How many bytes of prompt follow.
-    pub(super) prompt_bytes: u64,
+    pub(crate) argv: Vec<String>,
+    /// What the program reads.
+    pub(crate) input: Input,
+}
+
+/// What a program reads.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Input {
+    /// A prompt of so many bytes, and then its end.
+    Prompt(u64),
+    /// Everything that is sent, as it comes.
+    Open,
 }
 
 /// How it went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub(crate) enum Status {
     /// The agent exited with this code.
     Exited(i32),
     /// The agent was ended by this signal.
@@ -38,18 +49,22 @@ pub(super) enum Status {
 
 impl Order {
     /// The order as it is sent.
-    pub(super) fn to_line(&self) -> Vec<u8> {
+    pub(crate) fn to_line(&self) -> Vec<u8> {
         line(self)
     }
 
     /// Reads an order and the prompt after it.
-    pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Self, Vec<u8>)> {
+    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<(Self, Vec<u8>)> {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line)?;
         let order: Self = serde_json::from_slice(&line)?;
+        let length = match order.input {
+            Input::Prompt(length) => length,
+            Input::Open => 0,
+        };
         let mut prompt = Vec::new();
-        from.take(order.prompt_bytes).read_to_end(&mut prompt)?;
-        if prompt.len() as u64 == order.prompt_bytes {
+        from.take(length).read_to_end(&mut prompt)?;
+        if prompt.len() as u64 == length {
             Ok((order, prompt))
         } else {
             Err(io::ErrorKind::UnexpectedEof.into())
@@ -59,17 +74,17 @@ impl Order {
 
 impl Status {
     /// The status as it is sent.
-    pub(super) fn to_line(&self) -> Vec<u8> {
+    pub(crate) fn to_line(&self) -> Vec<u8> {
         line(self)
     }
 
     /// Reads a status; `None` if this is not one whole line of it.
-    pub(super) fn from_line(line: &[u8]) -> Option<Self> {
+    pub(crate) fn from_line(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
     }
 
     /// The warden's own exit code, in the manner of a shell.
-    pub(super) fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         let code = match self {
             Status::Exited(code) => code & 0xFF,
             Status::Signaled(signal) => 128 + (signal & 0x7F),
@@ -94,7 +109,7 @@ mod tests {
     fn an_order_reads_back_with_its_prompt() {
         let order = Order {
             argv: vec!["a\nb".into(), "\"".into()],
-            prompt_bytes: 3,
+            input: Input::Prompt(3),
         };
         let mut sent = order.to_line();
         sent.extend(b"x\ny");

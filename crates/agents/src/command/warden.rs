@@ -1,8 +1,8 @@
 //! The process between Segno and an agent. It starts the agent, and ends everything below itself
 //! when the agent is over or the owner is gone. Single-threaded but for the one that feeds the
-//! prompt; no async runtime, so that it starts in about a millisecond.
+//! agent; no async runtime, so that it starts in about a millisecond.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -14,7 +14,7 @@ use rustix::process::{
     Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid,
 };
 
-use super::protocol::{Order, Status};
+use super::protocol::{Input, Order, Status};
 use super::tree::Tree;
 
 /// How often the warden clears away processes that it adopted and that ended, while the agent lives.
@@ -46,8 +46,13 @@ fn serve(order: &Order, prompt: Vec<u8>) -> Result<Status, Status> {
     })?;
     let agent = Pid::from_child(&child);
     let mut tree = Tree::new(agent);
-    feed(&mut child, prompt);
-    let watched = watch(agent, &mut tree);
+    let awaited = match order.input {
+        Input::Prompt(_) => PollFlags::IN,
+        // What there is to read is for the agent; the end is that nothing more will come.
+        Input::Open => PollFlags::RDHUP,
+    };
+    feed(&mut child, &order.input, prompt);
+    let watched = watch(agent, &mut tree, awaited);
     let left = tree.end();
     watched.map_err(|error| failed("watch the agent", error))?;
     if left > 0 {
@@ -70,27 +75,46 @@ fn start(argv: &[String]) -> io::Result<Child> {
         .spawn()
 }
 
-/// Writes the prompt from a thread, because an agent may never read it. If there can be no thread,
-/// the pipe closes and the agent sees an empty prompt's end.
-fn feed(child: &mut Child, prompt: Vec<u8>) {
+/// Writes the prompt, or passes on what comes, from a thread, because an agent may never read it. If
+/// there can be no thread, the pipe closes and the agent sees an empty prompt's end.
+fn feed(child: &mut Child, input: &Input, prompt: Vec<u8>) {
+    let open = *input == Input::Open;
     if let Some(mut stdin) = child.stdin.take() {
         let write = move || {
             // An agent that does not read all of it may still have an answer.
             let _ = stdin.write_all(&prompt);
+            if open {
+                let _ = pass_on(&mut io::stdin().lock(), &mut stdin);
+            }
         };
         let _ = thread::Builder::new().spawn(write);
     }
 }
 
-/// Returns when the agent has ended, or when there is anything to read on the control socket: the
-/// owner says nothing after the prompt, so that can only be its end.
-fn watch(agent: Pid, tree: &mut Tree) -> rustix::io::Result<()> {
+/// Writes what comes until there is no more. Not `io::copy`: that splices, and a splice that waits for
+/// the socket keeps the agent from reading what is already in the pipe.
+fn pass_on(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
+    loop {
+        let piece = from.fill_buf()?;
+        let length = piece.len();
+        if length == 0 {
+            return Ok(());
+        }
+        to.write_all(piece)?;
+        from.consume(length);
+    }
+}
+
+/// Returns when the agent has ended, or when the control socket has what is `awaited`, which says that
+/// the owner wants an end or has met its own. After a prompt it says nothing, so that anything to
+/// read can only be that.
+fn watch(agent: Pid, tree: &mut Tree, awaited: PollFlags) -> rustix::io::Result<()> {
     let ended = pidfd_open(agent, PidfdFlags::empty())?;
     let stdin = io::stdin();
     let pause = Timespec::try_from(REAP_EVERY).expect("seconds fit");
     loop {
         let mut watched = [
-            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::new(&stdin, awaited),
             PollFd::new(&ended, PollFlags::IN),
         ];
         match poll(&mut watched, Some(&pause)) {

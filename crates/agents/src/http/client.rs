@@ -56,6 +56,11 @@ impl Client {
             .map_err(|error| Error::new(ErrorKind::Network, fault::told(&error)))
     }
 
+    /// What requests of another shape are made with.
+    pub(crate) fn raw(&self) -> &reqwest::Client {
+        &self.0
+    }
+
     /// Posts a body, and returns the stream of events that comes back.
     pub(crate) async fn post(
         &self,

@@ -16,7 +16,7 @@ const LONGEST: usize = 64 * 1024;
 const TOLD: usize = 500;
 
 /// A request that got no answer at all.
-pub(super) fn failed(error: &reqwest::Error) -> Error {
+pub(crate) fn failed(error: &reqwest::Error) -> Error {
     let kind = if error.is_timeout() {
         ErrorKind::Timeout
     } else if error.is_builder() {
@@ -42,7 +42,7 @@ pub(super) fn told(error: &reqwest::Error) -> String {
 }
 
 /// The response, if it is an answer.
-pub(super) async fn refused(mut response: Response) -> Result<Response, Error> {
+pub(crate) async fn refused(mut response: Response) -> Result<Response, Error> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);

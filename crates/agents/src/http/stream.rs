@@ -18,7 +18,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(response: Response) -> Result<Self, Error> {
+    pub(crate) fn new(response: Response) -> Result<Self, Error> {
         let kind = response.headers().get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {

@@ -6,5 +6,6 @@
 mod answers;
 mod ending;
 mod failures;
+mod mcp;
 mod scripted;
 mod world;
