@@ -14,6 +14,8 @@ pub(crate) struct Stream {
     response: Response,
     /// What came and was not taken yet.
     buffer: Vec<u8>,
+    /// How much of that has no end of an event.
+    searched: usize,
     seen: usize,
 }
 
@@ -29,6 +31,7 @@ impl Stream {
         Ok(Self {
             response,
             buffer: Vec::new(),
+            searched: 0,
             seen: 0,
         })
     }
@@ -66,16 +69,18 @@ impl Stream {
     /// The next whole event, up to its empty line.
     fn block(&mut self) -> Option<String> {
         let ends: [&[u8]; 3] = [b"\n\n", b"\r\n\r\n", b"\r\r"];
-        let (at, length) = ends
-            .iter()
-            .filter_map(|end| {
-                let at = self
-                    .buffer
-                    .windows(end.len())
-                    .position(|window| window == *end)?;
-                Some((at, end.len()))
-            })
-            .min()?;
+        // An end may have begun in what was searched before.
+        let from = self.searched.saturating_sub(3);
+        let found = ends.iter().filter_map(|end| {
+            let mut windows = self.buffer[from..].windows(end.len());
+            let at = windows.position(|window| window == *end)?;
+            Some((from + at, end.len()))
+        });
+        let Some((at, length)) = found.min() else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        self.searched = 0;
         let block: Vec<u8> = self.buffer.drain(..at + length).collect();
         Some(String::from_utf8_lossy(&block).into_owned())
     }

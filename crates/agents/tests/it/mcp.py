@@ -155,7 +155,7 @@ def serve():
             write({**answer, "result": result} if result else {**answer, "error": error})
 
 
-# Over HTTP: answers are JSON, except those of `hang_up` and `silent`.
+# Over HTTP: answers are JSON, except those of `hang_up`, `silent` and `huge`.
 
 SESSIONS = set()
 
@@ -202,6 +202,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, reply(listing(params.get("cursor"))))
         if params["name"] == "forget":
             SESSIONS.clear()
+        if params["name"] == "huge":
+            event = b"event: message\r\ndata: " + reply(text("x" * (12 << 20))) + b"\r\n\r\n"
+            return self.answer(200, event, "text/event-stream")
         if params["name"] in ("hang_up", "silent"):
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")

@@ -320,6 +320,8 @@ fn an_address_may_answer_in_json_and_wants_its_headers_and_session() {
             call(&mcp, "echo", json!({"a": 1})).await.unwrap(),
             r#"{"a": 1}"#
         );
+        let huge = call(&mcp, "huge", json!({})).await.unwrap();
+        assert!(huge.ends_with("x\n[cut: these are the first 2097152 of 12582912 bytes]"));
         drop(mcp);
         until_there(&world, "left").await;
     });
