@@ -163,6 +163,9 @@ impl Server {
     async fn failure(&self, live: &Live, error: ServiceError) -> String {
         let id = self.id();
         let why = match error {
+            ServiceError::McpError(error) if error.message.is_empty() => {
+                return format!("MCP server `{id}` refused the call without a word");
+            }
             ServiceError::McpError(error) => return clean(&error.message, COMPLAINT),
             ServiceError::UnexpectedResponse => {
                 return format!("MCP server `{id}` answered with something that is no result");
