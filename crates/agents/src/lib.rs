@@ -11,13 +11,14 @@
 //!
 //! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
 //! the journal are the engine's. [`tools`] is what models may ask for, and [`mcp`] what they may ask of
-//! others.
+//! others. [`otlp`] tells a collector what runs do.
 
 pub mod anthropic;
 pub mod command;
 pub mod http;
 pub mod mcp;
 pub mod openai;
+pub mod otlp;
 pub mod scripted;
 pub mod tools;
 
@@ -25,6 +26,7 @@ pub use anthropic::Anthropic;
 pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use mcp::{Mcp, McpError, McpServer};
-pub use openai::OpenAi;
+pub use openai::{KeyHeader, OpenAi};
+pub use otlp::Collector;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
-pub use tools::{NativeTools, Skills, Toolbox};
+pub use tools::{Executor, Executors, Gear, NativeTools, NotAHost, Reach, Search, Skills, Web};

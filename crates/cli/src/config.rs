@@ -6,16 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use segno_agents::Reach;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_store::LocalDisk;
 
 /// What can be set in `config.toml`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
     pub(crate) cleanup_age: Duration,
     pub(crate) keep_completed: bool,
+    /// Private addresses that tools may call.
+    pub(crate) reach: Reach,
     /// What the person should know about the file.
     pub(crate) notices: Vec<String>,
 }
@@ -26,6 +29,7 @@ impl Default for Config {
             lease_ttl: Duration::from_secs(30),
             cleanup_age: Duration::from_hours(7 * 24),
             keep_completed: true,
+            reach: Reach::default(),
             notices: Vec::new(),
         }
     }
@@ -35,6 +39,7 @@ const KEYS: &[&str] = &[
     "lease.ttl_ms",
     "cleanup.max_age_days",
     "cleanup.keep_completed",
+    "network.allow_private",
 ];
 
 /// Why the configuration cannot be used.
@@ -133,7 +138,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
             ));
         }
     }
-    for section in ["lease", "cleanup"] {
+    for section in ["lease", "cleanup", "network"] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
         }
@@ -155,6 +160,20 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
                 "`cleanup.keep_completed` must be true or false, not {other}"
             ));
         }
+    }
+    if let Some(hosts) = table
+        .get("network")
+        .and_then(|network| network.get("allow_private"))
+    {
+        let hosts: Option<Vec<String>> = hosts.as_array().and_then(|hosts| {
+            hosts
+                .iter()
+                .map(|host| Some(host.as_str()?.to_owned()))
+                .collect()
+        });
+        let hosts = hosts.ok_or("`network.allow_private` must be a list of hosts")?;
+        config.reach = Reach::new(hosts)
+            .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
     }
     Ok(config)
 }

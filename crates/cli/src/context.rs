@@ -13,7 +13,9 @@ use segno_store::{Home, LocalDisk, Memory, Sqlite};
 
 use crate::config::{self, Config};
 use crate::failure::Failure;
-use crate::machine::{MachineClock, MachineDrivers, MachineProcesses, MachineRandom};
+use crate::machine::{
+    MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
+};
 use crate::output::say;
 
 /// Where a run's session is kept.
@@ -79,8 +81,10 @@ impl Context {
             processes: Arc::new(MachineProcesses::default()),
             drivers: Arc::new(MachineDrivers {
                 clock: Arc::clone(&self.clock),
+                reach: config.reach.clone(),
             }),
             people: Arc::new(Nobody),
+            exporter: Arc::<MachineExporter>::default(),
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,
             version: env!("CARGO_PKG_VERSION"),

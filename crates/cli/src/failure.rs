@@ -155,6 +155,8 @@ impl From<segno_engine::Error> for Failure {
             | E::NotAsked { .. }
             | E::WhichQuestion { .. }
             | E::NoKey { .. }
+            | E::NoSecret { .. }
+            | E::NoServer { .. }
             | E::NoClient { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::Budget { .. } => 20,

@@ -12,12 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{
-    Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq, ToolFinished, ToolStarted,
+    Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq, TalkShortened, ToolFinished,
+    ToolStarted,
 };
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
 use crate::usage::Usage;
+
+/// What failures are called after which one waits, and goes on waiting in the next run.
+const RATE_LIMITED: &str = crate::agent::ErrorKind::RateLimited(None).as_str();
 
 /// A session as its journal tells it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,6 +97,8 @@ pub struct Open {
     pub standing: Standing,
     /// Since when.
     pub since: Timestamp,
+    /// Not to be asked again before this: the other side said so.
+    pub not_before: Option<Timestamp>,
 }
 
 /// A question that waits for a person.
@@ -151,7 +157,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 3;
+    pub const VERSION: u16 = 4;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -259,6 +265,7 @@ impl State {
                     agent: event.agent.clone(),
                     standing: Standing::InFlight,
                     since: entry.at,
+                    not_before: None,
                 };
                 self.open.insert(event.path.clone(), open);
             }
@@ -270,10 +277,17 @@ impl State {
             Event::StepFailed(event) => {
                 let open = self.stand(&event.path, Standing::Failed(event.error.clone()), entry.at);
                 self.spend(open.as_ref(), event.usage);
+                let told = event
+                    .retry_in_ms
+                    .filter(|_| event.error.kind == RATE_LIMITED);
+                if let (Some(wait), Some(open)) = (told, self.open.get_mut(&event.path)) {
+                    open.not_before = Some(entry.at.after(Duration::from_millis(wait)));
+                }
             }
-            Event::ModelReplied(event) => {
-                let open = self.open.get(&event.path).cloned();
-                self.spend(open.as_ref(), event.usage);
+            Event::ModelReplied(ModelReplied { path, usage, .. })
+            | Event::TalkShortened(TalkShortened { path, usage, .. }) => {
+                let open = self.open.get(path).cloned();
+                self.spend(open.as_ref(), *usage);
             }
             Event::ToolStarted(_) | Event::ToolFinished(_) | Event::StopRequested(_) => {}
             Event::StepPaused(event) => {
@@ -290,6 +304,7 @@ impl State {
                     agent: String::new(),
                     standing: Standing::Discarded,
                     since: entry.at,
+                    not_before: None,
                 };
                 self.open.insert(event.path.clone(), open);
             }
@@ -345,6 +360,8 @@ pub struct Finished {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Begun {
+    /// Where it was asked.
+    asked: Seq,
     agent: String,
     input_digest: Digest,
     revision: u32,
@@ -357,6 +374,8 @@ struct Begun {
 /// A step that is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedStep {
+    /// Where the question stands in the journal.
+    pub asked: Seq,
     /// Where the answer stands in the journal.
     pub seq: Seq,
     /// The revision.
@@ -387,6 +406,7 @@ impl Finished {
                     .map(|begun| (begun.turns, begun.usage))
                     .unwrap_or_default();
                 let begun = Begun {
+                    asked: entry.seq,
                     agent: event.agent.clone(),
                     input_digest: event.input_digest,
                     revision: event.revision,
@@ -398,6 +418,7 @@ impl Finished {
             Event::StepFinished(event) => {
                 if let Some(begun) = self.begun.remove(&event.path) {
                     let step = FinishedStep {
+                        asked: begun.asked,
                         seq: entry.seq,
                         revision: event.revision,
                         attempt: event.attempt,
@@ -408,14 +429,17 @@ impl Finished {
                     self.steps.insert(event.path.clone(), step);
                 }
             }
-            Event::ModelReplied(ModelReplied { path, .. })
-            | Event::ToolStarted(ToolStarted { path, .. })
+            Event::ModelReplied(ModelReplied { path, usage, .. })
+            | Event::TalkShortened(TalkShortened { path, usage, .. }) => {
+                if let Some(begun) = self.begun.get_mut(path) {
+                    begun.turns.push(entry.seq);
+                    begun.usage += *usage;
+                }
+            }
+            Event::ToolStarted(ToolStarted { path, .. })
             | Event::ToolFinished(ToolFinished { path, .. }) => {
                 if let Some(begun) = self.begun.get_mut(path) {
                     begun.turns.push(entry.seq);
-                    if let Event::ModelReplied(event) = &entry.event {
-                        begun.usage += event.usage;
-                    }
                 }
             }
             Event::StepDiscarded(event) => {
@@ -423,6 +447,7 @@ impl Finished {
             }
             Event::QuestionAnswered(event) => {
                 let step = FinishedStep {
+                    asked: entry.seq,
                     seq: entry.seq,
                     revision: 0,
                     attempt: 1,

@@ -10,15 +10,18 @@ use minijinja::Value;
 use minijinja::value::Serde;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::journal::ArtifactWritten;
+use segno_core::id::SessionId;
+use segno_core::journal::{ArtifactWritten, Head};
 use segno_core::ports::Access;
 
 use crate::error::Error;
 use crate::flow::Flow;
+use crate::history;
 use crate::patterns::Ending;
 use crate::scope::{Scope, Seen};
 use crate::spec::{Artifact, Workflow, checked_artifact_path};
 use crate::template::Templates;
+use crate::trace::{self, Trace};
 use crate::world::World;
 
 /// The longest file that is read to compare it.
@@ -59,7 +62,14 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
         .created
         .as_ref()
         .expect("a session that runs was created");
-    let scope = scope(flow, ending);
+    let named = |artifact: &Artifact| [&artifact.path, &artifact.from].map(|t| t.contains("TRACE"));
+    let traced = workflow.artifacts.iter().flat_map(named).any(|named| named);
+    let trace = if traced {
+        trace(flow, workflow).await?
+    } else {
+        String::new()
+    };
+    let scope = scope(ending, trace);
     for artifact in &workflow.artifacts {
         let whose = format!("artifact {}", artifact.path);
         let path = flow.render("the path", &whose, &artifact.path, &scope);
@@ -84,9 +94,11 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
                 continue;
             }
         } else {
-            replace(flow, &place, content.as_bytes()).map_err(|error| Error::Artifact {
-                path: path.clone(),
-                reason: error.to_string(),
+            replace(&flow.world, flow.session, &place, content.as_bytes()).map_err(|error| {
+                Error::Artifact {
+                    path: path.clone(),
+                    reason: error.to_string(),
+                }
             })?;
         }
         flow.pen
@@ -103,11 +115,17 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
     Ok(())
 }
 
-fn replace(flow: &Flow, place: &Path, content: &[u8]) -> std::io::Result<()> {
-    let disk = &flow.world.disk;
+/// Puts a file in its place, whole and durable.
+pub(crate) fn replace(
+    world: &World,
+    session: SessionId,
+    place: &Path,
+    content: &[u8],
+) -> std::io::Result<()> {
+    let disk = &world.disk;
     let folder = place.parent().unwrap_or(Path::new("."));
     disk.create_folder(folder, Access::Shared)?;
-    let draft = folder.join(format!(".segno-{}", flow.session));
+    let draft = folder.join(format!(".segno-{session}"));
     disk.remove(&draft)?;
     disk.create(&draft, content, Access::Shared)?;
     point(Point::ArtifactBeforeRename);
@@ -122,7 +140,7 @@ fn replace(flow: &Flow, place: &Path, content: &[u8]) -> std::io::Result<()> {
 }
 
 /// Where an artifact goes: below `out`, and not through a link that leads elsewhere.
-fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
+pub(crate) fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
     let refuse = |reason: String| Error::Artifact {
         path: path.to_owned(),
         reason,
@@ -138,20 +156,26 @@ fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
     Ok(place)
 }
 
-/// What artifacts' templates see: what the pattern left, the last answer, and where it came from.
-fn scope(flow: &Flow, ending: &Ending) -> Scope {
+/// What artifacts' templates see: what the pattern left, the last answer, and how it came about.
+fn scope(ending: &Ending, trace: String) -> Scope {
     let last = match ending.last {
         Some(answer) => Seen::Answer(answer),
         None => Seen::from(""),
     };
-    let trace = Seen::fields([
-        ("session", Seen::from(flow.session.to_string())),
-        ("name", Seen::from(flow.name.to_string())),
-        ("run", Seen::from(flow.run.0)),
-    ]);
-    ending
-        .scope
-        .with([("last_response", last), ("TRACE", trace)])
+    let more = [("last_response", last), ("TRACE", Seen::from(trace))];
+    ending.scope.with(more)
+}
+
+/// What the session did so far.
+async fn trace(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+    let (mut trace, mut spans) = (Trace::new(flow.session, workflow), Vec::new());
+    let start = Head::genesis(flow.session);
+    history::follow(&flow.world, flow.session, start, |entry| {
+        spans.extend(trace.take(&entry));
+        Ok(())
+    })
+    .await?;
+    Ok(trace::shown(&trace, &spans))
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.

@@ -142,6 +142,22 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A secret is filled in somewhere, and there is none.
+    #[error("secret `{name}` is needed, and {place}")]
+    NoSecret {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+    },
+    /// An MCP server cannot be used.
+    #[error("MCP server `{id}` cannot be used: {reason}")]
+    NoServer {
+        /// The server.
+        id: String,
+        /// Why.
+        reason: String,
+    },
     /// Not begun, because something that runs beside it failed. What failed is what is told.
     #[error("not begun, because something beside it failed")]
     Beside,
@@ -380,9 +396,10 @@ impl Diagnose for Error {
             | Error::Unknown { .. }
             | Error::Changed { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
-            Error::NoKey { .. } => Kind::Forbidden,
+            Error::NoKey { .. } | Error::NoSecret { .. } => Kind::Forbidden,
             Error::NoRoom { .. }
             | Error::NoClient { .. }
+            | Error::NoServer { .. }
             | Error::Unreadable { .. }
             | Error::Artifact { .. }
             | Error::Waiting { .. }
@@ -407,6 +424,8 @@ impl Diagnose for Error {
             Error::InUse { .. } => "S0109",
             Error::NoKey { .. } => "A0101",
             Error::NoClient { .. } => "A0102",
+            Error::NoSecret { .. } => "A0103",
+            Error::NoServer { .. } => "A0104",
             Error::Step { .. } | Error::Beside => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::Unknown { .. } => "R0103",
@@ -457,6 +476,14 @@ impl Diagnose for Error {
             Error::NoKey { variable, .. } => format!(
                 "set `{variable}`; keys are never read from a spec, so that they are never written down"
             ),
+            Error::NoSecret { .. } => {
+                "set it; secrets are never read from a spec, so that they are never written down"
+                    .into()
+            }
+            Error::NoServer { .. } => {
+                "start it by hand to see what it says; nothing was begun and nothing was paid for"
+                    .into()
+            }
             Error::Waiting { name, path, .. } => format!(
                 "answer with `segno answer {name} --step {path} TEXT`, then `segno resume {name}`"
             ),

@@ -40,15 +40,15 @@ pub async fn resume(
 ) -> Result<Outcome, Error> {
     over(&summary)?;
     let lease = claim::claim(world, &summary).await?;
-    let begin = match begin(world, &summary, lease.run, options, &*observer).await {
-        Ok(begin) => begin,
+    let (world, begin) = match begin(world, &summary, lease.run, options, &*observer).await {
+        Ok(begun) => begun,
         Err(error) => {
             // Nothing was begun, so nothing is left behind but a run number.
             let _ = world.store.release(summary.id, lease.run).await;
             return Err(error);
         }
     };
-    run::execute(world, begin, observer, brake).await
+    run::execute(&world, begin, observer, brake).await
 }
 
 fn over(summary: &Summary) -> Result<(), Error> {
@@ -68,7 +68,7 @@ async fn begin(
     run: segno_core::journal::Run,
     options: Options,
     observer: &dyn Observer,
-) -> Result<Begin, Error> {
+) -> Result<(World, Begin), Error> {
     let session = summary.id;
     let live = live_spec(world, session).await?;
     let (state, finished) = history::open(world, session).await?;
@@ -96,11 +96,15 @@ async fn begin(
         .created
         .as_ref()
         .expect("a session that was opened was created");
-    let cast = Cast::gather(world, &spec.workflow, Path::new(&created.spec_path))?;
+    let spec_path = Path::new(&created.spec_path);
+    let notice = |message: &str| observer.notice(message);
+    let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
+    let workspace = Path::new(&created.workspace);
+    let cast = Cast::gather(&world, &spec.workflow, &secrets, spec_path, workspace).await?;
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);
-    Ok(Begin {
+    let begin = Begin {
         session,
         run,
         workflow: spec.workflow,
@@ -109,7 +113,8 @@ async fn begin(
         finished,
         opening,
         on_change: options.on_change,
-    })
+    };
+    Ok((world, begin))
 }
 
 struct Chosen {
@@ -175,7 +180,12 @@ async fn choose_spec(
         live => live?,
     };
     // The copy has its secrets replaced, so it is compared with the file's text in the same state.
-    let alike = spec::parse(&world.redactor.redact(&text));
+    let spec_path = state
+        .created
+        .as_ref()
+        .map_or("", |created| &created.spec_path);
+    let (seeing, _) = world.for_workflow(&workflow, Path::new(spec_path), &|_| {});
+    let alike = spec::parse(&seeing.redactor.redact(&text));
     let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
     let named: Vec<String> = changes.iter().map(describe).collect();
     if on_change == OnChange::Fail {
@@ -250,7 +260,8 @@ pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
 /// runs: the same spec, folder, variables and artifacts, and the same name if one is given.
 pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summary>, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    let variables = start::bind(world, &workflow, request, &|_| {})?;
+    let (seeing, _) = world.for_workflow(&workflow, &request.spec, &|_| {});
+    let variables = start::bind(&seeing, &workflow, request, &|_| {})?;
     let digest = Some(Digest::of(text.as_bytes()));
     for summary in candidates(world, &request.workspace)
         .await?

@@ -16,12 +16,14 @@ use crate::answers::Answers;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::flow::{self, Cast, Flow, Saved};
+use crate::notes::Notes;
 use crate::observe::Observer;
 use crate::pen::Pen;
 use crate::scope::Scope;
 use crate::spec::Workflow;
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
+use crate::trace::Tracer;
 use crate::world::World;
 use crate::{artifacts, claim, patterns};
 
@@ -80,6 +82,18 @@ pub(crate) async fn execute(
     let begun = flow::begun(&state);
     let asked = state.questions.clone();
     let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&world.clock));
+    let tracer = Tracer::begin(
+        world,
+        &workflow,
+        session,
+        run,
+        state.finished,
+        observer.clone(),
+    );
+    let observer = match &tracer {
+        Some((tracer, _)) => Arc::clone(tracer) as Arc<dyn Observer>,
+        None => observer,
+    };
     let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
     let keeper = tokio::spawn(claim::keep(
         world.clone(),
@@ -103,8 +117,12 @@ pub(crate) async fn execute(
         cast,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
+        longest_wait: workflow.longest_wait,
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
+        remembers: workflow.remembers,
+        compaction: workflow.context.compaction.clone(),
+        notes: workflow.context.notes.clone().map(Notes::new),
         asked,
         person: tokio::sync::Mutex::default(),
         begun,
@@ -130,6 +148,10 @@ pub(crate) async fn execute(
     );
     drop((flow, pen));
     let _ = scribe.await;
+    if let Some((tracer, sender)) = tracer {
+        tracer.close();
+        let _ = tokio::join!(sender);
+    }
     let output = ended?;
     Ok(Outcome {
         session,

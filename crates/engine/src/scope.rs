@@ -13,6 +13,7 @@ use minijinja::Value;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde};
 
 use crate::answers::{Answer, Answers};
+use crate::memory::Memory;
 
 /// Something that a template can name.
 #[derive(Debug, Clone)]
@@ -124,11 +125,12 @@ impl From<Map> for Seen {
     }
 }
 
-/// Names, and what is behind them.
+/// Names, and what is behind them; and what agents that are asked here remember.
 #[derive(Clone)]
 pub struct Scope {
     answers: Answers,
     names: Arc<Names>,
+    memory: Memory,
 }
 
 struct Names {
@@ -149,7 +151,22 @@ impl Scope {
                 own: own.collect(),
                 outer: None,
             }),
+            memory: Memory::default(),
         }
+    }
+
+    /// The same for a line of steps of its own, in which agents remember what these memories hold.
+    #[must_use]
+    pub(crate) fn remembering<'a>(&self, before: impl IntoIterator<Item = &'a Memory>) -> Self {
+        Self {
+            memory: Memory::after(before),
+            ..self.clone()
+        }
+    }
+
+    /// What agents that are asked here remember.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The same with more names; they hide others of that name.
@@ -168,6 +185,7 @@ impl Scope {
                 own,
                 outer: Some(Arc::clone(&self.names)),
             }),
+            memory: self.memory.clone(),
         }
     }
 

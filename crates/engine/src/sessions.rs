@@ -210,6 +210,7 @@ fn tell(step: &mut ShownStep, event: &Event) {
         Event::StepDiscarded(_) => step.standing = StepStanding::Discarded,
         Event::StepPaused(_) => step.standing = StepStanding::Paused,
         Event::ModelReplied(event) => step.usage += event.usage,
+        Event::TalkShortened(event) => step.usage += event.usage,
         Event::QuestionAsked(_) => {
             Finished::PERSON.clone_into(&mut step.agent);
             step.attempts += 1;

@@ -82,10 +82,10 @@ pub async fn start(
     brake: Brake,
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    let variables = bind(world, &workflow, &request, &|message| {
-        observer.notice(message);
-    })?;
-    let cast = Cast::gather(world, &workflow, &request.spec)?;
+    let notice = |message: &str| observer.notice(message);
+    let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
+    let variables = bind(world, &workflow, &request, &notice)?;
+    let cast = Cast::gather(world, &workflow, secrets, &request.spec, &request.workspace).await?;
     artifacts::foresee(
         world,
         &Templates::new(),

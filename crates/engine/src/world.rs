@@ -1,5 +1,6 @@
 //! Everything a run needs from outside, in one value.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use segno_core::store::Store;
 use segno_core::tool::Tools;
 
 use crate::error::Error;
-use crate::spec::{Provider, Skill};
+use crate::spec::{Executor, Provider, Server, Skill};
 
 /// The parts that the command line (or a test) has joined.
 #[derive(Clone)]
@@ -32,6 +33,8 @@ pub struct World {
     pub drivers: Arc<dyn Drivers>,
     /// Who can be asked, if anyone is there.
     pub people: Arc<dyn People>,
+    /// Who is told what runs do.
+    pub exporter: Arc<dyn Exporter>,
     /// What is never written down.
     pub redactor: Arc<Redactor>,
     /// How long a lease lasts without a sign of life.
@@ -77,6 +80,30 @@ impl People for Nobody {
     }
 }
 
+/// Tells a collector of telemetry what runs do.
+pub trait Exporter: Send + Sync {
+    /// Sends spans, as OTLP writes them in JSON, to `endpoint` or where this machine sends them. It
+    /// does not try for long.
+    fn export<'a>(
+        &'a self,
+        endpoint: Option<&'a str>,
+        spans: &'a serde_json::Value,
+    ) -> Boxed<'a, Result<(), String>>;
+}
+
+/// Nobody is told.
+pub struct Untold;
+
+impl Exporter for Untold {
+    fn export<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: &'a serde_json::Value,
+    ) -> Boxed<'a, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
 /// Who answers for an agent.
 #[derive(Clone)]
 pub enum Speaker {
@@ -86,14 +113,55 @@ pub enum Speaker {
     Model(Arc<dyn Model>),
 }
 
-/// Finds who answers for a provider.
+/// Finds who answers for a provider, and what models may ask for.
 pub trait Drivers: Send + Sync {
     /// The one who answers, ready to be asked. `folder` is where the spec stands: relative files are
     /// found from there.
-    fn driver(&self, provider: &Provider, folder: &std::path::Path) -> Result<Speaker, Error>;
+    fn driver(&self, provider: &Provider, folder: &Path) -> Result<Speaker, Error>;
 
-    /// The tools with these names, which a spec that was read knows, and the one that loads these
-    /// skills if there are any.
-    fn tools(&self, names: &[String], skills: &[Skill], folder: &std::path::Path)
-    -> Arc<dyn Tools>;
+    /// What an order asks for.
+    fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
+        let _ = order;
+        Ok(Vec::new())
+    }
+
+    /// The tools of an MCP server, which is started or called for it and lives as long as they do. A
+    /// program with a relative path is found from `folder`, where the spec stands, and begins in
+    /// `workspace`.
+    fn server<'a>(
+        &'a self,
+        server: &'a Server,
+        folder: &'a Path,
+        workspace: &'a Path,
+    ) -> Boxed<'a, Result<Arc<dyn Tools>, Error>> {
+        let _ = (folder, workspace);
+        let id = server.id.clone();
+        Box::pin(std::future::ready(Err(Error::NoServer {
+            id,
+            reason: "there are none here".to_owned(),
+        })))
+    }
+
+    /// A variable of this process's environment.
+    fn variable(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+}
+
+/// Tools that are needed together.
+#[derive(Clone, Copy)]
+pub struct Order<'a> {
+    /// Those that Segno brings along, by name.
+    pub native: &'a [String],
+    /// Services, with their secrets filled in.
+    pub executors: &'a [Executor],
+    /// What can be learned: if there is any, the tool that loads it.
+    pub skills: &'a [Skill],
+    /// Folders that may be reached besides the workspace: their names, and where they are.
+    pub mounts: &'a [(String, String)],
+    /// Where the spec stands: relative files are found from there.
+    pub folder: &'a Path,
+    /// The folder that the session works in.
+    pub workspace: &'a Path,
 }

@@ -18,7 +18,7 @@ pub struct Anthropic {
 
 impl Anthropic {
     /// Where it is unless told otherwise.
-    pub const HOST: &str = "https://api.anthropic.com";
+    pub const BASE: &str = "https://api.anthropic.com/v1";
 
     /// Speaks to the model at `endpoint`.
     pub fn new(client: Client, endpoint: Endpoint, inference: Inference) -> Self {

@@ -33,10 +33,12 @@
 //! pass through.
 
 mod driver;
+mod errand;
 pub(crate) mod output;
 pub(crate) mod protocol;
 mod tree;
 pub mod warden;
 
-pub(crate) use driver::told;
-pub use driver::{Command, Launch};
+pub use driver::Command;
+pub use errand::Launch;
+pub(crate) use errand::{Errand, Inherit, told};

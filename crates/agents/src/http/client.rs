@@ -78,6 +78,27 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Posts a body to somebody who has nothing to answer, and does not wait for long.
+    pub(crate) async fn tell<'a>(
+        &self,
+        url: &str,
+        headers: impl Iterator<Item = (&'a str, &'a str)>,
+        body: &Value,
+        patience: Duration,
+    ) -> Result<(), String> {
+        let mut request = self.0.post(url).timeout(patience).json(body);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let response = request.send().await.map_err(|error| fault::told(&error))?;
+        match response.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("it answered {status}")),
+        }
+    }
+}
+
 /// A header whose value is a secret.
 pub(crate) fn secret(name: &'static str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {

@@ -28,7 +28,7 @@ pub(crate) fn failed(error: &reqwest::Error) -> Error {
 }
 
 /// An error with its causes, without the address: it may hold a key.
-pub(super) fn told(error: &reqwest::Error) -> String {
+pub(crate) fn told(error: &reqwest::Error) -> String {
     let mut text = match error.url().and_then(|url| url.host_str()) {
         Some(host) => format!("{host} cannot be reached"),
         None => "the request cannot be made".to_owned(),

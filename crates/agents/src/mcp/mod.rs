@@ -1,8 +1,8 @@
 //! Tools of MCP servers: programs that speak the Model Context Protocol over their stdin and stdout,
 //! and addresses that speak it over HTTP.
 //!
-//! [`Mcp::connect`] starts or calls all servers, and asks each what it offers. What they offer then
-//! is what is offered for good. A call is sent once and never again: whether one that failed half-way
+//! [`Mcp::connect`] starts or calls a server, and asks what it offers. What it offers then is what is
+//! offered for good. A call is sent once and never again: whether one that failed half-way
 //! had an effect is not known, and its error says so. A server that went away is started or called
 //! again for the next call.
 //!
@@ -10,8 +10,8 @@
 //! started outlives the [`Mcp`], nor a Segno that is killed. It has Segno's environment and what the
 //! spec adds to it.
 //!
-//! What a server says is data from a stranger. Names and descriptions are bounded and cleaned,
-//! answers are bounded, and its requests are refused: it can neither use the model nor ask the
+//! What a server says is data from a stranger. Descriptions are bounded and cleaned, answers are
+//! bounded, and its requests are refused: it can neither use the model nor ask the
 //! person. Only the hints about its tools are believed, because nothing else tells what may be
 //! repeated.
 
@@ -19,7 +19,6 @@ mod address;
 mod answer;
 mod error;
 mod host;
-mod names;
 mod program;
 mod server;
 mod tools;
@@ -34,7 +33,7 @@ use segno_core::ports::Clock;
 
 use crate::{Client, Launch};
 pub use error::McpError;
-pub use tools::{Mcp, Selection};
+pub use tools::Mcp;
 
 /// A server, as a spec has it.
 #[derive(Clone)]

@@ -1,11 +1,8 @@
-//! The tools of all servers together.
+//! The tools of a server.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use futures_util::future::try_join_all;
 use rmcp::model::Tool as Listed;
-use segno_core::error::Kind;
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::tool::{Class, Offer, Tools};
@@ -13,72 +10,29 @@ use serde_json::{Value, json};
 
 use super::server::Server;
 use super::words::clean;
-use super::{McpError, McpServer, Means, names};
+use super::{McpError, McpServer, Means};
 
 /// How much of a description is passed on.
 const DESCRIPTION: usize = 4 << 10;
 
-/// Servers and what they offer. When this is dropped, the programs among them end.
+/// A server and what it offers. When this is dropped, a program ends.
 pub struct Mcp {
-    servers: Vec<Server>,
+    server: Server,
     offers: Vec<Offer>,
-    /// For each offer, its server's place in the list, and its name there.
-    sources: Vec<(usize, String)>,
 }
 
 impl Mcp {
-    /// Starts or calls all servers at once, and asks each what it offers.
-    pub async fn connect(servers: Vec<McpServer>, means: Means) -> Result<Self, McpError> {
-        let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
-        let twice = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at]));
-        if let Some(at) = twice {
-            return Err(McpError {
-                server: ids[at].to_owned(),
-                tried: "telling servers apart".to_owned(),
-                reason: "there is another server with this id".to_owned(),
-                kind: Kind::Invalid,
-                hint: None,
-            });
+    /// Starts or calls a server, and asks what it offers. Of two tools with the same name, only the
+    /// first can be called.
+    pub async fn connect(server: McpServer, means: Means) -> Result<Self, McpError> {
+        let server = Server::new(server, means);
+        let mut offers: Vec<Offer> = Vec::new();
+        for tool in server.connect().await? {
+            if !offers.iter().any(|known| *known.tool.name == *tool.name) {
+                offers.push(offer(&tool));
+            }
         }
-        let servers = servers.into_iter();
-        let servers: Vec<Server> = servers
-            .map(|server| Server::new(server, means.clone()))
-            .collect();
-        let listed = try_join_all(servers.iter().map(Server::connect)).await?;
-        let (sources, offers) = joined(&servers, listed);
-        Ok(Self {
-            servers,
-            offers,
-            sources,
-        })
-    }
-
-    /// The id of the server that offers this tool.
-    pub fn server_of(&self, tool: &str) -> Option<&str> {
-        let (server, _) = self.source(tool)?;
-        Some(server.id())
-    }
-
-    /// Those tools whose server and name pass `wanted`; the servers are shared.
-    pub fn select(self: &Arc<Self>, wanted: impl Fn(&str, &str) -> bool) -> Selection {
-        let passes = |offer: &&Offer| {
-            let name = &offer.tool.name;
-            self.server_of(name)
-                .is_some_and(|server| wanted(server, name))
-        };
-        Selection {
-            offers: self.offers.iter().filter(passes).cloned().collect(),
-            mcp: self.clone(),
-        }
-    }
-
-    fn source(&self, tool: &str) -> Option<(&Server, &str)> {
-        let at = self
-            .offers
-            .iter()
-            .position(|offer| offer.tool.name == tool)?;
-        let (server, name) = &self.sources[at];
-        Some((&self.servers[*server], name))
+        Ok(Self { server, offers })
     }
 }
 
@@ -88,65 +42,11 @@ impl Tools for Mcp {
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
-        Box::pin(async move {
-            let (server, name) = self.source(&call.name).ok_or_else(|| unknown(call))?;
-            server.call(name, &call.input).await
-        })
+        Box::pin(self.server.call(&call.name, &call.input))
     }
 }
 
-/// Some of the tools of an [`Mcp`].
-pub struct Selection {
-    mcp: Arc<Mcp>,
-    offers: Vec<Offer>,
-}
-
-impl Tools for Selection {
-    fn offers(&self) -> &[Offer] {
-        &self.offers
-    }
-
-    fn run<'a>(
-        &'a self,
-        call: &'a ToolCall,
-        workspace: &'a Path,
-    ) -> Boxed<'a, Result<String, String>> {
-        if self.offers.iter().any(|offer| offer.tool.name == call.name) {
-            return self.mcp.run(call, workspace);
-        }
-        Box::pin(std::future::ready(Err(unknown(call))))
-    }
-}
-
-fn unknown(call: &ToolCall) -> String {
-    format!("there is no tool `{}`", call.name)
-}
-
-/// All that is listed, by names that differ. Of two with the same name at one server, only the first
-/// can be called.
-fn joined(servers: &[Server], listed: Vec<Vec<Listed>>) -> (Vec<(usize, String)>, Vec<Offer>) {
-    let mut tools: Vec<(usize, Listed)> = Vec::new();
-    for (at, listed) in listed.into_iter().enumerate() {
-        for tool in listed {
-            let is_known =
-                |(other, known): &(usize, Listed)| *other == at && known.name == tool.name;
-            if !tools.iter().any(is_known) {
-                tools.push((at, tool));
-            }
-        }
-    }
-    let origins: Vec<(&str, &str)> = tools
-        .iter()
-        .map(|(at, tool)| (servers[*at].id(), tool.name.as_ref()))
-        .collect();
-    let names = names::assign(&origins);
-    let named = tools.into_iter().zip(names);
-    named
-        .map(|((at, tool), name)| ((at, tool.name.clone().into_owned()), offer(&tool, name)))
-        .unzip()
-}
-
-fn offer(tool: &Listed, name: String) -> Offer {
+fn offer(tool: &Listed) -> Offer {
     let hints = tool.annotations.as_ref();
     let class = match hints.map(|hints| (hints.read_only_hint, hints.idempotent_hint)) {
         Some((Some(true), _)) => Class::ReadOnly,
@@ -161,7 +61,7 @@ fn offer(tool: &Listed, name: String) -> Offer {
     tidy(&mut schema);
     Offer {
         tool: Tool {
-            name,
+            name: tool.name.clone().into_owned(),
             description: clean(description, DESCRIPTION),
             schema,
         },

@@ -11,18 +11,37 @@ pub struct OpenAi {
     client: Client,
     endpoint: Endpoint,
     inference: Inference,
+    header: KeyHeader,
+}
+
+/// How a key is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// As a bearer's.
+    Bearer,
+    /// In a header of its own, as Azure wants it.
+    ApiKey,
 }
 
 impl OpenAi {
-    /// Where it is unless told otherwise.
-    pub const HOST: &str = "https://api.openai.com";
+    /// Where OpenAI is unless told otherwise.
+    pub const BASE: &str = "https://api.openai.com/v1";
+
+    /// Where Gemini speaks chat completions.
+    pub const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 
     /// Speaks to the model at `endpoint`.
-    pub fn new(client: Client, endpoint: Endpoint, inference: Inference) -> Self {
+    pub fn new(
+        client: Client,
+        endpoint: Endpoint,
+        inference: Inference,
+        header: KeyHeader,
+    ) -> Self {
         Self {
             client,
             endpoint,
             inference,
+            header,
         }
     }
 }
@@ -37,9 +56,12 @@ impl Model for OpenAi {
             let url = format!("{}/chat/completions", self.endpoint.base);
             let mut headers = HeaderMap::new();
             if let Some(key) = &self.endpoint.key {
-                headers.extend([secret("authorization", &format!("Bearer {key}"))?]);
+                headers.extend([match self.header {
+                    KeyHeader::Bearer => secret("authorization", &format!("Bearer {key}"))?,
+                    KeyHeader::ApiKey => secret("api-key", key)?,
+                }]);
             }
-            let vendor = self.endpoint.base.starts_with(Self::HOST);
+            let vendor = self.endpoint.base == Self::BASE;
             let body = protocol::request(&self.endpoint.model, &self.inference, vendor, &call);
             let mut stream = self.client.post(&url, headers, &body).await?;
             let mut reading = Reading::default();

@@ -1,6 +1,6 @@
-//! Chat completions: OpenAI, Ollama, vLLM and many others.
+//! Chat completions: OpenAI, Azure, Gemini, Ollama, vLLM and many others.
 
 mod client;
 mod protocol;
 
-pub use client::OpenAi;
+pub use client::{KeyHeader, OpenAi};

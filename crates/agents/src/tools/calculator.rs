@@ -2,18 +2,18 @@
 
 use segno_core::tool::Class;
 
-use super::{Native, text};
+use super::{Native, Run, text};
 
 pub(super) const CALCULATOR: Native = Native {
     name: "calculator",
     description: "Computes an arithmetic expression with + - * / // % ** and parentheses.",
     class: Class::ReadOnly,
     takes: &[("expression", "string", true, "like `(2 + 3) * 4`")],
-    run: |input, _| {
+    run: Run::Now(|input, _| {
         let expression = text(input, "expression");
         let value = compute(expression)?;
         Ok(format!("{} = {}", expression.trim(), shown(value)))
-    },
+    }),
 };
 
 /// Deeper nesting is not something a person writes.

@@ -3,7 +3,7 @@
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::{Bench, Native, flag, text};
+use super::{Bench, Native, Run, flag, text};
 
 pub(super) const FILE_READ: Native = Native {
     name: "file_read",
@@ -15,7 +15,7 @@ pub(super) const FILE_READ: Native = Native {
         true,
         "the file, relative to the workspace",
     )],
-    run: |input, bench| bench.place.read(text(input, "path")),
+    run: Run::Now(|input, bench| bench.place.read(text(input, "path"))),
 };
 
 pub(super) const FILE_WRITE: Native = Native {
@@ -38,7 +38,7 @@ pub(super) const FILE_WRITE: Native = Native {
             "make missing folders (false)",
         ),
     ],
-    run: write,
+    run: Run::Now(write),
 };
 
 fn write(input: &Value, bench: &Bench<'_>) -> Result<String, String> {

@@ -6,7 +6,7 @@ use regex::RegexBuilder;
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::{Bench, Native, flag, number, text};
+use super::{Bench, Native, Run, flag, number, text};
 
 /// A pattern that compiles to more than this is refused.
 const LARGEST: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) const GREP: Native = Native {
             "how many matches are shown (100)",
         ),
     ],
-    run: |input, bench| {
+    run: Run::Now(|input, bench| {
         let pattern = text(input, "pattern");
         matches(
             input,
@@ -54,7 +54,7 @@ pub(super) const GREP: Native = Native {
             number(input, "context_lines", 3),
             number(input, "max_matches", 100),
         )
-    },
+    }),
 };
 
 pub(super) const SEARCH: Native = Native {
@@ -83,7 +83,7 @@ pub(super) const SEARCH: Native = Native {
             "how many matches are shown (50)",
         ),
     ],
-    run: |input, bench| {
+    run: Run::Now(|input, bench| {
         let query = text(input, "query");
         let pattern = if flag(input, "is_regex", false) {
             query.to_owned()
@@ -98,7 +98,7 @@ pub(super) const SEARCH: Native = Native {
             0,
             number(input, "max_matches", 50),
         )
-    },
+    }),
 };
 
 pub(super) const HEAD: Native = Native {
@@ -106,11 +106,11 @@ pub(super) const HEAD: Native = Native {
     description: "Shows the first lines of a file.",
     class: Class::ReadOnly,
     takes: &[PATH, ("lines", "integer", false, "how many (10)")],
-    run: |input, bench| {
+    run: Run::Now(|input, bench| {
         let file = bench.place.read(text(input, "path"))?;
         let lines = file.lines().enumerate().take(number(input, "lines", 10));
         Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
-    },
+    }),
 };
 
 pub(super) const TAIL: Native = Native {
@@ -118,7 +118,7 @@ pub(super) const TAIL: Native = Native {
     description: "Shows the last lines of a file.",
     class: Class::ReadOnly,
     takes: &[PATH, ("lines", "integer", false, "how many (10)")],
-    run: |input, bench| {
+    run: Run::Now(|input, bench| {
         let file = bench.place.read(text(input, "path"))?;
         let skipped = file
             .lines()
@@ -126,7 +126,7 @@ pub(super) const TAIL: Native = Native {
             .saturating_sub(number(input, "lines", 10));
         let lines = file.lines().enumerate().skip(skipped);
         Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
-    },
+    }),
 };
 
 fn matches(

@@ -1,13 +1,17 @@
-//! The tools that Segno brings along. Those that touch files do so only inside the workspace.
+//! The tools that Segno brings along. Those that touch files do so only inside the workspace, those
+//! that call others only what is in [`Reach`].
 
 mod calculator;
 mod files;
 mod lines;
 mod place;
+mod python;
+mod reach;
 mod skill;
 mod time;
+mod web;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::model::{Tool, ToolCall};
@@ -15,13 +19,33 @@ use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::{Class, Offer, Tools};
 use serde_json::{Value, json};
 
+use crate::command::Launch;
 use place::Place;
-pub use skill::{Skills, Toolbox};
+pub use reach::{NotAHost, Reach};
+pub use skill::Skills;
+pub use web::{Executor, Executors, Search, Web};
+
+/// What the tools that Segno brings along are given.
+#[derive(Clone)]
+pub struct Gear {
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Time, and how long things may take.
+    pub clock: Arc<dyn Clock>,
+    /// The web, as far as it may be called.
+    pub web: Web,
+    /// Where is searched.
+    pub search: Search,
+    /// What ends programs that a tool starts.
+    pub warden: Launch,
+    /// Folders that are seen in the workspace under these names.
+    pub mounts: Vec<(String, PathBuf)>,
+}
 
 /// What a tool works with.
 struct Bench<'a> {
     place: Place<'a>,
-    clock: &'a dyn Clock,
+    gear: &'a Gear,
 }
 
 /// A tool that Segno brings along.
@@ -31,7 +55,15 @@ struct Native {
     class: Class,
     /// What it takes: names, sorts, whether it is needed, and what it is.
     takes: &'static [(&'static str, &'static str, bool, &'static str)],
-    run: fn(&Value, &Bench<'_>) -> Result<String, String>,
+    run: Run,
+}
+
+/// How a tool runs.
+enum Run {
+    /// At once.
+    Now(fn(&Value, &Bench<'_>) -> Result<String, String>),
+    /// It waits for others.
+    Later(for<'a> fn(&'a Value, &'a Bench<'a>) -> Boxed<'a, Result<String, String>>),
 }
 
 const NATIVE: &[Native] = &[
@@ -43,6 +75,11 @@ const NATIVE: &[Native] = &[
     lines::HEAD,
     lines::TAIL,
     lines::SEARCH,
+    web::HTTP_REQUEST,
+    web::WEB_FETCH,
+    web::DUCKDUCKGO_SEARCH,
+    web::TAVILY_SEARCH,
+    python::PYTHON_EXEC,
 ];
 
 impl Native {
@@ -78,6 +115,7 @@ impl Native {
                 (None | Some(Value::Null), _) => true,
                 (Some(value), "string") => value.is_string(),
                 (Some(value), "integer") => value.is_u64(),
+                (Some(value), "object") => value.is_object(),
                 (Some(value), _) => value.is_boolean(),
             };
             if !fits {
@@ -94,8 +132,7 @@ impl Native {
 
 /// Some of the tools that Segno brings along.
 pub struct NativeTools {
-    disk: Arc<dyn Disk>,
-    clock: Arc<dyn Clock>,
+    gear: Gear,
     offers: Vec<Offer>,
 }
 
@@ -106,14 +143,10 @@ impl NativeTools {
     }
 
     /// Those with these names; others are left out.
-    pub fn new(names: &[String], disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(names: &[String], gear: Gear) -> Self {
         let wanted = |tool: &&Native| names.iter().any(|name| name == tool.name);
         let offers = NATIVE.iter().filter(wanted).map(Native::offer).collect();
-        Self {
-            disk,
-            clock,
-            offers,
-        }
+        Self { gear, offers }
     }
 }
 
@@ -135,10 +168,13 @@ impl Tools for NativeTools {
                 .ok_or_else(|| format!("there is no tool `{}`", call.name))?;
             tool.check(&call.input)?;
             let bench = Bench {
-                place: Place::new(workspace, &*self.disk)?,
-                clock: &*self.clock,
+                place: Place::new(workspace, &self.gear.mounts, &*self.gear.disk)?,
+                gear: &self.gear,
             };
-            (tool.run)(&call.input, &bench)
+            match tool.run {
+                Run::Now(run) => run(&call.input, &bench),
+                Run::Later(run) => run(&call.input, &bench).await,
+            }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The workspace, and nothing else.
+//! The workspace and what is mounted into it, and nothing else.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -10,21 +10,50 @@ const LONGEST: u64 = 10 * 1024 * 1024;
 
 pub(super) struct Place<'a> {
     root: PathBuf,
+    mounts: &'a [(String, PathBuf)],
     disk: &'a dyn Disk,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(workspace: &Path, disk: &'a dyn Disk) -> Result<Self, String> {
+    /// `mounts` are folders elsewhere that are seen in the workspace under these names.
+    pub(super) fn new(
+        workspace: &Path,
+        mounts: &'a [(String, PathBuf)],
+        disk: &'a dyn Disk,
+    ) -> Result<Self, String> {
         let root = workspace
             .canonicalize()
             .map_err(|error| format!("the workspace cannot be entered: {error}"))?;
-        Ok(Self { root, disk })
+        Ok(Self { root, mounts, disk })
+    }
+
+    /// The workspace itself, without links in its path.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Where a path leads, if that is inside the workspace. Links are followed first.
     fn find(&self, path: &str) -> Result<PathBuf, String> {
         let outside = || format!("{path} is outside of the workspace");
-        let given = self.root.join(path);
+        let relative = Path::new(path).strip_prefix(".").unwrap_or(Path::new(path));
+        let mounted = self.mounts.iter().find_map(|(name, folder)| {
+            let rest = relative.strip_prefix(name).ok()?;
+            Some((folder, rest))
+        });
+        let (root, given) = match mounted {
+            None => (self.root.clone(), self.root.join(path)),
+            Some((folder, rest)) => {
+                let root = folder.canonicalize();
+                let root = root.map_err(|error| format!("{path} cannot be entered: {error}"))?;
+                // Joining nothing would put a slash behind it.
+                let given = if rest.as_os_str().is_empty() {
+                    root.clone()
+                } else {
+                    root.join(rest)
+                };
+                (root, given)
+            }
+        };
         if given
             .components()
             .any(|part| matches!(part, Component::ParentDir))
@@ -45,7 +74,7 @@ impl<'a> Place<'a> {
                 Err(error) => return Err(format!("{path}: {error}")),
             }
         };
-        if !real.starts_with(&self.root) {
+        if !real.starts_with(&root) {
             return Err(outside());
         }
         let rest = given.strip_prefix(there).map_err(|_| outside())?;

@@ -1,5 +1,5 @@
-//! The drivers through their public surface: what they answer, how they fail, what they leave
-//! behind.
+//! The drivers and tools through their public surface: what they answer, how they fail, what they
+//! leave behind.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,4 +8,6 @@ mod ending;
 mod failures;
 mod mcp;
 mod scripted;
+mod server;
+mod tools;
 mod world;

@@ -118,13 +118,13 @@ fn filesystem(world: &World, id: &str) -> McpServer {
     program(world, id, &["node", &real("server-filesystem"), folder])
 }
 
-async fn connect(servers: Vec<McpServer>) -> Mcp {
-    let connected = Mcp::connect(servers, means(Hand::new())).await;
+async fn connect(server: McpServer) -> Mcp {
+    let connected = Mcp::connect(server, means(Hand::new())).await;
     connected.unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn refused(server: McpServer) -> McpError {
-    let connected = Mcp::connect(vec![server], means(Hand::new())).await;
+    let connected = Mcp::connect(server, means(Hand::new())).await;
     connected.err().unwrap()
 }
 
@@ -220,9 +220,7 @@ fn port(pid: u32) -> Option<u16> {
 fn a_real_program_offers_its_tools_and_answers() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![everything(&world)]).await;
-        assert_eq!(mcp.server_of("echo"), Some("everything"));
-        assert_eq!(mcp.server_of("nobody"), None);
+        let mcp = connect(everything(&world)).await;
         let echo = &mcp.offers()[names(&mcp).iter().position(|n| *n == "echo").unwrap()];
         assert_eq!(echo.tool.schema["properties"]["message"]["type"], "string");
         let said = call(&mcp, "echo", json!({"message": "hi"})).await;
@@ -246,7 +244,7 @@ fn a_real_program_offers_its_tools_and_answers() {
 fn a_real_server_works_with_files_and_says_what_may_be_repeated() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![filesystem(&world, "files")]).await;
+        let mcp = connect(filesystem(&world, "files")).await;
         let path = world.folder().join("note.txt");
         let written = json!({"path": path, "content": "kept"});
         call(&mcp, "write_file", written).await.unwrap();
@@ -262,35 +260,10 @@ fn a_real_server_works_with_files_and_says_what_may_be_repeated() {
 }
 
 #[test]
-fn tools_that_two_servers_have_carry_the_servers_id() {
-    let world = World::new();
-    runtime().block_on(async {
-        let servers = vec![
-            filesystem(&world, "a"),
-            filesystem(&world, "b.c"),
-            odd(&world, "plain"),
-        ];
-        let mcp = Arc::new(connect(servers).await);
-        assert!(names(&*mcp).contains(&"a_write_file"));
-        assert_eq!(mcp.server_of("b_c_write_file"), Some("b.c"));
-        assert_eq!(mcp.server_of("echo"), Some("odd"));
-        let path = world.folder().join("note.txt");
-        let written = json!({"path": path, "content": "by b"});
-        call(&*mcp, "b_c_write_file", written).await.unwrap();
-        assert_eq!(read(&path), b"by b");
-        let some = mcp.select(|server, tool| server == "odd" && tool != "crash");
-        assert!(names(&some).contains(&"echo") && !names(&some).contains(&"crash"));
-        assert_eq!(call(&some, "echo", json!({})).await.unwrap(), "{}");
-        let hidden = call(&some, "a_write_file", json!({})).await;
-        assert_eq!(hidden.unwrap_err(), "there is no tool `a_write_file`");
-    });
-}
-
-#[test]
 fn a_real_server_over_http_answers_in_streams() {
     let web = Web::everything();
     runtime().block_on(async {
-        let mcp = connect(vec![address("web", web.url(), &[])]).await;
+        let mcp = connect(address("web", web.url(), &[])).await;
         let said = call(&mcp, "echo", json!({"message": "hi"})).await;
         assert_eq!(said.unwrap(), "Echo: hi");
         let (one, two) = tokio::join!(
@@ -310,11 +283,11 @@ fn an_address_may_answer_in_json_and_wants_its_headers_and_session() {
     let world = World::new();
     let web = Web::odd(&world);
     runtime().block_on(async {
-        let mcp = connect(vec![address(
+        let mcp = connect(address(
             "web",
             web.url(),
             &[("Authorization", "Bearer tok")],
-        )])
+        ))
         .await;
         assert_eq!(
             call(&mcp, "echo", json!({"a": 1})).await.unwrap(),
@@ -332,11 +305,11 @@ fn an_address_that_forgot_the_session_or_hung_up_is_called_anew() {
     let world = World::new();
     let web = Web::odd(&world);
     runtime().block_on(async {
-        let mcp = connect(vec![address(
+        let mcp = connect(address(
             "web",
             web.url(),
             &[("Authorization", "Bearer tok")],
-        )])
+        ))
         .await;
         call(&mcp, "forget", json!({})).await.unwrap();
         let lost = call(&mcp, "echo", json!({})).await.unwrap_err();
@@ -398,7 +371,7 @@ fn a_program_has_the_folder_and_the_environment_and_nothing_of_it_stays() {
     let world = World::new();
     let runtime = runtime();
     let mcp = runtime.block_on(async {
-        let mcp = connect(vec![odd(&world, "plain")]).await;
+        let mcp = connect(odd(&world, "plain")).await;
         let told = call(&mcp, "where", json!({})).await.unwrap();
         let told: Value = serde_json::from_str(&told).unwrap();
         let folder = world.folder().canonicalize().unwrap();
@@ -441,7 +414,7 @@ fn holds_a_program_until_it_is_killed() {
     let folder = std::env::var_os("SEGNO_TEST_FOLDER").unwrap();
     let world = World::lent(Path::new(&folder));
     runtime().block_on(async {
-        let mcp = connect(vec![odd(&world, "plain")]).await;
+        let mcp = connect(odd(&world, "plain")).await;
         call(&mcp, "where", json!({})).await.unwrap();
         let ended = call(&mcp, "silent", json!({})).await;
         panic!("ended: {ended:?}");
@@ -452,7 +425,7 @@ fn holds_a_program_until_it_is_killed() {
 fn a_server_that_dies_in_a_call_says_so_and_is_started_for_the_next() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![odd(&world, "plain")]).await;
+        let mcp = connect(odd(&world, "plain")).await;
         let first = world.living();
         let died = call(&mcp, "crash", json!({})).await.unwrap_err();
         assert_eq!(
@@ -475,7 +448,7 @@ fn a_server_that_dies_in_a_call_says_so_and_is_started_for_the_next() {
 fn a_server_that_died_between_calls_is_not_missed() {
     let world = World::new();
     let runtime = runtime();
-    let mcp = runtime.block_on(connect(vec![odd(&world, "plain")]));
+    let mcp = runtime.block_on(connect(odd(&world, "plain")));
     let is_python = |pid: &i32| read(format!("/proc/{pid}/comm")).starts_with(b"python");
     let python = world.living().into_iter().find(is_python).unwrap();
     let mut kill = Command::new("kill");
@@ -494,7 +467,7 @@ fn a_server_that_cannot_be_started_again_says_why() {
     std::fs::copy(script(), &copy).unwrap();
     runtime().block_on(async {
         let server = program(&world, "odd", &["python3", copy.to_str().unwrap(), "plain"]);
-        let mcp = connect(vec![server]).await;
+        let mcp = connect(server).await;
         call(&mcp, "crash", json!({})).await.unwrap_err();
         crate::world::write(&copy, b"import sys; sys.exit('gone for good')");
         let error = call(&mcp, "echo", json!({})).await.unwrap_err();
@@ -508,7 +481,7 @@ fn a_server_that_cannot_be_started_again_says_why() {
 fn a_call_that_takes_too_long_is_cancelled_and_the_server_stays() {
     let (world, clock) = (World::new(), Hand::new());
     runtime().block_on(async {
-        let mcp = Mcp::connect(vec![odd(&world, "plain")], means(clock.clone()));
+        let mcp = Mcp::connect(odd(&world, "plain"), means(clock.clone()));
         let mcp = mcp.await.unwrap_or_else(|error| panic!("{error}"));
         let living = world.living();
         let turn = async {
@@ -531,8 +504,8 @@ fn a_call_that_is_given_up_is_cancelled() {
     let web = Web::odd(&there);
     runtime().block_on(async {
         let header = [("Authorization", "Bearer tok")];
-        let web = connect(vec![address("web", web.url(), &header)]).await;
-        let program = connect(vec![odd(&here, "plain")]).await;
+        let web = connect(address("web", web.url(), &header)).await;
+        let program = connect(odd(&here, "plain")).await;
         for (world, mcp) in [(&here, program), (&there, web)] {
             tokio::select! {
                 ended = call(&mcp, "silent", json!({})) => panic!("ended: {ended:?}"),
@@ -560,7 +533,7 @@ fn a_server_that_never_answers_is_ended_after_the_limit() {
                 until_there(&world, "deaf").await;
                 clock.turn(Limits::default().connect);
             };
-            let connect = Mcp::connect(vec![odd(&world, mode)], means(clock.clone()));
+            let connect = Mcp::connect(odd(&world, mode), means(clock.clone()));
             tokio::join!(connect, turn).0.err().unwrap()
         });
         let told = format!(
@@ -632,34 +605,13 @@ fn a_server_that_cannot_be_used_is_named_with_the_reason() {
 }
 
 #[test]
-fn one_server_that_fails_ends_the_others() {
-    let world = World::new();
-    let runtime = runtime();
-    let mut other = odd(&world, "noise");
-    other.id = "other".to_owned();
-    let servers = vec![odd(&world, "plain"), other];
-    let failed = runtime.block_on(Mcp::connect(servers, means(Hand::new())));
-    assert_eq!(failed.err().unwrap().server, "other");
-    until("all are gone", || world.living().is_empty());
-    let twins = vec![odd(&world, "plain"), odd(&world, "plain")];
-    let failed = runtime.block_on(Mcp::connect(twins, means(Hand::new())));
-    assert!(
-        failed
-            .err()
-            .unwrap()
-            .reason
-            .contains("another server with this id")
-    );
-}
-
-#[test]
 fn all_pages_are_read_and_what_strangers_say_is_cleaned() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![odd(&world, "pages")]).await;
+        let mcp = connect(odd(&world, "pages")).await;
         assert_eq!(
             names(&mcp),
-            ["one", "twice", "odd_odd_name__", "repeat", "wordy"]
+            ["one", "twice", "odd.name/ü", "repeat", "wordy"]
         );
         assert_eq!(class(&mcp, "one"), Class::ReadOnly);
         assert_eq!(class(&mcp, "repeat"), Class::Repeatable);
@@ -674,7 +626,7 @@ fn all_pages_are_read_and_what_strangers_say_is_cleaned() {
             json!({"type": "string", "description": "ab", "pattern": "\u{7}"})
         );
         assert_eq!(wordy.schema["type"], "object");
-        let none = connect(vec![odd(&world, "no_tools")]).await;
+        let none = connect(odd(&world, "no_tools")).await;
         assert!(none.offers().is_empty());
     });
 }
@@ -683,7 +635,7 @@ fn all_pages_are_read_and_what_strangers_say_is_cleaned() {
 fn strange_answers_are_answers_or_errors_but_never_silence() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![odd(&world, "plain")]).await;
+        let mcp = connect(odd(&world, "plain")).await;
         let living = world.living();
         assert_eq!(
             call(&mcp, "garbage", json!({})).await.unwrap(),
@@ -708,8 +660,6 @@ fn strange_answers_are_answers_or_errors_but_never_silence() {
         assert_eq!(refused, "there is no such [1mtool");
         let unfit = call(&mcp, "echo", json!([1])).await.unwrap_err();
         assert_eq!(unfit, "the input must be an object");
-        let unknown = call(&mcp, "nobody", json!({})).await.unwrap_err();
-        assert_eq!(unknown, "there is no tool `nobody`");
         assert_eq!(world.living(), living);
         let endless = call(&mcp, "endless_line", json!({})).await.unwrap_err();
         assert!(
@@ -724,7 +674,7 @@ fn strange_answers_are_answers_or_errors_but_never_silence() {
 fn a_server_gets_the_folder_and_nothing_else() {
     let world = World::new();
     runtime().block_on(async {
-        let mcp = connect(vec![odd(&world, "plain")]).await;
+        let mcp = connect(odd(&world, "plain")).await;
         let answers = call(&mcp, "ask", json!({})).await.unwrap();
         let answers: Value = serde_json::from_str(&answers).unwrap();
         let folder = format!("file://{}/", world.folder().display());

@@ -93,18 +93,7 @@ impl World {
 
     /// The living processes that were started for this world, with the warden among them.
     pub(crate) fn living(&self) -> Vec<i32> {
-        let mark = format!("SEGNO_SESSION={}", self.session());
-        let carries_mark = |pid: &i32| {
-            // The environment of a dead process that was not reaped is empty.
-            read(format!("/proc/{pid}/environ"))
-                .split(|byte| *byte == 0)
-                .any(|variable| variable == mark.as_bytes())
-        };
-        fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter(carries_mark)
-            .collect()
+        living_with(&format!("SEGNO_SESSION={}", self.session()))
     }
 
     /// Nothing that was started for this world lives.
@@ -124,6 +113,21 @@ impl World {
     }
 }
 
+/// The living processes that have this variable in their environment.
+pub(crate) fn living_with(mark: &str) -> Vec<i32> {
+    let carries_mark = |pid: &i32| {
+        // The environment of a dead process that was not reaped is empty.
+        read(format!("/proc/{pid}/environ"))
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == mark.as_bytes())
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(carries_mark)
+        .collect()
+}
+
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -133,11 +137,15 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 
 /// A driver for these arguments.
 pub(crate) fn command(argv: &[&str]) -> Command {
-    let launch = Launch {
+    Command::new(argv.iter().map(ToString::to_string).collect(), warden())
+}
+
+/// The warden of this crate.
+pub(crate) fn warden() -> Launch {
+    Launch {
         program: env!("CARGO_BIN_EXE_segno-warden").into(),
         args: Vec::new(),
-    };
-    Command::new(argv.iter().map(ToString::to_string).collect(), launch)
+    }
 }
 
 /// A driver for this shell script.

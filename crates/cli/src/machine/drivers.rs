@@ -1,17 +1,19 @@
 //! Which driver speaks to which provider.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_agents::{
-    Anthropic, Client, Command, Endpoint, Inference, Launch, Ledger, NativeTools, OpenAi, Script,
-    Scripted, Skills, Toolbox,
+    Anthropic, Client, Command, Endpoint, Executor, Executors, Gear, Inference, KeyHeader, Launch,
+    Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script, Scripted, Search, Skills, Web, mcp,
 };
-use segno_core::ports::{Clock, Disk};
+use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
-use segno_engine::spec::{Api, Provider, Skill, Vendor};
-use segno_engine::{Drivers, Error, Speaker};
+use segno_engine::spec::{Api, Provider, Server, Skill, Transport, Vendor};
+use segno_engine::{Drivers, Error, Order, Speaker};
 use segno_store::LocalDisk;
+
+use super::spec_verify::SpecVerify;
 
 /// The hidden word that turns this program into the warden of an agent's processes.
 pub(crate) const WARDEN: &str = "__warden";
@@ -21,6 +23,8 @@ const LONGEST_SCRIPT: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
+    /// Private addresses that tools may call.
+    pub(crate) reach: Reach,
 }
 
 impl Drivers for MachineDrivers {
@@ -32,30 +36,123 @@ impl Drivers for MachineDrivers {
         }
     }
 
-    fn tools(&self, names: &[String], skills: &[Skill], folder: &Path) -> Arc<dyn Tools> {
+    fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
         let disk = Arc::new(LocalDisk);
-        let native = NativeTools::new(names, disk.clone(), Arc::clone(&self.clock));
-        let mut sorts: Vec<Box<dyn Tools>> = vec![Box::new(native)];
-        if !skills.is_empty() {
-            let place = |skill: &Skill| (skill.id.clone(), folder.join(&skill.path));
-            sorts.push(Box::new(Skills::new(
-                skills.iter().map(place).collect(),
-                disk,
-            )));
+        let web = Web::new(self.reach.clone(), Arc::clone(&self.clock));
+        let web = web.map_err(|error| Error::NoClient {
+            provider: "tools",
+            reason: error.message,
+        })?;
+        let gear = Gear {
+            disk: disk.clone(),
+            clock: Arc::clone(&self.clock),
+            web: web.clone(),
+            search: Search::new(self.variable("TAVILY_API_KEY")),
+            warden: warden(),
+            mounts: mounts(&order)?,
+        };
+        let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(NativeTools::new(order.native, gear))];
+        if order.native.iter().any(|name| name == SpecVerify::NAME) {
+            tools.push(Arc::new(SpecVerify::new()));
         }
-        Arc::new(Toolbox::new(sorts))
+        let service = |executor: &segno_engine::spec::Executor| Executor {
+            id: executor.id.clone(),
+            base_url: executor.base_url.clone(),
+            headers: executor.headers.clone(),
+            timeout: executor.timeout,
+            description: executor.description.clone(),
+        };
+        let services = order.executors.iter().map(service).collect();
+        tools.push(Arc::new(Executors::new(services, web)));
+        if !order.skills.is_empty() {
+            let place = |skill: &Skill| (skill.id.clone(), order.folder.join(&skill.path));
+            let skills = order.skills.iter().map(place).collect();
+            tools.push(Arc::new(Skills::new(skills, disk)));
+        }
+        Ok(tools)
     }
+
+    fn server<'a>(
+        &'a self,
+        server: &'a Server,
+        folder: &'a Path,
+        workspace: &'a Path,
+    ) -> Boxed<'a, Result<Arc<dyn Tools>, Error>> {
+        Box::pin(async move {
+            let unusable = |reason: String| Error::NoServer {
+                id: server.id.clone(),
+                reason,
+            };
+            let transport = match &server.transport {
+                Transport::Program { argv, env } => mcp::Transport::Program {
+                    argv: beside(argv, folder),
+                    env: env.clone(),
+                    folder: workspace.to_owned(),
+                },
+                Transport::Address { url, headers } => mcp::Transport::Address {
+                    url: url.clone(),
+                    headers: headers.clone(),
+                },
+            };
+            let means = mcp::Means {
+                warden: warden(),
+                client: Client::new().map_err(|error| unusable(error.message))?,
+                clock: Arc::clone(&self.clock),
+                limits: mcp::Limits::default(),
+            };
+            let server = McpServer {
+                id: server.id.clone(),
+                transport,
+            };
+            let connected = Mcp::connect(server, means).await;
+            let mcp = connected
+                .map_err(|error| unusable(format!("{}: {}", error.tried, error.reason)))?;
+            Ok(Arc::new(mcp) as Arc<dyn Tools>)
+        })
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+/// The folders that a spec mounts. A spec may come from anyone, so it mounts only what lies beside it
+/// or in the workspace.
+fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mount = |(name, given): &(String, String)| {
+        let path = order.folder.join(given);
+        let refuse = |reason: &str| Error::Unreadable {
+            path: path.clone(),
+            reason: format!("mount `{name}` {reason}"),
+        };
+        let real = path
+            .canonicalize()
+            .map_err(|error| refuse(&error.to_string()))?;
+        let roots = [order.folder, order.workspace].map(Path::canonicalize);
+        let inside = roots.iter().flatten().any(|root| real.starts_with(root));
+        if !real.is_dir() || !inside {
+            return Err(refuse(
+                "must be a folder below the spec's own or the workspace",
+            ));
+        }
+        Ok((name.clone(), real))
+    };
+    order.mounts.iter().map(mount).collect()
 }
 
 /// A model behind an API. Its key comes from the environment, and from nowhere else.
 fn model(api: &Api) -> Result<Speaker, Error> {
-    let (variable, host) = match api.vendor {
-        Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::HOST),
-        Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::HOST),
+    let (variable, base) = match api.vendor {
+        Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::BASE),
+        Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::BASE),
+        Vendor::Azure => (Some("AZURE_OPENAI_API_KEY"), ""),
+        Vendor::Gemini => (Some("GEMINI_API_KEY"), OpenAi::GEMINI),
         Vendor::Ollama => (None, ""),
     };
     let key = variable.and_then(|name| std::env::var(name).ok().filter(|key| !key.is_empty()));
-    if let (Some(variable), None, None) = (variable, &key, &api.base) {
+    // A place of one's own may want no key; Azure's always does.
+    let free = api.base.is_some() && api.vendor != Vendor::Azure;
+    if let (Some(variable), None, false) = (variable, &key, free) {
         return Err(Error::NoKey {
             provider: api.vendor.name(),
             variable,
@@ -66,7 +163,7 @@ fn model(api: &Api) -> Result<Speaker, Error> {
         reason: error.message,
     })?;
     let endpoint = Endpoint {
-        base: api.base.clone().unwrap_or_else(|| format!("{host}/v1")),
+        base: api.base.clone().unwrap_or_else(|| base.to_owned()),
         model: api.model.clone(),
         key,
     };
@@ -77,7 +174,13 @@ fn model(api: &Api) -> Result<Speaker, Error> {
     };
     Ok(Speaker::Model(match api.vendor {
         Vendor::Anthropic => Arc::new(Anthropic::new(client, endpoint, inference)),
-        Vendor::OpenAi | Vendor::Ollama => Arc::new(OpenAi::new(client, endpoint, inference)),
+        Vendor::OpenAi | Vendor::Azure | Vendor::Gemini | Vendor::Ollama => {
+            let header = match api.vendor {
+                Vendor::Azure => KeyHeader::ApiKey,
+                _ => KeyHeader::Bearer,
+            };
+            Arc::new(OpenAi::new(client, endpoint, inference, header))
+        }
     }))
 }
 
@@ -109,17 +212,24 @@ impl MachineDrivers {
 }
 
 fn command(argv: &[String], folder: &Path) -> Command {
+    Command::new(beside(argv, folder), warden())
+}
+
+/// A program named by a relative path stands beside the spec that names it.
+fn beside(argv: &[String], folder: &Path) -> Vec<String> {
     let mut argv = argv.to_vec();
-    // A program named by a relative path stands beside the spec that names it.
     if let Some(program) = argv.first_mut()
         && program.contains('/')
     {
         let beside: std::path::PathBuf = folder.join(&*program).components().collect();
         *program = beside.display().to_string();
     }
-    let warden = Launch {
+    argv
+}
+
+fn warden() -> Launch {
+    Launch {
         program: "/proc/self/exe".into(),
         args: vec![WARDEN.into()],
-    };
-    Command::new(argv, warden)
+    }
 }

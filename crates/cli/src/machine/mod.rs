@@ -5,8 +5,11 @@ mod drivers;
 pub(crate) mod people;
 mod processes;
 mod random;
+mod spec_verify;
+mod telemetry;
 
 pub(crate) use clock::MachineClock;
 pub(crate) use drivers::{MachineDrivers, WARDEN};
 pub(crate) use processes::MachineProcesses;
 pub(crate) use random::MachineRandom;
+pub(crate) use telemetry::MachineExporter;

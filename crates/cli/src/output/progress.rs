@@ -155,6 +155,7 @@ impl Observer for Progress {
                 }
                 Event::StepFailed(event) => inside.usage += event.usage,
                 Event::ModelReplied(event) => inside.usage += event.usage,
+                Event::TalkShortened(event) => inside.usage += event.usage,
                 _ => {}
             }
         }
@@ -244,6 +245,13 @@ pub(crate) fn describe(entry: &Entry) -> String {
         Event::ModelReplied(event) => join(
             &[
                 &format!("    {} turn {}", event.path, event.turn),
+                &spent(&event.usage),
+            ],
+            " · ",
+        ),
+        Event::TalkShortened(event) => join(
+            &[
+                &format!("    {} summed up {} messages", event.path, event.messages),
                 &spent(&event.usage),
             ],
             " · ",

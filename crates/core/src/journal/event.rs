@@ -282,6 +282,23 @@ events! {
         /// What it took.
         usage: Usage,
     }
+    /// What was said first in a step was summed up, to make room for what comes.
+    TalkShortened = "talk_shortened" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+        /// After which answer of this step.
+        turn: u32,
+        /// How many messages it stands for.
+        messages: u32,
+        /// The sum of them.
+        summary: Text,
+        /// What it took.
+        usage: Usage,
+    }
     /// A tool is about to be run, whose effect must not be had twice unnoticed (P6).
     ToolStarted = "tool_started" {
         /// The step.
@@ -398,6 +415,7 @@ impl Event {
             | Event::StepFailed(StepFailed { path, revision, .. })
             | Event::StepUnknown(StepUnknown { path, revision, .. })
             | Event::ModelReplied(ModelReplied { path, revision, .. })
+            | Event::TalkShortened(TalkShortened { path, revision, .. })
             | Event::ToolStarted(ToolStarted { path, revision, .. })
             | Event::ToolFinished(ToolFinished { path, revision, .. })
             | Event::StepPaused(StepPaused { path, revision, .. })
@@ -416,6 +434,7 @@ impl Event {
             Event::StepStarted(event) => Some(&event.input),
             Event::StepFinished(event) => Some(&event.output),
             Event::ModelReplied(event) => Some(&event.parts),
+            Event::TalkShortened(event) => Some(&event.summary),
             Event::ToolFinished(event) => Some(&event.output),
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),

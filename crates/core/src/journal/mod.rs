@@ -16,7 +16,7 @@ pub use event::{
     ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared, ModelReplied, OnChange,
     QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated, SpecChanged,
     StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown, StopMode,
-    StopRequested, Text, ToolFinished, ToolStarted,
+    StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
 };
 
 use crate::digest::Digest;

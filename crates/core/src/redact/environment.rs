@@ -41,21 +41,30 @@ impl Known {
         let mut labels: BTreeMap<String, String> = BTreeMap::new();
         for (variable, value) in environment {
             for secret in secrets(&variable, value.trim()) {
-                let mut label = placeholder::label(&variable);
-                if !inert(&label) {
-                    label = placeholder::label("");
-                }
-                labels
-                    .entry(secret.to_owned())
-                    .and_modify(|known| *known = label.clone().min(known.clone()))
-                    .or_insert(label);
+                name_it(&mut labels, secret, &variable, &inert);
             }
         }
+        Self::of(&labels)
+    }
+
+    /// Takes these for secrets, whatever they look like.
+    pub(super) fn take(secrets: &[(String, String)], inert: impl Fn(&str) -> bool) -> Self {
+        let mut labels = BTreeMap::new();
+        for (name, value) in secrets {
+            if value.chars().count() >= SHORTEST {
+                name_it(&mut labels, value, name, &inert);
+            }
+        }
+        Self::of(&labels)
+    }
+
+    /// `labels` are the names of values.
+    fn of(labels: &BTreeMap<String, String>) -> Self {
         let mut known = Self {
             values: labels.len(),
             ..Self::default()
         };
-        for (value, label) in &labels {
+        for (value, label) in labels {
             for text in spellings(value) {
                 // A value that is itself the name of a variable or family would be found in
                 // placeholders, and is no secret.
@@ -118,6 +127,22 @@ impl Known {
             at = head.start() + rest.chars().next().map_or(1, char::len_utf8);
         }
     }
+}
+
+fn name_it(
+    labels: &mut BTreeMap<String, String>,
+    secret: &str,
+    variable: &str,
+    inert: impl Fn(&str) -> bool,
+) {
+    let mut label = placeholder::label(variable);
+    if !inert(&label) {
+        label = placeholder::label("");
+    }
+    labels
+        .entry(secret.to_owned())
+        .and_modify(|known| *known = label.clone().min(known.clone()))
+        .or_insert(label);
 }
 
 /// What is secret in the value of one variable: the value, if the name says so, and a password

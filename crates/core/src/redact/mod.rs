@@ -8,6 +8,8 @@
 //! 3. `assignment`: values that a name calls secret (`password=…`, `"api_key": "…"`);
 //! 4. `entropy`: long random tokens that nothing explains.
 //!
+//! Where a workflow asks for it, `personal` looks for personal data after the first.
+//!
 //! A secret becomes `[secret:NAME:xxxxxx]`. The digits depend on the secret alone, so that equal
 //! secrets stay equal and a redacted transcript can still be followed. Placeholders are closed to
 //! every finder, and the finders run until they find nothing: redacting twice changes nothing.
@@ -22,6 +24,7 @@ mod entropy;
 mod environment;
 mod families;
 mod name;
+mod personal;
 mod piece;
 mod placeholder;
 mod redactor;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::environment::Known;
 use super::piece::{Hit, Piece};
-use super::{assignment, entropy, families, placeholder};
+use super::{assignment, entropy, families, personal, placeholder};
 
 /// What one finder hides can bring out something for another, so they take turns. Ordinary text
 /// needs one round and a second to be sure; the limit keeps the time linear for hostile text.
@@ -19,15 +19,38 @@ const ROUNDS: usize = 8;
 #[derive(Clone)]
 pub struct Redactor {
     known: Known,
+    /// Secrets that a workflow declares.
+    declared: Known,
+    /// Whether personal data is replaced too.
+    personal: bool,
 }
 
 impl Redactor {
     /// Learns the values of those variables whose name or content says that they are secret.
     pub fn new(environment: impl IntoIterator<Item = (String, String)>) -> Self {
-        let inert = |label: &str| Self::search(&Known::default(), label, None).is_empty();
+        let blank = Self {
+            known: Known::default(),
+            declared: Known::default(),
+            personal: false,
+        };
         Self {
-            known: Known::learn(environment, inert),
+            known: Known::learn(environment, |label| blank.is_inert(label)),
+            ..blank
         }
+    }
+
+    /// The same, and it also knows these secrets by name, and personal data if asked.
+    pub fn knowing(&self, secrets: &[(String, String)], personal: bool) -> Self {
+        let inert = |label: &str| self.is_inert(label);
+        Self {
+            known: self.known.clone(),
+            declared: Known::take(secrets, inert),
+            personal,
+        }
+    }
+
+    fn is_inert(&self, label: &str) -> bool {
+        self.search(label, None).is_empty()
     }
 
     /// `text` with a placeholder for each secret; borrowed if there was none.
@@ -83,7 +106,7 @@ impl Redactor {
     }
 
     fn redact_value_of<'a>(&self, text: &'a str, name: Option<&str>) -> Cow<'a, str> {
-        let hits = Self::search(&self.known, text, name);
+        let hits = self.search(text, name);
         if hits.iter().all(|hit| hit.replacement.is_none()) {
             return Cow::Borrowed(text);
         }
@@ -103,10 +126,10 @@ impl Redactor {
     }
 
     /// Everything that is closed in `text`, in order and apart from each other.
-    fn search(known: &Known, text: &str, name: Option<&str>) -> Vec<Hit> {
+    fn search(&self, text: &str, name: Option<&str>) -> Vec<Hit> {
         // A secret in the place of a placeholder's name would be carried through the door.
         let mut hits: Vec<Hit> = placeholder::all(text)
-            .filter(|(_, label)| Self::search(known, label, None).is_empty())
+            .filter(|(_, label)| self.is_inert(label))
             .map(|(range, _)| Hit {
                 range,
                 replacement: None,
@@ -115,8 +138,14 @@ impl Redactor {
         for _ in 0..ROUNDS {
             let before = hits.len();
             look(text, name, &mut hits, |piece, found| {
-                known.find(piece, found);
+                self.known.find(piece, found);
             });
+            look(text, name, &mut hits, |piece, found| {
+                self.declared.find(piece, found);
+            });
+            if self.personal {
+                look(text, name, &mut hits, personal::find);
+            }
             look(text, name, &mut hits, families::find);
             look(text, name, &mut hits, assignment::find);
             look(text, name, &mut hits, entropy::find);

@@ -5,16 +5,19 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use segno_core::model::Model;
 use segno_core::tool::Tools;
 
+use super::kit::Kit;
 use crate::error::Error;
-use crate::spec::{Provider, Schema, Skill, Workflow, outline};
-use crate::world::{Speaker, World};
+use crate::secrets::Secrets;
+use crate::spec::{Api, Declared, Permissions, Provider, Schema, Skill, Workflow, outline};
+use crate::world::{Order, Speaker, World};
 
 /// Everyone, by name, and what models may ask for.
 pub(crate) struct Cast {
     performers: BTreeMap<String, Performer>,
-    toolboxes: BTreeMap<Vec<String>, Arc<dyn Tools>>,
+    kits: BTreeMap<Vec<String>, Kit>,
 }
 
 pub(crate) struct Performer {
@@ -26,18 +29,24 @@ pub(crate) struct Performer {
     pub(super) identity: String,
     /// How it is spoken to.
     pub(super) speaker: Speaker,
+    /// What sums up for it what was said, if it does not do so itself.
+    pub(super) summarizer: Option<Arc<dyn Model>>,
     /// What it may ask for.
     pub(super) tools: Vec<String>,
+    /// What it may do with that.
+    pub(super) permissions: Permissions,
     pub(super) input_schema: Option<Schema>,
     pub(super) output_schema: Option<Schema>,
 }
 
 impl Cast {
     /// Gets everyone ready, before anything is asked. `spec_path` is where the spec stands.
-    pub(crate) fn gather(
+    pub(crate) async fn gather(
         world: &World,
         workflow: &Workflow,
+        secrets: &Secrets,
         spec_path: &Path,
+        workspace: &Path,
     ) -> Result<Self, Error> {
         let folder = spec_path.parent().unwrap_or(Path::new("."));
         let mut made: Vec<(&Provider, Speaker)> = Vec::new();
@@ -52,40 +61,118 @@ impl Cast {
             };
             made.push((&agent.provider, speaker.clone()));
             let performer = Performer {
+                summarizer: summarizer(world, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
                 skills: told(&workflow.skills),
                 identity: agent.provider.identity(),
                 speaker,
                 tools: agent.tools.clone(),
+                permissions: agent.permissions.clone(),
                 input_schema: agent.input_schema.clone(),
                 output_schema: agent.output_schema.clone(),
             };
             cast.insert(name.clone(), performer);
         }
-        let mut toolboxes = BTreeMap::new();
-        let own = workflow.agents.values().map(|agent| &agent.tools);
-        let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
-        let skills = &workflow.skills;
-        let needed = |names: &Vec<String>| !names.is_empty() || !skills.is_empty();
-        for names in own.cloned().chain(chosen).filter(needed) {
-            let tools = world.drivers.tools(&names, skills, folder);
-            toolboxes.entry(names).or_insert(tools);
-        }
+        // Only models ask for tools.
+        let models = cast
+            .values()
+            .any(|performer| matches!(performer.speaker, Speaker::Model(_)));
+        let kits = if models {
+            kits(world, workflow, secrets, folder, workspace).await?
+        } else {
+            BTreeMap::new()
+        };
         Ok(Self {
             performers: cast,
-            toolboxes,
+            kits,
         })
     }
 
     /// The tools with these names; `None` if there are none.
-    pub(super) fn tools(&self, names: &[String]) -> Option<&dyn Tools> {
-        self.toolboxes.get(names).map(|tools| &**tools)
+    pub(super) fn kit(&self, names: &[String]) -> Option<&Kit> {
+        self.kits.get(names)
     }
 
     /// One of them. A spec that was read names nobody else.
     pub(super) fn get(&self, name: &str) -> &Performer {
         &self.performers[name]
     }
+}
+
+/// The model that sums up what an agent said, where the spec names one.
+fn summarizer(
+    world: &World,
+    workflow: &Workflow,
+    provider: &Provider,
+    folder: &Path,
+) -> Result<Option<Arc<dyn Model>>, Error> {
+    let compaction = workflow.context.compaction.as_ref();
+    let (Some(model), Provider::Api(api)) = (compaction.and_then(|c| c.model.clone()), provider)
+    else {
+        return Ok(None);
+    };
+    let provider = Provider::Api(Api {
+        model,
+        ..api.clone()
+    });
+    Ok(match world.drivers.driver(&provider, folder)? {
+        Speaker::Model(model) => Some(model),
+        Speaker::Agent(_) => None,
+    })
+}
+
+/// A kit for each set of tools that some agent or step has.
+async fn kits(
+    world: &World,
+    workflow: &Workflow,
+    secrets: &Secrets,
+    folder: &Path,
+    workspace: &Path,
+) -> Result<BTreeMap<Vec<String>, Kit>, Error> {
+    let own = workflow.agents.values().map(|agent| agent.tools.clone());
+    let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
+    let skills = &workflow.skills;
+    let needed = |names: &Vec<String>| !names.is_empty() || !skills.is_empty();
+    let sets: Vec<Vec<String>> = own.chain(chosen).filter(needed).collect();
+    let mut wanted = workflow.tools.clone();
+    let used = |id: &String| sets.iter().any(|names| names.contains(id));
+    wanted.executors.retain(|executor| used(&executor.id));
+    wanted.servers.retain(|server| used(&server.id));
+    let Declared {
+        executors, servers, ..
+    } = secrets.fill(&wanted)?;
+    let started = servers.iter().map(|server| async {
+        let tools = world.drivers.server(server, folder, workspace).await?;
+        Ok::<_, Error>((server.id.as_str(), tools))
+    });
+    let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
+    let guardrails = &workflow.guardrails;
+    let mut kits = BTreeMap::new();
+    for names in sets {
+        let mut executors = executors.clone();
+        executors.retain(|executor| names.contains(&executor.id));
+        let order = Order {
+            native: &names,
+            executors: &executors,
+            skills,
+            mounts: &workflow.environment.mounts,
+            folder,
+            workspace,
+        };
+        let mut kit = Kit::default();
+        for tools in world.drivers.tools(order)? {
+            kit.add(None, &tools, |_| true);
+        }
+        for (id, tools) in started
+            .iter()
+            .filter(|(id, _)| names.iter().any(|n| n == id))
+        {
+            let allows = |name: &str| guardrails.allows(name) || guardrails.allows(id);
+            kit.add(Some(id), tools, allows);
+        }
+        kits.insert(names, kit);
+    }
+    Ok(kits)
 }
 
 /// What agents are told of skills.

@@ -9,13 +9,15 @@ use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, ModelReplied, ToolFinished, ToolStarted};
 use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall, ToolResult};
-use segno_core::tool::{Class, Tools};
+use segno_core::tool::Class;
 use segno_core::usage::Usage;
 
 use super::Flow;
+use super::kit::Kit;
 use super::step::Ask;
 use crate::error::Error;
 use crate::pen;
+use crate::spec::Permission;
 use crate::stop;
 
 /// A step that asks for tools more often than this does not come to an end.
@@ -49,9 +51,13 @@ impl From<segno_core::store::Error> for Trouble {
 /// A conversation, as far as it has come.
 #[derive(Default)]
 pub(super) struct Talk {
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
+    /// Where this step's own question stands among them.
+    pub(super) own: usize,
+    /// How many tokens the last call took, where that is known.
+    pub(super) weight: Option<u64>,
     /// Answers of the model so far.
-    turn: u32,
+    pub(super) turn: u32,
     /// Calls of the last answer that were begun.
     begun: Vec<String>,
     /// Results of the last answer's calls.
@@ -78,7 +84,7 @@ impl Talk {
     }
 
     /// Takes the results of the last answer's calls into the conversation.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.begun.clear();
         let results = std::mem::take(&mut self.results);
         if !results.is_empty() {
@@ -102,17 +108,11 @@ impl Flow {
             Some(talk) => talk,
             None => talk.insert(self.recall_talk(ask, revision).await?),
         };
-        let offered: Vec<Tool> = match ask.tools {
-            Some(tools) => tools
-                .offers()
-                .iter()
-                .map(|offer| offer.tool.clone())
-                .collect(),
-            None => Vec::new(),
-        };
+        let allowed = |name: &str| ask.permissions.of(name) != Permission::Deny;
+        let offered: Vec<Tool> = ask.kit.map_or_else(Vec::new, |kit| kit.offered(allowed));
         loop {
-            if let Some(tools) = ask.tools {
-                self.run_tools(tools, ask, revision, talk, request).await?;
+            if let Some(kit) = ask.kit {
+                self.run_tools(kit, ask, revision, talk, request).await?;
             }
             if talk.turn > 0 {
                 // Everything that led to the next call is on the disk before it is made.
@@ -123,6 +123,8 @@ impl Flow {
                 let message = format!("the model asked for tools {MOST_TURNS} times in one step");
                 return Err(agent::Error::new(ErrorKind::Invalid, message).into());
             }
+            self.shorten(model, ask, revision, request, talk, listener)
+                .await?;
             let turn = talk.turn + 1;
             let call = Call {
                 key: Digest::of_fields(&[request.key.as_bytes(), &turn.to_le_bytes()]),
@@ -133,6 +135,7 @@ impl Flow {
             // What earlier turns took is counted already.
             listener.hear(agent::Event::Usage(Usage::default()));
             let reply = model.reply(call, listener).await?;
+            talk.weight = Some(reply.usage.tokens());
             if offered.is_empty() || reply.calls().next().is_none() {
                 return Ok(answer(&reply)?);
             }
@@ -145,10 +148,13 @@ impl Flow {
 
     /// What earlier runs said, from the journal.
     async fn recall_talk(&self, ask: &Ask<'_>, revision: u32) -> Result<Talk, Trouble> {
+        let mut messages = ask.earlier.clone();
+        messages.push(Message::User {
+            text: ask.input.to_string(),
+        });
         let mut talk = Talk {
-            messages: vec![Message::User {
-                text: ask.input.clone(),
-            }],
+            own: messages.len() - 1,
+            messages,
             ..Talk::default()
         };
         for seq in self.finished.turns(&ask.path, revision, ask.digest()) {
@@ -163,6 +169,11 @@ impl Flow {
                         })
                     })?;
                     talk.replied(parts);
+                }
+                Event::TalkShortened(event) => {
+                    let summary = pen::recall(&self.world, &event.summary).await?;
+                    talk.close();
+                    talk.sum_up(event.messages as usize, &summary);
                 }
                 Event::ToolStarted(event) => talk.begun.push(event.call.clone()),
                 Event::ToolFinished(event) => talk.results.push(ToolResult {
@@ -179,7 +190,7 @@ impl Flow {
     /// Runs the tools that the last answer asked for and that have no result yet.
     async fn run_tools(
         &self,
-        tools: &dyn Tools,
+        kit: &Kit,
         ask: &Ask<'_>,
         revision: u32,
         talk: &mut Talk,
@@ -190,14 +201,21 @@ impl Flow {
             if talk.results.iter().any(|result| result.id == call.id) {
                 continue;
             }
-            let offer = tools
-                .offers()
-                .iter()
-                .find(|offer| offer.tool.name == call.name);
-            let outcome = match offer.map(|offer| offer.class) {
-                None => Err(format!("there is no tool `{}`", call.name)),
-                Some(Class::Effectful) if talk.begun.contains(&call.id) => Err(UNKNOWN.to_owned()),
-                Some(class) => {
+            let permission = ask.permissions.of(&call.name);
+            let class = kit
+                .class(&call.name)
+                .filter(|_| permission != Permission::Deny);
+            let refused = match (class, permission) {
+                (Some(_), Permission::Ask) => self.consent(ask, revision, turn, &call).await?,
+                _ => None,
+            };
+            let outcome = match (class, refused) {
+                (None, _) => Err(format!("there is no tool `{}`", call.name)),
+                (_, Some(refused)) => Err(refused),
+                (Some(Class::Effectful), None) if talk.begun.contains(&call.id) => {
+                    Err(UNKNOWN.to_owned())
+                }
+                (Some(class), None) => {
                     if class == Class::Effectful {
                         let started = ToolStarted {
                             path: ask.path.clone(),
@@ -210,7 +228,7 @@ impl Flow {
                         // P6: the intent is durable before the effect.
                         self.pen.write(vec![started.into()]).await?;
                     }
-                    tools.run(&call, request.workspace).await
+                    kit.run(&call, request.workspace).await
                 }
             };
             let is_error = outcome.is_err();
@@ -234,6 +252,45 @@ impl Flow {
         }
         talk.close();
         Ok(())
+    }
+
+    /// Whether a person lets a tool be used for just this: what a model is told if not. The question
+    /// belongs to this call with these arguments, and its answer to no other.
+    async fn consent(
+        &self,
+        ask: &Ask<'_>,
+        revision: u32,
+        turn: u32,
+        call: &ToolCall,
+    ) -> Result<Option<String>, Trouble> {
+        let input = self
+            .world
+            .redactor
+            .redact(&call.input.to_string())
+            .into_owned();
+        let bound = Digest::of_fields(&[
+            &revision.to_le_bytes(),
+            &turn.to_le_bytes(),
+            call.id.as_bytes(),
+            call.name.as_bytes(),
+            input.as_bytes(),
+        ]);
+        let short: String = bound.to_string().chars().take(16).collect();
+        let path = ask.path.then("approve").then(short);
+        let asked = format!("May agent `{}` use `{}`? (yes or no)", ask.agent, call.name);
+        let shown = serde_json::to_string_pretty(&call.input).unwrap_or_default();
+        let answer = self.ask_leave(&path, &asked, &shown).await;
+        let answer = answer.map_err(Trouble::Own)?;
+        let mut words = answer.trim().splitn(2, |c: char| !c.is_alphanumeric());
+        let verdict = words.next().unwrap_or_default().to_lowercase();
+        let reason = words.next().unwrap_or_default().trim();
+        if ["y", "yes", "approve", "approved"].contains(&verdict.as_str()) {
+            return Ok(None);
+        }
+        Ok(Some(match reason {
+            "" => "A person refused this call. Find another way.".to_owned(),
+            reason => format!("A person refused this call: {reason}"),
+        }))
     }
 
     /// Writes an answer down that is not the last of its step.
@@ -273,7 +330,7 @@ impl Flow {
 }
 
 /// The words of the last answer.
-fn answer(reply: &Reply) -> Result<Answer, agent::Error> {
+pub(super) fn answer(reply: &Reply) -> Result<Answer, agent::Error> {
     let (kind, problem) = match reply.stop {
         Stop::Length => (
             ErrorKind::Invalid,

@@ -6,7 +6,9 @@
 
 mod cast;
 mod converse;
+mod kit;
 mod person;
+mod shorten;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{OnChange, Run};
+use segno_core::journal::{Event, OnChange, Run, Seq};
+use segno_core::model::{Message, Part};
 use segno_core::retry::Policy;
 use segno_core::state::{self, Finished, FinishedStep};
 use segno_core::step::Path;
@@ -25,19 +28,24 @@ use tokio::sync::Semaphore;
 use crate::answers::{Answer, Answers, Source};
 use crate::budget::Budget;
 use crate::error::Error;
+use crate::memory::Words;
+use crate::notes::{Note, Notes};
 use crate::observe::Observer;
 use crate::patterns::find;
-use crate::pen::Pen;
+use crate::pen::{self, Pen};
 use crate::scope::Scope;
-use crate::spec::Schema;
+use crate::spec::{Compaction, Schema};
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
-use crate::world::World;
+use crate::world::{Speaker, World};
 
 pub(crate) use cast::Cast;
 pub(crate) use person::fits;
 use step::Ask;
 pub(crate) use step::{begun, unknown};
+
+/// How many bytes of earlier questions and answers a model is sent again.
+const MEMORY: usize = 256 * 1024;
 
 /// What a run carries along.
 pub struct Flow {
@@ -54,15 +62,23 @@ pub struct Flow {
     pub(crate) cast: Cast,
     pub(crate) retry: Policy,
     pub(crate) timeout: Option<std::time::Duration>,
+    /// How long is waited where the other side says so.
+    pub(crate) longest_wait: std::time::Duration,
     /// How many agents may be asked at once.
     pub(crate) slots: Semaphore,
     pub(crate) budget: Budget,
+    /// Whether agents remember the steps before.
+    pub(crate) remembers: bool,
+    /// When a conversation is made shorter.
+    pub(crate) compaction: Option<Compaction>,
+    /// Notes of what agents did, where they are taken.
+    pub(crate) notes: Option<Notes>,
     /// What people were asked by earlier runs and have not answered.
     pub(crate) asked: BTreeMap<Path, state::Question>,
     /// Held while a person is being asked.
     pub(crate) person: tokio::sync::Mutex<()>,
-    /// How often each unfinished step was begun by earlier runs, and in which revision.
-    pub(crate) begun: HashMap<Path, (u32, u32)>,
+    /// How each step stands that earlier runs began and did not finish.
+    pub(crate) begun: HashMap<Path, state::Open>,
     pub(crate) saved: Mutex<Saved>,
     /// Agents whose prompts cannot be filled in, and of which a person was told.
     pub(crate) told: Mutex<BTreeSet<String>>,
@@ -151,8 +167,18 @@ impl Flow {
 
     async fn ask_once(&self, question: Question<'_>) -> Result<Answer, Error> {
         // Nothing is rendered for a step that will not be asked.
-        if let Some(source) = self.recall(&question.path) {
-            return Ok(self.answers.add(source));
+        if let Some((asked, source)) = self.recall(&question.path) {
+            let answer = self.answers.add(source);
+            let asked = Words::Journal(asked);
+            self.remember(
+                &question.path,
+                question.agent,
+                question.scope,
+                asked,
+                answer,
+            );
+            self.make_up_note(&question, answer).await?;
+            return Ok(answer);
         }
         let Question {
             path,
@@ -184,17 +210,105 @@ impl Flow {
                 reason,
             });
         }
+        let input: Arc<str> = input.into();
+        let tools = tools.unwrap_or(&performer.tools);
+        let notes = match &self.notes {
+            Some(notes) => notes.shown(self).await?,
+            None => String::new(),
+        };
         let ask = Ask {
-            path,
+            path: path.clone(),
             agent,
+            earlier: self.remembered(agent, scope).await?,
+            notes,
             speaker: &performer.speaker,
             provider: &performer.identity,
-            tool_names: tools.unwrap_or(&performer.tools),
+            tool_names: tools,
             system,
-            input,
-            tools: self.cast.tools(tools.unwrap_or(&performer.tools)),
+            input: Arc::clone(&input),
+            kit: self.cast.kit(tools),
+            permissions: &performer.permissions,
+            summarizer: performer.summarizer.as_deref(),
         };
-        Ok(self.answers.add(self.step(ask).await?))
+        let answer = self.answers.add(self.step(ask).await?);
+        if let Some(notes) = &self.notes {
+            // The answer is on the disk before a file speaks of it.
+            self.pen.flush().await?;
+            let note = Note {
+                step: path.as_str(),
+                agent,
+                question: &input,
+                tools,
+                answer: &self.text(answer).await?,
+            };
+            notes.add(self, note).await?;
+        }
+        self.remember(&path, agent, scope, Words::Here(input), answer);
+        Ok(answer)
+    }
+
+    /// Takes the note of a step whose run was lost before it could.
+    async fn make_up_note(&self, question: &Question<'_>, answer: Answer) -> Result<(), Error> {
+        let (Some(notes), Some(done)) = (&self.notes, self.finished.get(&question.path)) else {
+            return Ok(());
+        };
+        let step = question.path.as_str();
+        if notes.has(self, step).await? {
+            return Ok(());
+        }
+        let note = Note {
+            step,
+            agent: question.agent,
+            question: &self.asked_at(done.asked).await?,
+            tools: question
+                .tools
+                .unwrap_or(&self.cast.get(question.agent).tools),
+            answer: &self.text(answer).await?,
+        };
+        notes.add(self, note).await
+    }
+
+    /// Lets a model remember what it was asked and answered.
+    fn remember(&self, path: &Path, agent: &str, scope: &Scope, asked: Words, answer: Answer) {
+        let model = matches!(self.cast.get(agent).speaker, Speaker::Model(_));
+        if self.remembers && model {
+            scope.memory().add(path, agent, asked, answer);
+        }
+    }
+
+    /// What an agent remembers, as far as it fits: the newest.
+    async fn remembered(&self, agent: &str, scope: &Scope) -> Result<Vec<Message>, Error> {
+        let (mut room, mut messages) = (MEMORY, Vec::new());
+        for exchange in scope.memory().of(agent).into_iter().rev() {
+            let asked = match exchange.question {
+                Words::Here(words) => words,
+                Words::Journal(seq) => self.asked_at(seq).await?.into(),
+            };
+            let answer = self.text(exchange.answer).await?;
+            let Some(left) = room.checked_sub(asked.len() + answer.len()) else {
+                break;
+            };
+            room = left;
+            let text = answer.to_string();
+            let parts = vec![Part::Text { text }];
+            messages.push(Message::Assistant { parts });
+            let text = asked.to_string();
+            messages.push(Message::User { text });
+        }
+        messages.reverse();
+        Ok(messages)
+    }
+
+    /// What a step was asked.
+    async fn asked_at(&self, seq: Seq) -> Result<String, Error> {
+        let entry = self.world.store.entry(self.session, seq).await?;
+        match &entry.event {
+            Event::StepStarted(event) => Ok(pen::recall(&self.world, &event.input).await?),
+            other => Err(Error::Senseless {
+                session: self.session,
+                reason: format!("record {seq} is a {}, not a question", other.kind()),
+            }),
+        }
     }
 
     /// Who an agent is. A prompt that cannot be rendered is sent as it stands, and a person is told.
@@ -274,12 +388,12 @@ impl Flow {
     }
 
     /// The recorded answer of a finished step, where it counts whatever is asked now.
-    fn recall(&self, path: &Path) -> Option<Source> {
+    fn recall(&self, path: &Path) -> Option<(Seq, Source)> {
         let done = self
             .finished
             .get(path)
             .filter(|_| self.on_change != OnChange::Rerun)?;
-        Some(self.skip(path, done))
+        Some((done.asked, self.skip(path, done)))
     }
 
     fn skip(&self, path: &Path, done: &FinishedStep) -> Source {

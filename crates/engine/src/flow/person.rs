@@ -20,6 +20,9 @@ use crate::spec::Person;
 /// How often the inbox is looked at while a question is shown.
 const GLANCE: Duration = Duration::from_millis(100);
 
+/// What counts as an answer where leave is asked; a reason may follow.
+const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|rejected?)\b";
+
 /// Who answers when the time has run out.
 const NOBODY: &str = "default";
 
@@ -35,15 +38,52 @@ impl Flow {
             return Ok(self.answers.add(self.skip(path, done)));
         }
         self.boundary()?;
-        let known = self.asked.get(path).cloned();
-        let (question, context) = match known {
-            Some(question) => {
-                let context = self.shown_with(&question).await?;
-                (question, context)
-            }
-            None => self.put(path, person, scope).await?,
+        let (question, context) = if let Some(known) = self.known(path).await? {
+            known
+        } else {
+            let context = match &person.context_display {
+                Some(source) => Some(self.render("what is shown", path, source, scope).await?),
+                None => None,
+            };
+            self.put(path, person, context.as_deref()).await?
         };
-        let (text, by, taken) = self.hear(path, &question, context.as_deref()).await?;
+        let clean = self.settle(path, &question, context.as_deref()).await?;
+        Ok(self.answers.add(Source::Held(clean.into())))
+    }
+
+    /// A person's yes or no to something that an agent wants to do.
+    pub(super) async fn ask_leave(
+        &self,
+        path: &Path,
+        prompt: &str,
+        shown: &str,
+    ) -> Result<String, Error> {
+        if let Some(done) = self.finished.get(path) {
+            let answer = self.answers.add(Source::Journal(done.seq));
+            return Ok(self.text(answer).await?.to_string());
+        }
+        let person = Person {
+            prompt: prompt.to_owned(),
+            context_display: None,
+            default: None,
+            timeout: None,
+            validation: Some(YES_OR_NO.to_owned()),
+        };
+        let (question, context) = match self.known(path).await? {
+            Some(known) => known,
+            None => self.put(path, &person, Some(shown)).await?,
+        };
+        self.settle(path, &question, context.as_deref()).await
+    }
+
+    /// Waits for the answer and writes it down.
+    async fn settle(
+        &self,
+        path: &Path,
+        question: &state::Question,
+        context: Option<&str>,
+    ) -> Result<String, Error> {
+        let (text, by, taken) = self.hear(path, question, context).await?;
         fits(path, question.validation.as_deref(), &text)?;
         let (answer, clean) = pen::keep(&self.world, &text).await?;
         let answered = QuestionAnswered {
@@ -52,7 +92,7 @@ impl Flow {
             by,
         };
         self.pen.take(vec![answered.into()], taken).await?;
-        Ok(self.answers.add(Source::Held(clean.into())))
+        Ok(clean)
     }
 
     /// Writes the question down.
@@ -60,12 +100,11 @@ impl Flow {
         &self,
         path: &Path,
         person: &Person,
-        scope: &Scope,
+        shown: Option<&str>,
     ) -> Result<(state::Question, Option<String>), Error> {
         let (mut kept, mut context) = (None, None);
-        if let Some(source) = &person.context_display {
-            let text = self.render("what is shown", path, source, scope).await?;
-            let (text, clean) = pen::keep(&self.world, &text).await?;
+        if let Some(text) = shown {
+            let (text, clean) = pen::keep(&self.world, text).await?;
             (kept, context) = (Some(text), Some(clean));
         }
         let asked = QuestionAsked {
@@ -81,12 +120,17 @@ impl Flow {
         Ok((question.expect("it was just written down"), context))
     }
 
-    async fn shown_with(&self, question: &state::Question) -> Result<Option<String>, Error> {
+    /// The question that an earlier run asked here, and what is shown with it.
+    async fn known(&self, path: &Path) -> Result<Option<(state::Question, Option<String>)>, Error> {
+        let Some(question) = self.asked.get(path).cloned() else {
+            return Ok(None);
+        };
         let entry = self.world.store.entry(self.session, question.seq).await?;
-        match entry.event.text() {
-            Some(text) => Ok(Some(pen::recall(&self.world, text).await?)),
-            None => Ok(None),
-        }
+        let context = match entry.event.text() {
+            Some(text) => Some(pen::recall(&self.world, text).await?),
+            None => None,
+        };
+        Ok(Some((question, context)))
     }
 
     /// The answer, who gave it, and the messages that it takes off the inbox.

@@ -1,7 +1,7 @@
 //! One step: written down as begun, asked, tried again, written down as finished.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
@@ -9,18 +9,20 @@ use segno_core::fault::{Point, point};
 use segno_core::journal::{
     Event, Failure, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown,
 };
-use segno_core::state::State;
+use segno_core::model::{Message, Model};
+use segno_core::state::{Open, State};
 use segno_core::step::Path;
 use segno_core::store::Room;
 use segno_core::time::Timestamp;
-use segno_core::tool::Tools;
 use segno_core::usage::Usage;
 
 use super::Flow;
 use super::converse::{Talk, Trouble};
+use super::kit::Kit;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::pen;
+use crate::spec::Permissions;
 use crate::stop::Stop;
 use crate::world::Speaker;
 
@@ -34,11 +36,20 @@ pub(super) struct Ask<'a> {
     /// Who the agent is.
     pub(super) system: String,
     /// What it is asked.
-    pub(super) input: String,
+    pub(super) input: Arc<str>,
+    /// What it remembers, if it is a model.
+    pub(super) earlier: Vec<Message>,
+    /// Notes that it is shown below who it is. What it answers may not hang on them: others write
+    /// them too.
+    pub(super) notes: String,
     /// The tools' names.
     pub(super) tool_names: &'a [String],
     /// What a model may ask for.
-    pub(super) tools: Option<&'a dyn Tools>,
+    pub(super) kit: Option<&'a Kit>,
+    /// What it may do with that.
+    pub(super) permissions: &'a Permissions,
+    /// What sums up what was said, if it does not do so itself.
+    pub(super) summarizer: Option<&'a dyn Model>,
 }
 
 impl Ask<'_> {
@@ -46,7 +57,12 @@ impl Ask<'_> {
     pub(super) fn digest(&self) -> Digest {
         let fields = [self.agent, self.provider, &self.system, &self.input];
         let tools = self.tool_names.iter().map(String::as_str);
-        let fields: Vec<&[u8]> = fields.into_iter().chain(tools).map(str::as_bytes).collect();
+        let earlier = match self.earlier.as_slice() {
+            [] => None,
+            earlier => Some(serde_json::to_string(earlier).expect("messages are plain data")),
+        };
+        let fields = fields.into_iter().chain(tools).chain(earlier.as_deref());
+        let fields: Vec<&[u8]> = fields.map(str::as_bytes).collect();
         Digest::of_fields(&fields)
     }
 }
@@ -81,7 +97,10 @@ impl Flow {
 
     async fn perform(&self, ask: &Ask<'_>, revision: u32) -> Result<Source, Error> {
         let (revision, begun) = match self.begun.get(&ask.path) {
-            Some((known, attempts)) if *known >= revision => (*known, *attempts),
+            Some(open) if open.revision >= revision => {
+                self.wait_out(ask, open).await?;
+                (open.revision, open.attempt)
+            }
             _ => (revision, 0),
         };
         let (kept_input, _) = pen::keep(&self.world, &ask.input).await?;
@@ -111,7 +130,17 @@ impl Flow {
                         .finish(ask, revision, attempt, begun_at, answer, usage)
                         .await;
                 }
-                Attempt::Broken(error) => return Err(error),
+                Attempt::Broken(error) => {
+                    // Nothing was in flight: a person is asked whether it may go on.
+                    if matches!(error, Error::Waiting { .. }) {
+                        self.pen.note(StepPaused {
+                            path: ask.path.clone(),
+                            revision,
+                            attempt,
+                        });
+                    }
+                    return Err(error);
+                }
                 Attempt::Paused(stop) => {
                     self.pen.note(StepPaused {
                         path: ask.path.clone(),
@@ -172,6 +201,7 @@ impl Flow {
         talk: &mut Option<Talk>,
     ) -> Attempt {
         let ear = Ear::default();
+        let system = format!("{}{}", ask.system, ask.notes);
         let key = Digest::of_fields(&[
             self.session.to_string().as_bytes(),
             ask.path.as_str().as_bytes(),
@@ -184,7 +214,7 @@ impl Flow {
             attempt,
             key,
             agent: ask.agent,
-            system: &ask.system,
+            system: &system,
             input: &ask.input,
             workspace: &self.workspace,
         };
@@ -257,12 +287,30 @@ impl Flow {
             return None;
         }
         let wait = self.retry.wait(failed, self.world.random.chance())?;
-        // A server that says when to come back knows better, within the bounds that were set.
+        // A server that says when to come back knows better. Longer than a person allows is not
+        // waited for.
         match error.kind {
-            ErrorKind::RateLimited(Some(told)) => {
-                Some(told.max(wait).min(self.retry.longest.max(wait)))
-            }
+            ErrorKind::RateLimited(Some(told)) if told > self.longest_wait => None,
+            ErrorKind::RateLimited(Some(told)) => Some(told.max(wait)),
             _ => Some(wait),
+        }
+    }
+
+    /// Waits for what is left of the time that an earlier run was told to wait.
+    async fn wait_out(&self, ask: &Ask<'_>, open: &Open) -> Result<(), Error> {
+        let now = self.world.clock.now();
+        let left = open.not_before.map(|until| (until, until.since(now)));
+        let Some((until, left)) = left.filter(|(_, left)| !left.is_zero()) else {
+            return Ok(());
+        };
+        self.observer.notice(&format!(
+            "step {} waits until {until}, as its agent's provider asked",
+            ask.path
+        ));
+        tokio::select! {
+            // A clock that was set back must not make it longer than it could have been.
+            () = self.world.clock.sleep(left.min(self.longest_wait)) => Ok(()),
+            stop = self.brake.any() => Err(self.stopped(stop)),
         }
     }
 
@@ -292,12 +340,11 @@ impl Flow {
     }
 }
 
-/// How often each unfinished step was begun, from the state that a run begins with.
-pub(crate) fn begun(state: &State) -> HashMap<Path, (u32, u32)> {
-    let attempts = |(path, open): (&Path, &segno_core::state::Open)| {
-        (path.clone(), (open.revision, open.attempt))
-    };
-    state.open.iter().map(attempts).collect()
+/// How each unfinished step stands, from the state that a run begins with.
+pub(crate) fn begun(state: &State) -> HashMap<Path, Open> {
+    let open = state.open.iter();
+    open.map(|(path, open)| (path.clone(), open.clone()))
+        .collect()
 }
 
 /// Hears a driver, and remembers what was used even if no answer follows.

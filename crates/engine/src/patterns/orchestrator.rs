@@ -171,19 +171,20 @@ async fn work(
     tasks: &[Value],
     scope: &Scope,
 ) -> Result<Vec<Answer>, Error> {
-    let place = place.then("workers");
+    let place = &place.then("workers");
     let most = config.max_workers.map_or(tasks.len(), |most| most as usize);
     let desks = Semaphore::new(most.max(1));
     let work = tasks.iter().enumerate().map(|(index, task)| {
-        let question = Question {
-            path: place.then(index),
-            agent: &config.worker,
-            input: Input::Words(wording(task)),
-            scope,
-            tools: config.worker_tools.as_deref(),
-        };
-        async {
+        let (scope, desks) = (scope.remembering([]), &desks);
+        async move {
             let _desk = desks.acquire().await.expect("it is never closed");
+            let question = Question {
+                path: place.then(index),
+                agent: &config.worker,
+                input: Input::Words(wording(task)),
+                scope: &scope,
+                tools: config.worker_tools.as_deref(),
+            };
             flow.ask(question).await
         }
     });

@@ -23,7 +23,9 @@ pub(super) async fn run(
         None => Path::first("steps"),
     };
     let done = List::default();
-    let scope = outer.with([("steps", Seen::from(done.clone()))]);
+    let scope = outer
+        .with([("steps", Seen::from(done.clone()))])
+        .remembering([]);
     let (mut last, mut said) = (None, None);
     for (index, step) in steps.iter().enumerate() {
         let path = place.then(index);

@@ -10,6 +10,7 @@ use super::{Ending, sequence, together};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::{Flow, Input};
+use crate::memory::Memory;
 use crate::scope::{Map, Scope, Seen};
 use crate::spec::{Step, Task, Tasks};
 
@@ -24,6 +25,8 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
         task.deps.iter().for_each(|dep| needed_by[*dep].push(index));
     }
     let mut answers: Vec<Option<Answer>> = vec![None; tasks.len()];
+    // A task remembers what led to it, not what happened to finish before it.
+    let mut memories: Vec<Memory> = vec![Memory::default(); tasks.len()];
     let mut running = FuturesUnordered::new();
     let mut ready: Vec<usize> = (0..tasks.len())
         .filter(|task| missing[*task] == 0)
@@ -37,6 +40,8 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
                 Some(answer) => scope.with([("hitl_response", Seen::Answer(answer))]),
                 None => scope.clone(),
             };
+            let around = around.remembering(task.deps.iter().map(|dep| &memories[*dep]));
+            memories[index] = around.memory().clone();
             let given: Vec<_> = task.deps.iter().map(|dep| (*dep, answers[*dep])).collect();
             running.push(async move {
                 let answer = perform(flow, tasks, task, &given, &around).await;

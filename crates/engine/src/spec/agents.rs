@@ -8,7 +8,6 @@ use super::provider::{self, Defaults, Own, Provider, Sort, sort};
 use super::schema::Schema;
 use super::tools::list;
 
-const NO_PERMISSIONS: &str = "this version gives agents no permissions of their own";
 const KEYS: Keys = Keys {
     required: &["prompt"],
     optional: &[
@@ -19,9 +18,57 @@ const KEYS: Keys = Keys {
         "tools",
         "input_schema",
         "output_schema",
+        "permissions",
     ],
-    later: &[("permissions", NO_PERMISSIONS)],
+    later: &[],
 };
+
+/// Whether a tool is used when a model asks for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Permission {
+    /// Yes.
+    #[default]
+    Allow,
+    /// If a person says so, each time.
+    Ask,
+    /// No.
+    Deny,
+}
+
+/// What a model may do with its tools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Permissions {
+    tools: BTreeMap<String, Permission>,
+}
+
+impl Permissions {
+    /// The word for all tools that are not named.
+    const OTHERS: &str = "*";
+
+    fn read(place: &Place<'_>) -> Self {
+        let tools = place.entries().into_iter().map(|(name, place)| {
+            let permission = place.choice(&[
+                ("allow", Permission::Allow),
+                ("ask", Permission::Ask),
+                ("deny", Permission::Deny),
+            ]);
+            (name.to_owned(), permission)
+        });
+        Self {
+            tools: tools.collect(),
+        }
+    }
+
+    /// What holds for a tool.
+    pub fn of(&self, tool: &str) -> Permission {
+        let found = self
+            .tools
+            .get(tool)
+            .or_else(|| self.tools.get(Self::OTHERS));
+        found.copied().unwrap_or_default()
+    }
+}
+
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
@@ -31,17 +78,19 @@ pub struct Agent {
     pub provider: Provider,
     /// What it may ask for, if it is a model: its own choice, or all that the spec declares.
     pub tools: Vec<String>,
+    /// What it may do with them.
+    pub permissions: Permissions,
     /// What it must be asked, where it is asked JSON.
     pub input_schema: Option<Schema>,
     /// What it must answer.
     pub output_schema: Option<Schema>,
 }
 
-/// `declared` are the tools of an agent that chooses none.
+/// `jit` are tools that every agent has besides its own.
 pub(super) fn read(
     place: &Place<'_>,
     defaults: &Defaults<'_>,
-    declared: &[String],
+    jit: &[String],
 ) -> BTreeMap<String, Agent> {
     let entries = place.named();
     if place.is_map() && entries.is_empty() {
@@ -54,7 +103,7 @@ pub(super) fn read(
         if place.has("$ref") {
             continue;
         }
-        let (agent, sort) = agent(&place, defaults, declared);
+        let (agent, sort) = agent(&place, defaults, jit);
         asked.push(sort);
         agents.insert(name.to_owned(), agent);
     }
@@ -62,7 +111,7 @@ pub(super) fn read(
     agents
 }
 
-fn agent(place: &Place<'_>, defaults: &Defaults<'_>, declared: &[String]) -> (Agent, Option<Sort>) {
+fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, Option<Sort>) {
     let fields = place.fields(&KEYS);
     let sort = match fields.get("provider") {
         Some(provider) => sort(&provider),
@@ -73,17 +122,35 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, declared: &[String]) -> (Ag
         model: fields.get("model_id"),
         inference: fields.get("inference"),
     };
-    let tools = fields.get("tools");
-    if sort == Some(Sort::Command)
-        && let Some(tools) = tools.as_ref().filter(|tools| !tools.asks_for_nothing())
-    {
-        tools.invalid("would be ignored: provider `command` has its own tools");
+    let chosen = fields.get("tools");
+    if sort == Some(Sort::Command) {
+        let given = [chosen.clone(), fields.get("permissions")];
+        for given in given
+            .iter()
+            .flatten()
+            .filter(|given| !given.asks_for_nothing())
+        {
+            given.invalid("would be ignored: provider `command` has its own tools");
+        }
+        if place.guardrails().deny_network {
+            place.unsupported("`deny_network` in `security` cannot be kept with provider `command`: what a program does is its own affair");
+        }
+    }
+    let mut tools = match chosen {
+        Some(chosen) => list(&chosen),
+        None => place.declared().usable(place.guardrails()),
+    };
+    for name in jit {
+        if !tools.contains(name) {
+            tools.push(name.clone());
+        }
     }
     let schema = |key: &str| fields.get(key).and_then(|place| Schema::read(&place));
     let agent = Agent {
         input_schema: schema("input_schema"),
         output_schema: schema("output_schema"),
-        tools: tools.map_or_else(|| declared.to_vec(), |tools| list(&tools)),
+        tools,
+        permissions: fields.read("permissions", |place| Permissions::read(&place)),
         // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
         prompt: fields.read("prompt", |prompt| prompt.text()),
         provider: provider::choose(place, sort, &own, defaults),

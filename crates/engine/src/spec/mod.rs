@@ -17,6 +17,8 @@ pub mod binding;
 
 mod agents;
 mod changes;
+mod context;
+mod environment;
 mod fields;
 mod inputs;
 mod node;
@@ -29,16 +31,20 @@ mod provider;
 mod references;
 mod runtime;
 mod schema;
+mod security;
 mod skills;
+mod telemetry;
 mod tools;
 mod workflow;
 
 #[cfg(test)]
 mod tests;
 
-pub use agents::Agent;
+pub use agents::{Agent, Permission, Permissions};
 pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
+pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};
+pub use environment::{Environment, Secret, Source};
 pub use inputs::{Input, Inputs, Type};
 pub use outline::{After, Part, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
@@ -51,6 +57,8 @@ pub use provider::{Api, Inference, Provider, Vendor};
 pub use references::Files;
 pub use runtime::{Budgets, Runtime};
 pub use schema::Schema;
+pub use security::Guardrails;
 pub use skills::Skill;
-pub use tools::NATIVE as NATIVE_TOOLS;
+pub use telemetry::Telemetry;
+pub use tools::{Declared, Executor, Server, Transport, native as native_tools};
 pub use workflow::{Workflow, load, parse};

@@ -4,7 +4,7 @@
 //! first choice). That is safe because `parse` returns a workflow only if nothing was reported, and
 //! it lets one pass find all there is to find.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -12,15 +12,20 @@ use serde_json::Value;
 
 use super::node::{Entry, Node, Tree};
 use super::problem::{Fault, Problem, nearest};
+use super::security::Guardrails;
+use super::tools::Declared;
 use crate::template::{self, Templates};
 
 /// Names become parts of paths, which must stay readable.
 const LONGEST_NAME: usize = 128;
 
-/// What readers share: where problems go and what compiles templates.
+/// What readers share: where problems go, what compiles templates, and what the blocks before have
+/// declared for those after them.
 #[derive(Default)]
 pub(super) struct Desk {
     pub(super) problems: RefCell<Vec<Problem>>,
+    pub(super) declared: OnceCell<Declared>,
+    pub(super) guardrails: OnceCell<Guardrails>,
     templates: Templates,
 }
 
@@ -64,6 +69,16 @@ impl<'a> Place<'a> {
             nearest,
             fault,
         });
+    }
+
+    /// The tools that the spec declares.
+    pub(super) fn declared(&self) -> &'a Declared {
+        self.desk.declared.get_or_init(Declared::default)
+    }
+
+    /// What no agent may do.
+    pub(super) fn guardrails(&self) -> &'a Guardrails {
+        self.desk.guardrails.get_or_init(Guardrails::default)
     }
 
     /// Reports that the format does not allow this.
@@ -289,6 +304,11 @@ impl<'a> Place<'a> {
             place.check_name(key);
         }
         entries
+    }
+
+    /// Whether this is the text `word`.
+    pub(super) fn is_text(&self, word: &str) -> bool {
+        matches!(&self.node.tree, Tree::Scalar(Value::String(text)) if text == word)
     }
 
     /// Whether this is a mapping.

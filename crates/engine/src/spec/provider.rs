@@ -4,17 +4,12 @@ use super::fields::{Fields, Keys};
 use super::place::{Place, quoted, shortened};
 
 /// Providers of the format that a later version speaks to.
-const LATER: [&str; 6] = [
-    "bedrock",
-    "gemini",
-    "azure_openai",
-    "claude-code",
-    "codex",
-    "acp",
-];
-const NOW: [(&str, Sort); 5] = [
+const LATER: [&str; 4] = ["bedrock", "claude-code", "codex", "acp"];
+const NOW: [(&str, Sort); 7] = [
     ("anthropic", Sort::Api(Vendor::Anthropic)),
     ("openai", Sort::Api(Vendor::OpenAi)),
+    ("azure_openai", Sort::Api(Vendor::Azure)),
+    ("gemini", Sort::Api(Vendor::Gemini)),
     ("ollama", Sort::Api(Vendor::Ollama)),
     ("command", Sort::Command),
     ("scripted", Sort::Scripted),
@@ -33,6 +28,10 @@ pub enum Vendor {
     Anthropic,
     /// Chat completions.
     OpenAi,
+    /// Chat completions, at a place of one's own.
+    Azure,
+    /// Chat completions too.
+    Gemini,
     /// Chat completions, without a key.
     Ollama,
 }
@@ -45,11 +44,20 @@ impl Vendor {
         known.map_or("", |(name, _)| name)
     }
 
+    /// An address with what this vendor puts between host and version.
+    fn path(self, base: &str) -> String {
+        match (self, base.strip_suffix("/v1")) {
+            (Self::Azure, Some(host)) if !host.ends_with("/openai") => format!("{host}/openai/v1"),
+            _ => base.to_owned(),
+        }
+    }
+
     /// The model that is asked unless the spec names one.
     fn model(self) -> &'static str {
         match self {
             Self::Anthropic => "claude-sonnet-4-20250514",
-            Self::OpenAi => "gpt-4o-mini",
+            Self::OpenAi | Self::Azure => "gpt-4o-mini",
+            Self::Gemini => "gemini-2.5-flash",
             Self::Ollama => "gpt-oss",
         }
     }
@@ -236,10 +244,17 @@ fn scripted(defaults: &Defaults<'_>) -> Provider {
 }
 
 fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
-    if vendor == Vendor::Ollama && defaults.base.is_none() {
-        defaults
-            .place
-            .invalid("`host` is missing: provider `ollama` is somewhere on your network");
+    if defaults.base.is_none() {
+        let missing = |place: &str| {
+            let name = vendor.name();
+            let message = format!("`host` is missing: provider `{name}` is {place}");
+            defaults.place.invalid(message);
+        };
+        match vendor {
+            Vendor::Ollama => missing("somewhere on your network"),
+            Vendor::Azure => missing("at an address of your own: `https://NAME.openai.azure.com`"),
+            Vendor::Anthropic | Vendor::OpenAi | Vendor::Gemini => {}
+        }
     }
     let model = own.model.as_ref().map(Place::line_of_text);
     let inference = own.inference.as_ref().map(Inference::block);
@@ -248,7 +263,7 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
         model: model
             .or_else(|| defaults.model.clone())
             .unwrap_or_else(|| vendor.model().to_owned()),
-        base: defaults.base.clone(),
+        base: defaults.base.as_ref().map(|base| vendor.path(base)),
         inference: inference.unwrap_or_default().or(defaults.inference),
     }
 }

@@ -402,24 +402,14 @@ fn what_a_later_version_does_is_refused_by_name() {
             "/runtime (line 3): `max_cost_usd` is not supported yet",
         ),
         (
-            "- agent: a",
-            "- {agent: a, tool_overrides: [python_exec]}",
-            "steps/0/tool_overrides/0 (line 12): tool `python_exec` is not supported yet",
+            "version: 0",
+            "version: 0\nenv: {secrets: [{key: K, source: ssm, path: k}]}",
+            "/env/secrets/0 (line 2): secrets are read from the environment or a file",
         ),
         (
-            "version: 0",
-            "version: 0\nenv: {secrets: [{key: K, source: env}]}",
-            "/env (line 2): not supported yet",
-        ),
-        (
-            "version: 0",
-            "version: 0\ntelemetry: {redact: {tool_inputs: true}}",
-            "/telemetry (line 2): not supported yet",
-        ),
-        (
-            "version: 0",
-            "version: 0\nsecurity: {guardrails: {deny_network: true}}",
-            "/security (line 2): not supported yet",
+            "scripted\n  script: answers.yaml",
+            "command\n  command: [cat]\nsecurity: {guardrails: {deny_network: true}}",
+            "/agents/a (line 8): `deny_network` in `security` cannot be kept with provider `command`",
         ),
     ] {
         let spec = changed(from, to);
@@ -437,18 +427,135 @@ fn what_a_later_version_does_is_refused_by_name() {
 fn all_problems_are_told_in_the_order_of_their_lines() {
     let spec = changed(
         "name: demo",
-        "nam: demo\ntelemetry: {redact: {tool_inputs: true}}",
+        "nam: demo\nenv: {secrets: [{key: K, source: ssm}]}",
     )
     .replace("agent: a", "agnet: a")
-    .replace("scripted\n", "gemini\n");
+    .replace("scripted\n", "bedrock\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
-        "/telemetry (line 3): not supported yet: this version sends no telemetry",
-        "/runtime/provider (line 5): provider `gemini` is not supported yet; this version runs \
-         `anthropic`, `openai`, `ollama`, `command`, `scripted`",
+        "/env/secrets/0 (line 3): secrets are read from the environment or a file: fetch it before, \
+         and use source `env`",
+        "/runtime/provider (line 5): provider `bedrock` is not supported yet; this version runs \
+         `anthropic`, `openai`, `azure_openai`, `gemini`, `ollama`, `command`, `scripted`",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(told(&spec), lines.join("\n"));
+}
+
+#[test]
+fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
+    for (more, expected) in [
+        (
+            "tools: {python: [calculato]}",
+            "no such tool: `calculato`; did you mean `calculator`?",
+        ),
+        (
+            "tools: {http_executors: [{id: a}]}",
+            "`base_url` is missing",
+        ),
+        (
+            "tools: {http_executors: [{id: a, base_url: ftp://x}]}",
+            "must be an address like",
+        ),
+        (
+            "tools: {http_executors: [{id: head, base_url: http://x}]}",
+            "a tool that Segno brings along",
+        ),
+        (
+            "tools: {http_executors: [{id: a b, base_url: http://x}]}",
+            "letters, digits",
+        ),
+        (
+            "tools: {http_executors: [{id: a, base_url: http://x, headers: {'a b': c}}]}",
+            "blanks",
+        ),
+        ("tools: {mcp: [{id: a}]}", "either a `command` or a `url`"),
+        (
+            "tools: {mcp: [{id: a, command: x, url: http://x}]}",
+            "either a `command` or a `url`",
+        ),
+        (
+            "tools: {mcp: [{id: a, url: http://x, args: [b]}]}",
+            "would be ignored",
+        ),
+        (
+            "tools: {mcp: [{id: a, command: x}, {id: a, command: y}]}",
+            "two tools `a`",
+        ),
+        (
+            "env: {secrets: [{key: K, source: file}]}",
+            "`path` is missing",
+        ),
+        (
+            "env: {secrets: [{key: K, source: env, path: k}]}",
+            "would be ignored",
+        ),
+        (
+            "context_policy: {compaction: {when_tokens_over: 10}}",
+            "a whole number from 1000",
+        ),
+        (
+            "context_policy: {notes: {file: ../n.md}}",
+            "inside the workspace",
+        ),
+        ("context_policy: {notes: {}}", "`file` is missing"),
+        (
+            "context_policy: {retrieval: {jit_tools: [cat]}}",
+            "must be one of",
+        ),
+        (
+            "context_policy: {retrieval: {mcp_servers: [x]}}",
+            "no MCP server `x`",
+        ),
+        (
+            "telemetry: {otel: {sample_ratio: 2}}",
+            "a number from 0 to 1",
+        ),
+        (
+            "security: {guardrails: {allow_tool: [x]}}",
+            "did you mean `allow_tools`?",
+        ),
+        (
+            "continuity: {memory: all}",
+            "must be one of `steps`, `none`",
+        ),
+    ] {
+        let spec = format!("{SMALL}{more}\n");
+        let problems = parse(&spec).expect_err(&spec).to_string();
+        assert!(problems.contains(expected), "{more}\n{problems}");
+    }
+}
+
+#[test]
+fn an_agent_has_the_tools_that_it_chooses_or_all_that_may_be_used() {
+    let tools = |more: &str, agent: &str| {
+        let spec = SMALL.replace("briefly.}", &format!("briefly.{agent}}}"));
+        parse(&format!("{spec}{more}\n")).map(|workflow| workflow.agents["a"].tools.clone())
+    };
+    let all = "tools: {python: [head, strands_cli.tools.http_request], http_executors: [{id: api, base_url: 'http://x'}], mcp: [{id: files, command: x}]}";
+    assert_eq!(
+        tools(all, "").unwrap(),
+        ["head", "http_request", "api", "files"]
+    );
+    assert_eq!(
+        tools(all, ", tools: [tail, http_executors]").unwrap(),
+        ["tail", "api"]
+    );
+    assert!(tools(all, ", tools: []").unwrap().is_empty());
+    let jit = format!("{all}\ncontext_policy: {{retrieval: {{jit_tools: [grep]}}}}");
+    assert_eq!(tools(&jit, ", tools: [tail]").unwrap(), ["tail", "grep"]);
+    let offline = format!("{all}\nsecurity: {{guardrails: {{deny_network: true}}}}");
+    assert_eq!(tools(&offline, "").unwrap(), ["head"]);
+    let problems = tools(&offline, ", tools: [web_fetch]")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        problems.contains("`web_fetch` is forbidden by `deny_network`"),
+        "{problems}"
+    );
+    // What a server has is only known when it runs.
+    let few = format!("{all}\nsecurity: {{guardrails: {{allow_tools: [api]}}}}");
+    assert_eq!(tools(&few, "").unwrap(), ["api", "files"]);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The top of a spec, and the way in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use segno_core::journal::InFlight;
 
 use super::agents::{self, Agent};
+use super::context::{self, ContextPolicy};
+use super::environment::{self, Environment};
 use super::fields::Keys;
 use super::inputs::{self, Inputs};
 use super::node;
@@ -15,8 +18,10 @@ use super::problem::Problems;
 use super::provider::Provider;
 use super::references::{self, Files};
 use super::runtime::{self, Budgets, Runtime};
+use super::security::{self, Guardrails};
 use super::skills::{self, Skill};
-use super::tools;
+use super::telemetry::{self, Telemetry};
+use super::tools::{self, Declared};
 
 const KEYS: Keys = Keys {
     required: &["version", "name", "runtime", "agents", "pattern"],
@@ -29,16 +34,12 @@ const KEYS: Keys = Keys {
         "continuity",
         "tools",
         "skills",
+        "env",
+        "security",
+        "context_policy",
+        "telemetry",
     ],
-    later: &[
-        ("env", "this version passes no secrets or mounts"),
-        ("telemetry", "this version sends no telemetry"),
-        (
-            "context_policy",
-            "this version does not manage an agent's context",
-        ),
-        ("security", "this version enforces no guardrails"),
-    ],
+    later: &[],
 };
 const METADATA_KEYS: Keys = Keys {
     required: &[],
@@ -47,7 +48,7 @@ const METADATA_KEYS: Keys = Keys {
 };
 const CONTINUITY_KEYS: Keys = Keys {
     required: &[],
-    optional: &["in_flight"],
+    optional: &["in_flight", "memory", "max_wait_s"],
     later: &[],
 };
 
@@ -66,6 +67,16 @@ pub struct Workflow {
     pub inputs: Inputs,
     /// Who is asked, by name.
     pub agents: BTreeMap<String, Agent>,
+    /// What models may ask for.
+    pub tools: Declared,
+    /// What is needed from where it runs.
+    pub environment: Environment,
+    /// What no agent may do.
+    pub guardrails: Guardrails,
+    /// What agents keep in mind.
+    pub context: ContextPolicy,
+    /// Who is told what happens.
+    pub telemetry: Option<Telemetry>,
     /// What they can learn when they need it.
     pub skills: Vec<Skill>,
     /// What is done, in which order.
@@ -74,7 +85,16 @@ pub struct Workflow {
     pub artifacts: Vec<Artifact>,
     /// What to do about a step that was in flight when its run was lost.
     pub in_flight: InFlight,
+    /// Whether an agent remembers the steps before.
+    pub remembers: bool,
+    /// How long a step waits where its provider says when to come back.
+    pub longest_wait: Duration,
 }
+
+/// How long is waited unless a spec says otherwise.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+const WEEK_S: u32 = 7 * 24 * 3600;
 
 /// How many steps a graph may have unless its spec says otherwise: it may go round for ever.
 const GRAPH_STEPS: u64 = 100;
@@ -110,15 +130,21 @@ pub fn load(text: &str, files: Files<'_>) -> Result<(String, Workflow), Problems
             String::new()
         }
     };
-    let workflow = read(&Place::root(&desk, &root));
+    let workflow = read(&desk, &Place::root(&desk, &root));
     match Problems::of(desk.problems.take()) {
         None => Ok((alone, workflow)),
         Some(problems) => Err(problems),
     }
 }
 
-fn read(place: &Place<'_>) -> Workflow {
+fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
     let fields = place.fields(&KEYS);
+    // What the blocks below are held to comes first.
+    let guardrails = fields.read("security", |place| security::read(&place));
+    let guardrails = desk.guardrails.get_or_init(|| guardrails).clone();
+    let tools = fields.read("tools", |place| tools::read(&place));
+    let tools = desk.declared.get_or_init(|| tools).clone();
+    let context = fields.read("context_policy", |place| context::read(&place));
     if let Some(version) = fields.get("version") {
         // Authors count their own versions here; the format has only one.
         let given = version.json();
@@ -134,8 +160,7 @@ fn read(place: &Place<'_>) -> Workflow {
         let defaults;
         (runtime, defaults) = runtime::read(&place);
         if let Some(place) = fields.get("agents") {
-            let tools = fields.read("tools", |place| tools::read(&place));
-            agents = agents::read(&place, &defaults, &tools);
+            agents = agents::read(&place, &defaults, &context.jit_tools);
         }
         let priced = |agent: &Agent| !matches!(agent.provider, Provider::Api(_));
         if runtime.budgets.max_cost.is_some() && !agents.values().all(priced) {
@@ -143,6 +168,9 @@ fn read(place: &Place<'_>) -> Workflow {
         }
     }
     let names = fields.read("agents", |place| place.keys());
+    let continuity = fields.get("continuity");
+    let continuity = continuity.map(|place| place.fields(&CONTINUITY_KEYS));
+    let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
     Workflow {
         name: fields.read("name", |place| name(&place)),
         description: fields.get("description").map(|place| place.text()),
@@ -151,9 +179,21 @@ fn read(place: &Place<'_>) -> Workflow {
         inputs: fields.read("inputs", |place| inputs::read(&place)),
         agents,
         pattern: fields.read("pattern", |place| pattern::read(&place, &names)),
+        tools,
+        environment: fields.read("env", |place| environment::read(&place)),
+        guardrails,
+        context,
+        telemetry: fields.read("telemetry", |place| telemetry::read(&place)),
         skills: fields.read("skills", |place| skills::read(&place)),
         artifacts: fields.read("outputs", |place| outputs::read(&place)),
-        in_flight: fields.read("continuity", |place| in_flight(&place)),
+        in_flight: continuity("in_flight").map_or(InFlight::Repeat, |place| {
+            place.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
+        }),
+        remembers: continuity("memory")
+            .is_none_or(|place| place.choice(&[("steps", true), ("none", false)])),
+        longest_wait: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
+            Duration::from_secs(place.integer(0..=WEEK_S).into())
+        }),
     }
 }
 
@@ -191,11 +231,4 @@ fn tags(place: &Place<'_>) -> Vec<String> {
         tags.push(tag);
     }
     tags
-}
-
-fn in_flight(place: &Place<'_>) -> InFlight {
-    let fields = place.fields(&CONTINUITY_KEYS);
-    fields.read("in_flight", |place| {
-        place.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
-    })
 }

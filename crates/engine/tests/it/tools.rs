@@ -112,8 +112,8 @@ impl Drivers for Desk {
         Ok(Speaker::Model(model))
     }
 
-    fn tools(&self, _: &[String], _: &[segno_engine::spec::Skill], _: &Path) -> Arc<dyn Tools> {
-        Arc::clone(&self.0) as _
+    fn tools(&self, _: segno_engine::Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
+        Ok(vec![Arc::clone(&self.0) as _])
     }
 }
 

@@ -67,15 +67,6 @@ impl Drivers for OneScript {
         let scripted = Scripted::new(script, self.0.clone(), None);
         Ok(Speaker::Agent(Arc::new(scripted)))
     }
-
-    fn tools(
-        &self,
-        _: &[String],
-        _: &[segno_engine::spec::Skill],
-        _: &Path,
-    ) -> Arc<dyn segno_core::tool::Tools> {
-        unreachable!("no agent here has tools")
-    }
 }
 
 /// A stage on which agents answer from `script`.
@@ -84,6 +75,7 @@ pub(crate) fn stage(script: &str) -> Stage {
     let script = Arc::new(Mutex::new(script.to_owned()));
     let world = World {
         people: Arc::new(segno_engine::Nobody),
+        exporter: Arc::new(segno_engine::Untold),
         store: Arc::new(Memory::new(clock.clone())),
         clock: clock.clone(),
         random: Arc::new(Seeded::new(1)),
@@ -126,6 +118,14 @@ impl Stage {
             workspace: PathBuf::from("/"),
             out: self.folder.path().join("artifacts"),
             force: false,
+        }
+    }
+
+    /// Returns when an entry of this kind was shown.
+    pub(crate) async fn until(&self, kind: &str) {
+        let shown = |entry: &Entry| entry.event.kind() == kind;
+        while !self.seen.entries.lock().unwrap().iter().any(shown) {
+            tokio::task::yield_now().await;
         }
     }
 

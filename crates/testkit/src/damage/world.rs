@@ -29,6 +29,7 @@ pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
     Ok(World {
         people: Arc::new(segno_engine::Nobody),
+        exporter: Arc::new(segno_engine::Untold),
         store,
         clock,
         random: Arc::new(Seeded::new(1)),
@@ -88,15 +89,6 @@ struct Counted(Arc<Mutex<Vec<String>>>);
 impl Drivers for Counted {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
-    }
-
-    fn tools(
-        &self,
-        _: &[String],
-        _: &[segno_engine::spec::Skill],
-        _: &Path,
-    ) -> Arc<dyn segno_core::tool::Tools> {
-        unreachable!("no agent here has tools")
     }
 }
 

@@ -5,7 +5,11 @@ use segno_testkit::sandbox::{Said, Sandbox};
 
 use crate::sandbox;
 
+mod context;
 mod faults;
+mod leave;
+mod outside;
+mod telemetry;
 mod tools;
 
 /// Both APIs: the provider, and the environment variable of its key.
@@ -91,6 +95,33 @@ fn a_host_may_be_given_with_or_without_its_version() {
     let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
     assert_eq!(paths, ["/v1/chat/completions"; 4]);
     assert_eq!(server.asked()[0].header("authorization"), None);
+}
+
+#[test]
+fn others_that_speak_chat_completions_are_asked_at_their_own_place_with_their_own_key() {
+    for (provider, variable, path, header) in [
+        (
+            "azure_openai",
+            "AZURE_OPENAI_API_KEY",
+            "/openai/v1",
+            ("api-key", "key-for-tests-only-3"),
+        ),
+        (
+            "gemini",
+            "GEMINI_API_KEY",
+            "/v1",
+            ("authorization", "Bearer key-for-tests-only-3"),
+        ),
+    ] {
+        let (sandbox, server) = (sandbox(), server());
+        chain(&sandbox, provider, &server.host(), "", &["hi"]);
+        let mut command = sandbox.command(&["run", "ask.yaml"]);
+        command.env(variable, "key-for-tests-only-3");
+        segno_testkit::sandbox::finish(command).good();
+        let asked = &server.asked()[0];
+        assert_eq!(asked.path, format!("{path}/chat/completions"));
+        assert_eq!(asked.header(header.0), Some(header.1));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod families;
 mod known;
 mod ordinary;
+mod personal;
 mod properties;
 
 use super::Redactor;

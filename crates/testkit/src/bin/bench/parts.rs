@@ -25,6 +25,7 @@ pub(crate) fn store(folder: &Path) -> Sqlite {
 pub(crate) fn world(store: Sqlite) -> World {
     World {
         people: Arc::new(segno_engine::Nobody),
+        exporter: Arc::new(segno_engine::Untold),
         store: Arc::new(store),
         clock: Arc::new(Wall(Instant::now())),
         random: Arc::new(Seeded::new(7)),
@@ -109,14 +110,5 @@ impl Drivers for Nobody {
             path: "agents".into(),
             reason: "nothing is run here".into(),
         })
-    }
-
-    fn tools(
-        &self,
-        _: &[String],
-        _: &[segno_engine::spec::Skill],
-        _: &Path,
-    ) -> Arc<dyn segno_core::tool::Tools> {
-        unreachable!("no agent here has tools")
     }
 }

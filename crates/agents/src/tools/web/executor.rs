@@ -1,0 +1,298 @@
+//! Services that a spec names: a tool each, which calls what is under one address.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use segno_core::model::{Tool, ToolCall};
+use segno_core::ports::Boxed;
+use segno_core::tool::{Class, Offer, Tools};
+use serde_json::{Value, json};
+
+use super::client::{Ask, Redirects, Web, address};
+use super::input;
+
+const METHODS: [Method; 7] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+    Method::HEAD,
+    Method::OPTIONS,
+];
+
+/// How often a path may be encoded on top of itself.
+const DEEPEST: usize = 5;
+
+/// A service.
+#[derive(Clone)]
+pub struct Executor {
+    /// The tool's name.
+    pub id: String,
+    /// The address that paths are added to, and that they cannot leave.
+    pub base_url: String,
+    /// What is sent along. The values may be secrets, and are never told.
+    pub headers: Vec<(String, String)>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// What the model is told about it.
+    pub description: String,
+}
+
+/// A tool for each service. Redirects are not followed: they are answers like others.
+pub struct Executors {
+    services: Vec<Executor>,
+    offers: Vec<Offer>,
+    web: Web,
+}
+
+impl Executors {
+    /// These services.
+    pub fn new(services: Vec<Executor>, web: Web) -> Self {
+        let offers = services.iter().map(Executor::offer).collect();
+        Self {
+            services,
+            offers,
+            web,
+        }
+    }
+
+    async fn call(&self, call: &ToolCall) -> Result<String, String> {
+        let service = self.services.iter().find(|known| known.id == call.name);
+        let service = service.ok_or_else(|| format!("there is no tool `{}`", call.name))?;
+        let received = self.web.send(service.ask(&call.input)?).await?;
+        let mut told = json!({
+            "status": received.status.as_u16(),
+            "headers": received.told_headers(),
+            "body": received.text,
+        });
+        if let Some(note) = received.note {
+            told["note"] = note.into();
+        }
+        Ok(told.to_string())
+    }
+}
+
+impl Tools for Executors {
+    fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
+        Box::pin(self.call(call))
+    }
+}
+
+impl Executor {
+    fn offer(&self) -> Offer {
+        let methods: Vec<&str> = METHODS.iter().map(Method::as_str).collect();
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "what to call, relative to the service's address"},
+                "method": {"type": "string", "enum": methods, "description": "GET if nothing is said"},
+                "json_data": {"type": "object", "description": "what is sent, as JSON"},
+                "headers_override": {
+                    "type": "object",
+                    "additionalProperties": {"type": "string"},
+                    "description": "headers instead of the usual ones",
+                },
+            },
+            "required": ["path"],
+        });
+        Offer {
+            tool: Tool {
+                name: self.id.clone(),
+                description: self.description.clone(),
+                schema,
+            },
+            class: Class::Effectful,
+        }
+    }
+
+    fn ask(&self, given: &Value) -> Result<Ask, String> {
+        check(given)?;
+        let path = given["path"].as_str().ok_or("`path` is missing")?;
+        let body = match &given["json_data"] {
+            Value::Null => None,
+            data => Some(data.to_string()),
+        };
+        Ok(Ask {
+            method: input::method(given, &METHODS)?,
+            url: under(&self.base_url, path)?,
+            headers: self.headers(&given["headers_override"], body.is_some())?,
+            body,
+            timeout: self.timeout,
+            redirects: Redirects::Keep,
+        })
+    }
+
+    /// What is sent along: the usual, and instead of it what is given.
+    fn headers(&self, given: &Value, has_body: bool) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        if has_body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        for (name, value) in &self.headers {
+            let (name, value) = input::header(name, value)?;
+            headers.insert(name, value);
+        }
+        headers.extend(input::headers(given)?);
+        Ok(headers)
+    }
+}
+
+/// Refuses what the tool does not take.
+fn check(given: &Value) -> Result<(), String> {
+    let given = given.as_object().ok_or("the input must be an object")?;
+    for (name, value) in given {
+        let (fits, sort) = match name.as_str() {
+            "path" => (value.is_string(), "string"),
+            "method" => (value.is_string() || value.is_null(), "string"),
+            "json_data" | "headers_override" => (value.is_object() || value.is_null(), "object"),
+            _ => return Err(format!("`{name}` is not something that this tool takes")),
+        };
+        if !fits {
+            return Err(format!("`{name}` must be of type {sort}"));
+        }
+    }
+    Ok(())
+}
+
+/// The address of a path under another, which it cannot leave.
+fn under(base: &str, path: &str) -> Result<Url, String> {
+    let base = address(base)?;
+    let outside = || format!("`{path}` does not stay under the address of this service");
+    let (place, query) = match path.split_once('?') {
+        Some((place, query)) => (place, Some(query)),
+        None => (path, None),
+    };
+    let place = place.strip_prefix('/').unwrap_or(place);
+    if place.starts_with('/') || !stays(place) {
+        return Err(outside());
+    }
+    let root = base.path().trim_end_matches('/').to_owned();
+    let mut url = base.clone();
+    url.set_path(&format!("{root}/{place}"));
+    url.set_fragment(None);
+    let query: Vec<&str> = base.query().into_iter().chain(query).collect();
+    url.set_query((!query.is_empty()).then(|| query.join("&")).as_deref());
+    // Whatever the parser has made of it, it is where it should be.
+    let rest = url.path().strip_prefix(root.as_str());
+    if url.origin() == base.origin() && rest.is_some_and(|rest| rest.starts_with('/')) {
+        Ok(url)
+    } else {
+        Err(outside())
+    }
+}
+
+/// Whether a path leads only downwards, also for a server that decodes it once more than it should.
+fn stays(place: &str) -> bool {
+    let mut place = place.as_bytes().to_vec();
+    for _ in 0..DEEPEST {
+        let is_up = |part: &[u8]| part == b".." || part.starts_with(b"..;");
+        let mut parts = place.split(|byte| matches!(byte, b'/' | b'\\'));
+        if parts.any(is_up) || place.iter().any(|byte| *byte == b'\\' || *byte < b' ') {
+            return false;
+        }
+        // A scheme or a host can only be at the front.
+        let first = place.split(|byte| *byte == b'/').next().unwrap_or_default();
+        if first.ends_with(b":") && place.starts_with(&[first, b"//"].concat()) {
+            return false;
+        }
+        let once = unescaped(&place);
+        if once == place {
+            return true;
+        }
+        place = once;
+    }
+    false
+}
+
+/// With each `%41` as the byte that it stands for.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|two| str::from_utf8(two).ok());
+        let byte = digits
+            .filter(|two| *first == b'%' && two.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|two| u8::from_str_radix(two, 16).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_under_its_address() {
+        let base = "https://api.example.com/v1/";
+        for (path, expected) in [
+            ("users", "https://api.example.com/v1/users"),
+            ("/users", "https://api.example.com/v1/users"),
+            ("", "https://api.example.com/v1/"),
+            ("/", "https://api.example.com/v1/"),
+            (
+                "users/7?sort=a&b=%20#end",
+                "https://api.example.com/v1/users/7?sort=a&b=%20%23end",
+            ),
+            ("a/./b", "https://api.example.com/v1/a/b"),
+            ("a..b/...", "https://api.example.com/v1/a..b/..."),
+            ("urn:x:1", "https://api.example.com/v1/urn:x:1"),
+            ("a%2Fb", "https://api.example.com/v1/a%2Fb"),
+            ("für", "https://api.example.com/v1/f%C3%BCr"),
+            (
+                "?a=https://x/../y",
+                "https://api.example.com/v1/?a=https://x/../y",
+            ),
+            (
+                "@other.example",
+                "https://api.example.com/v1/@other.example",
+            ),
+        ] {
+            let url = under(base, path).map(|url| url.to_string());
+            assert_eq!(url.as_deref(), Ok(expected), "{path}");
+        }
+        let keyed = under("http://api.example.com?key=1", "a?b=2").unwrap();
+        assert_eq!(keyed.as_str(), "http://api.example.com/a?key=1&b=2");
+    }
+
+    #[test]
+    fn a_path_that_leads_elsewhere_is_refused() {
+        for path in [
+            "..",
+            "../",
+            "/..",
+            "../v2",
+            "a/../../v2",
+            "a/../b",
+            "%2e%2e/v2",
+            "%2E%2e/v2",
+            ".%2e/v2",
+            "a/%252e%252e/v2",
+            "..%2fv2",
+            "..%5cv2",
+            "..;/v2",
+            "..\\v2",
+            "\\\\other.example",
+            "//other.example/x",
+            "///other.example/x",
+            "http://other.example/",
+            "HTTPS://other.example/",
+            "file:///etc/passwd",
+            "/http://other.example",
+            "%2525252525252e",
+            "a\r\nHost: other",
+            "%0d%0aHost: other",
+            "a\0",
+        ] {
+            assert!(under("https://api.example.com/v1", path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the tools that reach out of the workspace do.
+
+mod executors;
+mod fetch;
+mod python;
+mod redirects;
+mod requests;
+mod searches;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use segno_agents::{Gear, NativeTools, Reach, Search, Web};
+use segno_core::model::ToolCall;
+use segno_core::ports::{Access, Boxed, Clock, Disk};
+use segno_core::time::Timestamp;
+use segno_core::tool::Tools;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::world::{runtime, warden};
+
+/// Time that passes when a test says so.
+#[derive(Default)]
+struct Hand {
+    over: Notify,
+    asked: Mutex<Vec<Duration>>,
+}
+
+impl Hand {
+    /// However long anyone waits, it is over.
+    fn turn(&self) {
+        self.over.notify_one();
+    }
+
+    /// How long was waited.
+    fn asked(&self) -> Vec<u64> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(Duration::as_secs).collect()
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
+        self.asked.lock().unwrap().push(duration);
+        Box::pin(self.over.notified())
+    }
+}
+
+/// These tools have no use for files.
+struct NoDisk;
+
+impl Disk for NoDisk {
+    fn read(&self, _: &Path, _: u64) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn create(&self, _: &Path, _: &[u8], _: Access) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn create_folder(&self, _: &Path, _: Access) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// What the tools are given, with these hosts in reach.
+fn gear(allowed: &[String], clock: &Arc<Hand>) -> Gear {
+    Gear {
+        disk: Arc::new(NoDisk),
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        web: web(allowed, clock),
+        search: Search::new(None),
+        warden: warden(),
+        mounts: Vec::new(),
+    }
+}
+
+fn web(allowed: &[String], clock: &Arc<Hand>) -> Web {
+    let reach = Reach::new(allowed.to_vec()).unwrap();
+    Web::new(reach, Arc::clone(clock) as Arc<dyn Clock>).unwrap()
+}
+
+/// Runs one of Segno's own tools, with these hosts in reach and a clock that stands still.
+fn run(allowed: &[String], name: &str, input: Value) -> Result<String, String> {
+    run_with(gear(allowed, &Arc::default()), name, input)
+}
+
+fn run_with(gear: Gear, name: &str, input: Value) -> Result<String, String> {
+    let names: Vec<String> = NativeTools::names().map(str::to_owned).collect();
+    let folder = tempfile::tempdir().unwrap();
+    ask(&NativeTools::new(&names, gear), name, input, folder.path())
+}
+
+fn ask(tools: &dyn Tools, name: &str, input: Value, folder: &Path) -> Result<String, String> {
+    let call = ToolCall {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        input,
+    };
+    runtime().block_on(tools.run(&call, folder))
+}
+
+fn json(result: Result<String, String>) -> Value {
+    serde_json::from_str(&result.unwrap()).unwrap()
+}
+
+#[track_caller]
+fn assert_problem(result: &Result<String, String>, words: &str) {
+    let problem = result.as_ref().unwrap_err();
+    assert!(problem.contains(words), "{problem}");
+}

@@ -1,0 +1,89 @@
+//! The tool with which a model checks a spec that it wrote.
+
+use std::path::Path;
+
+use segno_core::model::{Tool, ToolCall};
+use segno_core::ports::Boxed;
+use segno_core::tool::{Class, Offer, Tools};
+use segno_engine::spec::{self, Fault};
+use serde_json::{Value, json};
+
+/// The tool.
+pub(super) struct SpecVerify {
+    offers: [Offer; 1],
+}
+
+impl SpecVerify {
+    /// What models call it.
+    pub(super) const NAME: &str = "spec_verify";
+
+    pub(super) fn new() -> Self {
+        let tool = Tool {
+            name: Self::NAME.to_owned(),
+            description:
+                "Checks a workflow spec, YAML or JSON, and tells everything that is wrong with it."
+                    .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "spec_content": {"type": "string", "description": "the spec"},
+                    "check_capability": {"type": "boolean", "description": "whether what this version cannot run is told too (true)"},
+                },
+                "required": ["spec_content"],
+            }),
+        };
+        Self {
+            offers: [Offer {
+                tool,
+                class: Class::ReadOnly,
+            }],
+        }
+    }
+}
+
+impl Tools for SpecVerify {
+    fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
+        let checked = match call.input["spec_content"].as_str() {
+            Some(text) => {
+                let capability = call.input["check_capability"].as_bool().unwrap_or(true);
+                Ok(report(text, capability).to_string())
+            }
+            None => Err("`spec_content` is missing".to_owned()),
+        };
+        Box::pin(std::future::ready(checked))
+    }
+}
+
+fn report(text: &str, capability: bool) -> Value {
+    match spec::parse(text) {
+        Ok(workflow) => json!({
+            "schema_valid": true,
+            "capability_supported": true,
+            "errors": [],
+            "issues": [],
+            "spec_info": {
+                "name": workflow.name,
+                "pattern": workflow.pattern.name(),
+                "agents": workflow.agents.keys().collect::<Vec<_>>(),
+            },
+        }),
+        Err(problems) => {
+            let told = |fault: Fault| {
+                let some = problems.iter().filter(|problem| problem.fault == fault);
+                some.map(ToString::to_string).collect::<Vec<_>>()
+            };
+            let (errors, issues) = (told(Fault::Invalid), told(Fault::Unsupported));
+            let supported = issues.is_empty() || !capability;
+            json!({
+                "schema_valid": errors.is_empty(),
+                "capability_supported": supported,
+                "errors": errors,
+                "issues": if capability { issues } else { Vec::new() },
+            })
+        }
+    }
+}

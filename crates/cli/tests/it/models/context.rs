@@ -1,0 +1,206 @@
+//! What agents keep in mind: earlier steps, summaries of what was said, notes.
+
+use segno_testkit::model::{Asked, ModelServer, Play};
+use serde_json::json;
+
+use super::{chain, run, server};
+use crate::sandbox;
+
+/// What was said to a model, in short: who, and the words.
+fn said(asked: &Asked) -> Vec<(String, String)> {
+    let messages = asked.body["messages"].as_array().unwrap();
+    let words = |content: &serde_json::Value| match content {
+        serde_json::Value::String(text) => text.clone(),
+        parts => parts[0]["text"].as_str().unwrap_or_default().to_owned(),
+    };
+    let message = |message: &serde_json::Value| {
+        let role = message["role"].as_str().unwrap().to_owned();
+        (role, words(&message["content"]))
+    };
+    messages.iter().map(message).collect()
+}
+
+#[test]
+fn an_agent_remembers_the_steps_before_also_after_a_kill() {
+    let (sandbox, server) = (sandbox(), server());
+    chain(
+        &sandbox,
+        "anthropic",
+        &server.host(),
+        "",
+        &["one", "two", "three"],
+    );
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .env("SEGNO_FAILPOINT", "step.before_effect:3");
+    assert!(segno_testkit::sandbox::finish(command).crashed());
+    run(&sandbox, &["resume"]).good();
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3);
+    let expected = [
+        ("user", "one"),
+        ("assistant", "you said: one"),
+        ("user", "two"),
+        ("assistant", "you said: two"),
+        ("user", "three"),
+    ]
+    .map(|(who, words)| (who.to_owned(), words.to_owned()));
+    assert_eq!(said(&asked[2]), expected);
+    assert_eq!(said(&asked[1]), expected[..3]);
+}
+
+#[test]
+fn a_spec_can_ask_for_agents_without_memory() {
+    let (sandbox, server) = (sandbox(), server());
+    chain(&sandbox, "openai", &server.host(), "", &["one", "two"]);
+    let spec = sandbox.read("ask.yaml") + "continuity: {memory: none}\n";
+    sandbox.write("ask.yaml", &spec);
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    let asked = server.asked();
+    assert_eq!(asked[1].body["messages"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_task_remembers_only_what_led_to_it() {
+    let (sandbox, server) = (sandbox(), server());
+    chain(&sandbox, "anthropic", &server.host(), "", &["x"]);
+    let (head, _) = sandbox
+        .read("ask.yaml")
+        .split_once("pattern:")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let tasks = "pattern: {type: workflow, config: {tasks: [{id: left, agent: a, input: left}, {id: beside, agent: a, input: beside}, {id: after, agent: a, deps: [left], input: after}]}}\n";
+    sandbox.write("ask.yaml", &format!("{head}{tasks}"));
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    let asked = server.asked();
+    let after = asked.iter().find(|asked| asked.last() == "after").unwrap();
+    let words: Vec<String> = said(after).into_iter().map(|(_, words)| words).collect();
+    assert_eq!(words, ["left", "you said: left", "after"]);
+}
+
+/// A model that reads the same file again and again, and sums up when it is asked to.
+fn reader() -> ModelServer {
+    ModelServer::start(|_, asked| {
+        let said = asked.body["messages"].to_string();
+        if asked.body["system"].to_string().contains("sum up") {
+            return Play::Text(format!("SUM of {} bytes", said.len()));
+        }
+        match said.matches("tool_use_id").count() + 100 * said.matches("SUM of").count() {
+            0..3 | 100..103 => Play::Tools(
+                String::new(),
+                vec![("head".into(), json!({"path": "big.txt", "lines": 200}))],
+            ),
+            _ => Play::Text("read".into()),
+        }
+    })
+}
+
+#[test]
+fn a_long_conversation_is_summed_up_and_a_kill_does_not_pay_for_it_twice() {
+    let policy = "tools: {python: [head]}\ncontext_policy: {compaction: {when_tokens_over: 1000, preserve_recent_messages: 3, summarization_model: tiny-1}}\n";
+    let mut kills = 0;
+    for visit in 1.. {
+        let (sandbox, server) = (sandbox(), reader());
+        sandbox.write(
+            "big.txt",
+            &"a line of forty bytes, more or less so\n".repeat(200),
+        );
+        chain(&sandbox, "anthropic", &server.host(), "", &["read it"]);
+        let spec = sandbox.read("ask.yaml") + policy;
+        sandbox.write("ask.yaml", &spec);
+        let mut command = sandbox.command(&["run", "ask.yaml"]);
+        command
+            .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+            .env("SEGNO_FAILPOINT", format!("journal.after_commit:{visit}"));
+        let first = segno_testkit::sandbox::finish(command);
+        if first.crashed() {
+            kills += 1;
+            if crate::commands::standings(&sandbox)
+                .iter()
+                .all(|standing| standing.1 != "completed")
+            {
+                run(&sandbox, &["resume"]).good();
+            }
+        } else {
+            first.good();
+        }
+        let asked = server.asked();
+        let sums: Vec<&Asked> = asked
+            .iter()
+            .filter(|asked| asked.body["model"] == "tiny-1")
+            .collect();
+        assert!(!sums.is_empty());
+        // Each call was made once: what was answered before the kill was not asked again.
+        let mut bodies: Vec<String> = asked.iter().map(|asked| asked.body.to_string()).collect();
+        let calls = bodies.len();
+        bodies.sort();
+        bodies.dedup();
+        assert_eq!(bodies.len(), calls, "visit {visit}");
+        // The question itself is never summed up, and the sum stands before it.
+        let last = said(asked.last().unwrap());
+        assert!(
+            last[0]
+                .1
+                .starts_with("What was said before, summed up:\n\nSUM of"),
+            "{last:?}"
+        );
+        assert_eq!(last[1].1, "read it");
+        if kills < visit {
+            break;
+        }
+    }
+    assert!(kills >= 8, "{kills}");
+}
+
+#[test]
+fn a_note_is_taken_of_every_step_once_and_agents_are_shown_the_newest() {
+    for (format, file) in [("markdown", "artifacts/notes.md"), ("json", "notes.jsonl")] {
+        let mut kills = 0;
+        for visit in 1.. {
+            let (sandbox, server) = (sandbox(), server());
+            chain(
+                &sandbox,
+                "anthropic",
+                &server.host(),
+                "",
+                &["one", "two", "three"],
+            );
+            let policy = format!(
+                "context_policy: {{notes: {{file: {file}, include_last: 1, format: {format}}}}}\n"
+            );
+            let spec = sandbox.read("ask.yaml") + &policy;
+            sandbox.write("ask.yaml", &spec);
+            let mut command = sandbox.command(&["run", "ask.yaml"]);
+            command
+                .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+                .env("SEGNO_FAILPOINT", format!("artifact.before_rename:{visit}"));
+            let said = segno_testkit::sandbox::finish(command);
+            if said.crashed() {
+                kills += 1;
+                run(&sandbox, &["resume"]).good();
+            }
+            let notes = sandbox.read(file);
+            for step in 0..3 {
+                let mark = format!("/steps/{step}");
+                assert_eq!(notes.matches(&mark).count(), 1, "{notes}");
+            }
+            assert!(notes.contains("you said: one"), "{notes}");
+            let asked = server.asked();
+            assert_eq!(asked.len(), 3, "no answered question is asked again");
+            let shown = asked[2].body["system"].as_str().unwrap();
+            assert!(
+                shown.starts_with("You are brief.\n\nNotes of the work so far:"),
+                "{shown}"
+            );
+            assert!(
+                shown.contains("you said: two") && !shown.contains("you said: one"),
+                "{shown}"
+            );
+            if !said.crashed() {
+                break;
+            }
+        }
+        assert_eq!(kills, 3);
+    }
+}

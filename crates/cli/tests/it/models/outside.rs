@@ -1,0 +1,307 @@
+//! Tools that go beyond the workspace: services, MCP servers, programs, and what holds them back.
+
+use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::sandbox::{Said, Sandbox, finish};
+use serde_json::{Value, json};
+
+use super::chain;
+use crate::sandbox;
+
+/// A value that must be nowhere. It is put together so that no scanner finds it here.
+fn secret() -> String {
+    ["plain", "words", "that", "open", "doors"].join("-")
+}
+
+/// A model that asks for one tool, and then says what it heard.
+fn asks(tool: &str, input: Value) -> ModelServer {
+    let tool = tool.to_owned();
+    ModelServer::start(move |_, asked| {
+        let messages = asked.body["messages"].as_array().unwrap();
+        match messages.last().unwrap()["content"][0]["content"].as_str() {
+            Some(heard) => Play::Text(heard.to_owned()),
+            None => Play::Tools(String::new(), vec![(tool.clone(), input.clone())]),
+        }
+    })
+}
+
+fn spec(sandbox: &Sandbox, model: &ModelServer, more: &str) {
+    chain(sandbox, "anthropic", &model.host(), "", &["go"]);
+    let spec = sandbox.read("ask.yaml") + more;
+    sandbox.write("ask.yaml", &spec);
+}
+
+fn run(sandbox: &Sandbox) -> Said {
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .env("DOOR_WORDS", secret());
+    finish(command)
+}
+
+/// A service that says what it was sent, its caller's words included.
+fn echo() -> ModelServer {
+    ModelServer::start(|_, asked| {
+        let key = asked.header("x-words").unwrap_or("nothing").to_owned();
+        Play::Status(
+            200,
+            "content-type: text/plain\r\n",
+            format!("{} with {key}", asked.path),
+        )
+    })
+}
+
+fn address(server: &ModelServer) -> String {
+    server.host().trim_start_matches("http://").to_owned()
+}
+
+#[test]
+fn a_service_is_called_with_its_secret_and_nobody_else_sees_it() {
+    let (sandbox, service) = (sandbox(), echo());
+    let model = asks("doors", json!({"path": "open/1"}));
+    let tools = format!(
+        "tools: {{http_executors: [{{id: doors, base_url: \"{}/v2\", headers: {{X-Words: \"Say ${{WORDS}}\"}}, description: Opens doors., examples: [{{path: open/1}}]}}]}}\nenv: {{secrets: [{{key: DOOR_WORDS, name: WORDS, source: env}}]}}\n",
+        service.host()
+    );
+    spec(&sandbox, &model, &tools);
+    sandbox.configure(&format!(
+        "[network]\nallow_private = [\"{}\"]\n",
+        address(&service)
+    ));
+    let said = run(&sandbox).good();
+    assert_eq!(service.asked()[0].path, "/v2/open/1");
+    assert_eq!(
+        service.asked()[0].header("x-words"),
+        Some(format!("Say {}", secret()).as_str())
+    );
+    // The service told the secret; from there on it is hidden.
+    assert!(
+        said.stdout.contains("/v2/open/1 with Say [secret:WORDS:"),
+        "{}",
+        said.stdout
+    );
+    let told = model
+        .asked()
+        .iter()
+        .map(|asked| asked.body.to_string())
+        .collect::<String>();
+    assert!(!told.contains(&secret()));
+    assert!(told.contains("Opens doors.") && told.contains("open/1"));
+    let journal = sandbox.segno(&["logs", "--json"]).good().stdout;
+    assert!(journal.contains("tool_started") && !journal.contains(&secret()));
+}
+
+#[test]
+fn a_secret_that_is_missing_is_told_before_anything_is_asked() {
+    let (sandbox, model) = (sandbox(), asks("doors", json!({"path": "x"})));
+    spec(
+        &sandbox,
+        &model,
+        "tools: {http_executors: [{id: doors, base_url: 'https://x.example', headers: {A: '${KEY}'}}]}\nenv: {secrets: [{key: KEY, source: file, path: key.txt}]}\n",
+    );
+    run(&sandbox).refused(
+        2,
+        &[
+            "secret `KEY` is needed",
+            "key.txt cannot be read",
+            "[A0103]",
+        ],
+    );
+    assert!(model.asked().is_empty());
+    assert!(crate::commands::standings(&sandbox).is_empty());
+}
+
+#[test]
+fn a_private_address_is_not_called_unless_it_is_allowed() {
+    let (sandbox, service) = (sandbox(), echo());
+    for (tool, input, more) in [
+        (
+            "http_request",
+            json!({"url": service.host()}),
+            "tools: {python: [http_request]}\n",
+        ),
+        (
+            "web_fetch",
+            json!({"url": service.host()}),
+            "tools: {python: [web_fetch]}\n",
+        ),
+        (
+            "inside",
+            json!({"path": "x"}),
+            &format!(
+                "tools: {{http_executors: [{{id: inside, base_url: \"{}\"}}]}}\n",
+                service.host()
+            ),
+        ),
+    ] {
+        spec(&sandbox, &asks(tool, input), more);
+        let said = run(&sandbox).good();
+        assert!(
+            said.stdout.contains("network.allow_private"),
+            "{tool}: {}",
+            said.stdout
+        );
+    }
+    assert!(service.asked().is_empty());
+}
+
+#[test]
+fn a_program_runs_in_the_workspace_without_our_keys() {
+    let sandbox = sandbox();
+    let code = "import os\nprint(os.getcwd())\nprint(sorted(name for name in os.environ if 'KEY' in name or 'DOOR' in name))";
+    let model = asks("python_exec", json!({"code": code}));
+    spec(&sandbox, &model, "tools: {python: [python_exec]}\n");
+    let said = run(&sandbox).good();
+    let folder = sandbox.work().canonicalize().unwrap();
+    assert_eq!(said.stdout.trim_end(), format!("{}\n[]", folder.display()));
+}
+
+#[test]
+fn a_mounted_folder_is_seen_in_the_workspace_and_nothing_beside_it() {
+    let sandbox = sandbox();
+    sandbox.write("kept/here/data.txt", "mounted\n");
+    sandbox.write("kept/other.txt", "not for you\n");
+    let mounts = "tools: {python: [file_read]}\nenv: {mounts: {data: kept/here}}\n";
+    for (path, expected) in [
+        ("data/data.txt", "mounted"),
+        ("./data/data.txt", "mounted"),
+        ("data/../other.txt", "outside of the workspace"),
+    ] {
+        spec(&sandbox, &asks("file_read", json!({"path": path})), mounts);
+        let said = run(&sandbox).good();
+        assert!(said.stdout.contains(expected), "{path}: {}", said.stdout);
+    }
+    let all = "tools: {python: [file_read]}\nenv: {mounts: {data: /etc}}\n";
+    spec(&sandbox, &asks("file_read", json!({})), all);
+    run(&sandbox).refused(12, &["mount `data` must be a folder below"]);
+}
+
+#[test]
+fn a_spec_is_checked_by_the_tool_that_checks_specs() {
+    let sandbox = sandbox();
+    let model = asks(
+        "spec_verify",
+        json!({"spec_content": "version: 0\nnam: x\n"}),
+    );
+    spec(&sandbox, &model, "tools: {python: [spec_verify]}\n");
+    let said = run(&sandbox).good();
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(report["schema_valid"], false);
+    assert!(
+        report["errors"]
+            .to_string()
+            .contains("did you mean `name`?"),
+        "{report}"
+    );
+}
+
+/// A server that has one tool and counts its calls in a file.
+const SERVER: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask:
+        continue
+    if ask["method"] == "initialize":
+        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "n", "version": "1"}}
+    elif ask["method"] == "tools/list":
+        tool = lambda name: {"name": name, "description": name, "inputSchema": {"type": "object"}}
+        result = {"tools": [tool("stamp"), tool("burn")]}
+    else:
+        open("stamped", "a").write("x")
+        result = {"content": [{"type": "text", "text": "stamped as " + os.environ["WHO"]}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+"#;
+
+#[test]
+fn an_mcp_server_is_started_offers_its_tools_and_is_held_to_the_guardrails() {
+    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+    sandbox.write("server.py", SERVER);
+    spec(
+        &sandbox,
+        &model,
+        "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: '${WORDS}'}}]}\nenv: {secrets: [{key: DOOR_WORDS, name: WORDS, source: env}]}\nsecurity: {guardrails: {allow_tools: [stamp]}}\n",
+    );
+    let said = run(&sandbox).good();
+    assert!(
+        said.stdout.starts_with("stamped as [secret:WORDS:"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(sandbox.read("stamped"), "x");
+    let offered = model.asked()[0].body["tools"].to_string();
+    assert!(
+        offered.contains("stamp") && !offered.contains("burn"),
+        "{offered}"
+    );
+}
+
+#[test]
+fn a_tool_of_a_server_is_not_called_twice_when_its_run_is_lost() {
+    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+    sandbox.write(
+        "server.py",
+        &SERVER.replace(
+            "result = {\"content\"",
+            "os.kill(int(open(\"pid\").read()), 9)\n        result = {\"content\"",
+        ),
+    );
+    spec(
+        &sandbox,
+        &model,
+        "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: me}}]}\n",
+    );
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
+    let child = command.spawn().unwrap();
+    sandbox.write("pid", &child.id().to_string());
+    let lost = segno_testkit::sandbox::wait(child);
+    assert!(!lost.status.success());
+    sandbox.write("server.py", SERVER);
+    let mut command = sandbox.command(&["resume"]);
+    command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
+    let said = finish(command).good();
+    assert!(
+        said.stdout
+            .starts_with("The outcome of this call is unknown"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(sandbox.read("stamped"), "x");
+    assert_eq!(model.asked().len(), 2);
+}
+
+#[test]
+fn an_mcp_server_that_cannot_be_started_is_told_before_anything_is_asked() {
+    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+    spec(
+        &sandbox,
+        &model,
+        "tools: {mcp: [{id: desk, command: no-such-program-here}]}\n",
+    );
+    run(&sandbox).refused(2, &["MCP server `desk`", "no-such-program-here", "[A0104]"]);
+    assert!(model.asked().is_empty());
+    assert!(crate::commands::standings(&sandbox).is_empty());
+}
+
+#[test]
+fn personal_data_stays_out_of_what_is_written_and_sent() {
+    let sandbox = sandbox();
+    let model = ModelServer::start(|_, _| Play::Text("ask bob@example.org".into()));
+    spec(
+        &sandbox,
+        &model,
+        "inputs: {values: {who: ada@example.org}}\nsecurity: {guardrails: {pii_redaction: true}}\noutputs: {artifacts: [{path: out.md, from: '{{ last_response }}'}]}\n",
+    );
+    let with = sandbox
+        .read("ask.yaml")
+        .replace("\"go\"", "\"write to {{ who }}\"");
+    sandbox.write("ask.yaml", &with);
+    let said = run(&sandbox).good();
+    assert!(
+        said.stdout.starts_with("ask [secret:email:"),
+        "{}",
+        said.stdout
+    );
+    assert!(!sandbox.read("artifacts/out.md").contains("bob@"));
+    assert!(!model.asked()[0].body.to_string().contains("ada@"));
+}

@@ -1,0 +1,186 @@
+//! What a collector of telemetry is told. The collector is a socket of our own, and what it hears is
+//! read with the definitions that OpenTelemetry publishes.
+
+use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::sandbox::Sandbox;
+use serde_json::{Value, json};
+
+use super::{chain, run};
+use crate::sandbox;
+
+fn collector() -> ModelServer {
+    ModelServer::start(|_, _| Play::Status(200, "", "{}".into()))
+}
+
+fn model() -> ModelServer {
+    ModelServer::start(|_, asked| {
+        let said = asked.body["messages"].to_string();
+        if said.contains("tool_result") {
+            return Play::Text("it is 42".into());
+        }
+        let input = json!({"expression": "6 * 7"});
+        Play::Tools(String::new(), vec![("calculator".into(), input)])
+    })
+}
+
+fn spec(sandbox: &Sandbox, model: &ModelServer, endpoint: &str, more: &str) {
+    chain(sandbox, "anthropic", &model.host(), "", &["one", "two"]);
+    let telemetry = format!(
+        "tools: {{python: [calculator]}}\ntelemetry: {{otel: {{endpoint: \"{endpoint}\", service_name: tests}}{more}}}\noutputs: {{artifacts: [{{path: trace.json, from: \"{{{{ TRACE }}}}\"}}]}}\n"
+    );
+    let spec = sandbox.read("ask.yaml") + &telemetry;
+    sandbox.write("ask.yaml", &spec);
+}
+
+/// Everything that the collector heard.
+fn spans(collector: &ModelServer) -> Vec<Value> {
+    let heard = collector.asked();
+    let spans = heard.iter().flat_map(|asked| {
+        assert_eq!(asked.path, "/v1/traces");
+        let spans = &asked.body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        spans.as_array().unwrap().clone()
+    });
+    spans.collect()
+}
+
+fn attribute(span: &Value, key: &str) -> Option<String> {
+    let all = span["attributes"].as_array().unwrap();
+    let found = all.iter().find(|pair| pair["key"] == key)?;
+    let value = found["value"].as_object().unwrap().values().next().unwrap();
+    Some(
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+#[test]
+fn a_collector_is_told_of_runs_agents_calls_and_tools() {
+    let (sandbox, model, collector) = (sandbox(), model(), collector());
+    spec(&sandbox, &model, &collector.host(), "");
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .env("SEGNO_FAILPOINT", "step.before_effect:2");
+    assert!(segno_testkit::sandbox::finish(command).crashed());
+    run(&sandbox, &["resume"]).good();
+    let spans = spans(&collector);
+    let named = |name: &str| {
+        spans
+            .iter()
+            .filter(|span| span["name"] == name)
+            .collect::<Vec<_>>()
+    };
+    let runs = named("invoke_workflow ask");
+    // The run that was killed could not say how it ended.
+    assert_eq!(runs.len(), 1);
+    for (key, value) in [
+        ("segno.resumed", "true"),
+        ("segno.run", "2"),
+        ("segno.steps.skipped", "1"),
+        ("segno.checkpoint.count", "2"),
+        ("segno.session.status", "completed"),
+    ] {
+        assert_eq!(attribute(runs[0], key).as_deref(), Some(value), "{key}");
+    }
+    let agents = named("invoke_agent a");
+    let second = agents
+        .iter()
+        .find(|span| attribute(span, "segno.step").unwrap() == "steps/1");
+    let second = second.unwrap();
+    assert_eq!(second["parentSpanId"], runs[0]["spanId"]);
+    for (key, value) in [
+        ("gen_ai.provider.name", "anthropic"),
+        ("gen_ai.request.model", "small-1"),
+        ("gen_ai.usage.input_tokens", "22"),
+        ("gen_ai.usage.output_tokens", "14"),
+    ] {
+        assert_eq!(attribute(second, key).as_deref(), Some(value), "{key}");
+    }
+    let tools = named("execute_tool calculator");
+    assert!(!tools.is_empty());
+    assert_eq!(
+        attribute(tools[0], "gen_ai.tool.call.arguments"),
+        None,
+        "hidden by default"
+    );
+    assert_eq!(
+        attribute(tools[0], "gen_ai.tool.call.result").as_deref(),
+        Some("6 * 7 = 42")
+    );
+    let traces: std::collections::BTreeSet<&str> = spans
+        .iter()
+        .map(|span| span["traceId"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        traces.len(),
+        1,
+        "a session is one trace, however many runs it took"
+    );
+    // The artifact tells what all runs did.
+    let trace: Value = serde_json::from_str(&sandbox.read("artifacts/trace.json")).unwrap();
+    assert_eq!(trace["trace_id"], **traces.first().unwrap());
+    let steps = trace["spans"].as_array().unwrap().iter();
+    assert_eq!(
+        steps
+            .filter(|span| span["name"] == "invoke_agent a")
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn what_a_spec_wants_hidden_is_not_told() {
+    for (redact, arguments, result) in [
+        (
+            ", redact: {tool_inputs: false, tool_outputs: true}",
+            true,
+            false,
+        ),
+        (
+            ", redact: {tool_inputs: true, tool_outputs: false}",
+            false,
+            true,
+        ),
+    ] {
+        let (sandbox, model, collector) = (sandbox(), model(), collector());
+        spec(&sandbox, &model, &collector.host(), redact);
+        run(&sandbox, &["run", "ask.yaml"]).good();
+        let spans = spans(&collector);
+        let tool = spans
+            .iter()
+            .find(|span| span["name"] == "execute_tool calculator")
+            .unwrap();
+        assert_eq!(
+            attribute(tool, "gen_ai.tool.call.arguments").is_some(),
+            arguments
+        );
+        assert_eq!(attribute(tool, "gen_ai.tool.call.result").is_some(), result);
+    }
+}
+
+#[test]
+fn a_collector_that_is_not_there_holds_up_nothing() {
+    let (sandbox, model) = (sandbox(), model());
+    spec(&sandbox, &model, "http://127.0.0.1:1", "");
+    let said = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(said.stdout, "it is 42\n");
+    assert_eq!(
+        said.stderr.matches("telemetry is not sent").count(),
+        1,
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn a_session_that_is_not_chosen_tells_nothing() {
+    let (sandbox, model, collector) = (sandbox(), model(), collector());
+    spec(&sandbox, &model, &collector.host(), "");
+    let spec = sandbox
+        .read("ask.yaml")
+        .replace("service_name: tests", "sample_ratio: 0");
+    sandbox.write("ask.yaml", &spec);
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    assert!(collector.asked().is_empty());
+}

@@ -1,0 +1,194 @@
+//! Notes of what agents did, in a file of the workspace that people and agents read.
+//!
+//! Each note carries the step that it is about, so that a step has one note however often the run
+//! was killed around it.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use segno_core::time::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::artifacts;
+use crate::error::Error;
+use crate::flow::Flow;
+use crate::spec::{Notes as Policy, NotesFormat};
+
+/// The longest file that is read.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// How much of a question or an answer is noted.
+const EXCERPT: usize = 200;
+
+/// The beginning of every note in Markdown.
+const HEADING: &str = "## ";
+
+/// The notes of a session.
+pub(crate) struct Notes {
+    policy: Policy,
+    file: Mutex<Option<File>>,
+}
+
+/// The file as it is now.
+struct File {
+    place: PathBuf,
+    notes: Vec<String>,
+    marks: HashSet<String>,
+}
+
+/// What is noted of a step.
+pub(crate) struct Note<'a> {
+    pub(crate) step: &'a str,
+    pub(crate) agent: &'a str,
+    pub(crate) question: &'a str,
+    pub(crate) tools: &'a [String],
+    pub(crate) answer: &'a str,
+}
+
+impl Notes {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            file: Mutex::new(None),
+        }
+    }
+
+    /// Whether a step has its note.
+    pub(crate) async fn has(&self, flow: &Flow, step: &str) -> Result<bool, Error> {
+        let mut file = self.file.lock().await;
+        let file = self.open(flow, &mut file)?;
+        Ok(file.marks.contains(&mark(flow, step)))
+    }
+
+    /// Adds a note, unless it is there.
+    pub(crate) async fn add(&self, flow: &Flow, note: Note<'_>) -> Result<(), Error> {
+        let mut file = self.file.lock().await;
+        let file = self.open(flow, &mut file)?;
+        let mark = mark(flow, note.step);
+        if !file.marks.insert(mark.clone()) {
+            return Ok(());
+        }
+        let (now, number) = (flow.world.clock.now(), file.notes.len() + 1);
+        file.notes.push(self.write(&note, &mark, now, number));
+        let text = file.notes.concat();
+        let replaced = artifacts::replace(&flow.world, flow.session, &file.place, text.as_bytes());
+        replaced.map_err(|error| self.unusable(error.to_string()))
+    }
+
+    /// The newest notes, as an agent is shown them; empty if there are none.
+    pub(crate) async fn shown(&self, flow: &Flow) -> Result<String, Error> {
+        let mut file = self.file.lock().await;
+        let file = self.open(flow, &mut file)?;
+        let from = file.notes.len().saturating_sub(self.policy.include_last);
+        Ok(match file.notes[from..].concat() {
+            none if none.is_empty() => none,
+            notes => format!("\n\nNotes of the work so far:\n\n{}", notes.trim_end()),
+        })
+    }
+
+    fn open<'a>(&self, flow: &Flow, file: &'a mut Option<File>) -> Result<&'a mut File, Error> {
+        if file.is_none() {
+            let place = artifacts::place(&flow.workspace, &self.policy.file)?;
+            let text = match flow.world.disk.read(&place, LONGEST) {
+                Ok(bytes) => {
+                    String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+                Err(error) => return Err(self.unusable(error.to_string())),
+            };
+            *file = Some(self.read(place, &text));
+        }
+        Ok(file.as_mut().expect("it was just opened"))
+    }
+
+    fn read(&self, place: PathBuf, text: &str) -> File {
+        let mut notes: Vec<String> = Vec::new();
+        let begins = |line: &str| match self.policy.format {
+            NotesFormat::Markdown => line.starts_with(HEADING),
+            NotesFormat::Json => true,
+        };
+        for line in text.split_inclusive('\n') {
+            match notes.last_mut() {
+                Some(note) if !begins(line) => note.push_str(line),
+                _ => notes.push(line.to_owned()),
+            }
+        }
+        if let Some(last) = notes.last_mut()
+            && !last.ends_with('\n')
+        {
+            last.push('\n');
+        }
+        let marks = notes.iter().filter_map(|note| self.marked(note)).collect();
+        File {
+            place,
+            notes,
+            marks,
+        }
+    }
+
+    /// The step that a note is about.
+    fn marked(&self, note: &str) -> Option<String> {
+        match self.policy.format {
+            NotesFormat::Markdown => {
+                let (_, rest) = note.split_once("<!-- segno ")?;
+                let (mark, _) = rest.split_once(" -->")?;
+                Some(mark.to_owned())
+            }
+            NotesFormat::Json => {
+                let value: Value = serde_json::from_str(note).ok()?;
+                Some(value["segno"].as_str()?.to_owned())
+            }
+        }
+    }
+
+    fn write(&self, note: &Note<'_>, mark: &str, now: Timestamp, number: usize) -> String {
+        let (question, answer) = (excerpt(note.question), excerpt(note.answer));
+        match self.policy.format {
+            NotesFormat::Markdown => {
+                let tools = match note.tools.join(", ") {
+                    none if none.is_empty() => "none".to_owned(),
+                    some => some,
+                };
+                format!(
+                    "{HEADING}[{now}] {} (step {number})\n<!-- segno {mark} -->\n- **Input**: {question}\n- **Tools**: {tools}\n- **Outcome**: {answer}\n\n",
+                    note.agent
+                )
+            }
+            NotesFormat::Json => {
+                let line = json!({
+                    "timestamp": now.to_string(),
+                    "agent": note.agent,
+                    "step": number,
+                    "input": question,
+                    "tools_used": note.tools,
+                    "outcome": answer,
+                    "segno": mark,
+                });
+                format!("{line}\n")
+            }
+        }
+    }
+
+    fn unusable(&self, reason: String) -> Error {
+        Error::Artifact {
+            path: self.policy.file.clone(),
+            reason,
+        }
+    }
+}
+
+/// What tells one note from all others.
+fn mark(flow: &Flow, step: &str) -> String {
+    format!("{}/{step}", flow.session)
+}
+
+/// The beginning of a text, in one line that is no heading and no mark.
+fn excerpt(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ").replace("<!--", "<! --");
+    match line.char_indices().nth(EXCERPT) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
