@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -60,10 +61,19 @@ pub enum Play {
     HangUp,
 }
 
-/// A server. It ends with the process that made it.
+/// A server. It takes no more calls when this is dropped.
 pub struct ModelServer {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // Wakes it, so that it sees.
+        let _ = TcpStream::connect(self.address);
+    }
 }
 
 /// Tokens that every answer took.
@@ -76,13 +86,22 @@ impl ModelServer {
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (seen, play) = (Arc::clone(&asked), Arc::new(play));
+        let over = Arc::<AtomicBool>::default();
+        let ends = Arc::clone(&over);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if ends.load(Ordering::SeqCst) {
+                    return;
+                }
                 let (seen, play) = (Arc::clone(&seen), Arc::clone(&play));
                 thread::spawn(move || serve(stream, &seen, &*play));
             }
         });
-        Self { address, asked }
+        Self {
+            address,
+            asked,
+            over,
+        }
     }
 
     /// Where it is.

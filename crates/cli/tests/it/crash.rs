@@ -123,6 +123,11 @@ fn survive_positions(workload: Workload) {
 }
 
 #[test]
+fn a_chain_killed_at_a_journal_position_goes_on() {
+    survive_positions(Workload::Chain);
+}
+
+#[test]
 fn tasks_killed_at_a_journal_position_go_on() {
     survive_positions(Workload::Tasks);
 }
@@ -201,8 +206,14 @@ fn a_segno_that_forgets_is_noticed() {
             "#!/bin/sh\nif [ \"$1\" = resume ]; then rm -r \"$SEGNO_HOME\"; exec {segno} run chain.yaml --json; fi\nexec {segno} \"$@\"\n"
         ),
     );
-    let kill = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
-    let outcomes = attempt_all(&forgetful, &[kill], 1, |_| ());
-    let tally: Tally = outcomes.iter().collect();
-    assert!(tally.losses > 0 && tally.repeats >= 2, "{tally}");
+    // Whoever counts the calls: the agent's own ledger, or a model server outside.
+    for workload in [Workload::Scripted, Workload::Chain] {
+        let kill = Kill::once(workload, Home::Fresh, MIDDLE);
+        let outcomes = attempt_all(&forgetful, &[kill], 1, |_| ());
+        let tally: Tally = outcomes.iter().collect();
+        assert!(
+            tally.losses > 0 && tally.repeats >= 2,
+            "{workload:?}: {tally}"
+        );
+    }
 }

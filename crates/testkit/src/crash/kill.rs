@@ -17,6 +17,8 @@ pub enum Workload {
     Long,
     /// Five steps answered by a program, which counts its calls itself.
     Command,
+    /// Eight steps in order.
+    Chain,
     /// Forty tasks, most of them side by side.
     Tasks,
     /// A choice, and the three steps of its route.
@@ -32,11 +34,12 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The chains: these are killed at system calls too.
+    /// The chains without a model server: these are killed at system calls too.
     pub const CHAINS: &[Self] = &[Self::Scripted, Self::Long, Self::Command];
 
-    /// The other patterns: these are killed at every journal position.
+    /// The seven patterns, answered by a model server: these are killed at every journal position.
     pub const PATTERNS: &[Self] = &[
+        Self::Chain,
         Self::Tasks,
         Self::Routing,
         Self::Parallel,
@@ -153,6 +156,7 @@ words! { Workload {
     Scripted = "scripted",
     Long = "long",
     Command = "command",
+    Chain = "chain",
     Tasks = "tasks",
     Routing = "routing",
     Parallel = "parallel",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use super::kill::{Home, Workload};
 use super::patterns;
 use super::trace::RUN;
+use crate::model::{ModelServer, Play};
 use crate::sandbox::{Sandbox, chain};
 
 /// How many steps a chain has.
@@ -18,10 +20,50 @@ const STEPS: usize = 5;
 /// Failing attempts are tried again at once: a fault may hit the agent instead of segno.
 const PATIENCE: &str = "failure_policy: {retries: 2, backoff: constant, wait_min: 0, wait_max: 0}";
 
+/// A place in which a workload runs, and the model that answers there, if it is one.
+pub struct Stage {
+    sandbox: Sandbox,
+    server: Option<ModelServer>,
+}
+
+impl Deref for Stage {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl Stage {
+    /// The steps that were asked, once for each call, given the journal of the session. A model
+    /// server is told questions, not steps; in these workloads no two steps ask the same.
+    pub(super) fn asked(&self, journal: &[Value]) -> Vec<String> {
+        let Some(server) = &self.server else {
+            return self.sandbox.calls();
+        };
+        let step = |question: String| {
+            let asks = |entry: &&Value| {
+                entry["kind"] == "step_started" && entry["input"].as_str() == Some(&question)
+            };
+            let entry = journal.iter().find(asks);
+            let path = entry.and_then(|entry| entry["path"].as_str());
+            path.map_or_else(|| format!("nobody: {question}"), str::to_owned)
+        };
+        let asked = server.asked().into_iter();
+        asked.map(|asked| step(asked.last())).collect()
+    }
+
+    /// Whether a model server counts the calls.
+    pub(super) fn has_server(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
 impl Workload {
     /// A place in which this workload is about to run for the first time.
-    pub fn sandbox(self, binary: &Path, home: Home) -> Sandbox {
+    pub fn sandbox(self, binary: &Path, home: Home) -> Stage {
         let sandbox = Sandbox::new(binary);
+        let mut server = None;
         let scripted = format!("{{provider: scripted, script: answers.yaml, {PATIENCE}}}");
         let spec = match self {
             Self::Command => {
@@ -34,10 +76,13 @@ impl Workload {
                 chain(&scripted, STEPS)
             }
             other => {
-                let (pattern, answers) = patterns::of(other);
-                sandbox.write("answers.yaml", &answers);
+                let model = server.insert(ModelServer::start(move |_, asked| {
+                    Play::Text(patterns::answer(other, &asked.last()))
+                }));
+                let (pattern, host) = (patterns::of(other), model.host());
+                let runtime = format!("{{provider: openai, host: \"{host}\", {PATIENCE}}}");
                 format!(
-                    "version: 0\nname: flow\nruntime: {scripted}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
+                    "version: 0\nname: flow\nruntime: {runtime}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
                 )
             }
         };
@@ -45,13 +90,14 @@ impl Workload {
         if home == Home::Used {
             sandbox.segno(&["doctor"]).good();
         }
-        sandbox
+        Stage { sandbox, server }
     }
 
     /// How many steps it has.
     fn steps(self) -> usize {
         match self {
             Self::Scripted | Self::Long | Self::Command => STEPS,
+            Self::Chain => 8,
             Self::Tasks => 40,
             Self::Routing => 4,
             Self::Parallel => 5 * 4 + 1,
@@ -96,7 +142,7 @@ impl Model {
         let printed = said.json();
         let result = printed.iter().find_map(output);
         let journal = sandbox.segno(&["logs", "--json"]).good().json();
-        let mut calls = sandbox.calls();
+        let mut calls = sandbox.asked(&journal);
         calls.sort();
         let model = Self {
             output: result.expect("a good run has a result").to_owned(),

@@ -1,36 +1,73 @@
-//! Workloads of the patterns other than the chain. Every step has an answer of its own, and the
-//! result is put together from them, so that one in the place of another is noticed.
-
-use std::fmt::Write;
+//! Workloads of the seven patterns. A model server outside of segno answers them and
+//! counts what it is asked. Every step has an answer of its own, and the result is put together from
+//! them, so that one in the place of another is noticed.
 
 use super::kill::Workload;
 
-/// The pattern of a spec, and the script that answers it.
-pub(super) fn of(workload: Workload) -> (String, String) {
-    let mut script = Script("ledger: calls.log\nanswers:\n".to_owned());
-    let pattern = match workload {
+/// The pattern of a spec.
+pub(super) fn of(workload: Workload) -> String {
+    match workload {
+        Workload::Chain => steps(),
         Workload::Tasks => tasks(),
-        Workload::Routing => routing(&mut script),
+        Workload::Routing => ROUTING.to_owned(),
         Workload::Parallel => parallel(),
-        Workload::Evaluator => evaluator(&mut script),
-        Workload::Orchestrator => orchestrator(&mut script),
-        Workload::Graph => graph(&mut script),
+        Workload::Evaluator => EVALUATOR.to_owned(),
+        Workload::Orchestrator => ORCHESTRATOR.to_owned(),
+        Workload::Graph => GRAPH.to_owned(),
         Workload::Scripted | Workload::Long | Workload::Command => {
-            unreachable!("chains are made elsewhere")
+            unreachable!("these have no model server")
         }
-    };
-    script
-        .0
-        .push_str("default: {text: \"done\", usage: {input_tokens: 9, output_tokens: 1}}\n");
-    (pattern, script.0)
+    }
 }
 
-struct Script(String);
-
-impl Script {
-    fn answer(&mut self, step: &str, text: &str) {
-        writeln!(self.0, "  - {{step: '{step}', text: '{text}'}}").unwrap();
+/// What the model answers to a question. It knows nothing but the question, so that the same
+/// question always has the same answer, and every step has one of its own.
+pub(super) fn answer(workload: Workload, question: &str) -> String {
+    let number = || {
+        let digits = question.split(|c: char| !c.is_ascii_digit());
+        digits
+            .filter_map(|digits| digits.parse::<u32>().ok())
+            .next()
+    };
+    let n = number().unwrap_or(0);
+    match workload {
+        Workload::Routing if question.starts_with("Choose.") => {
+            "I take {\"route\": \"long\"} here".to_owned()
+        }
+        Workload::Evaluator if question.starts_with("draft") => {
+            let score = if n == 5 { 90 } else { n * 10 };
+            format!("{{\"score\": {score}, \"issues\": [\"{n}\"]}}")
+        }
+        Workload::Evaluator => format!("draft {}", n + 1),
+        Workload::Orchestrator if question.starts_with("Plan.") => {
+            let round = question.matches("did ").count() / 4 + 1;
+            let task = |task| format!("{{\"task\": \"{round} {task}\"}}");
+            let tasks: Vec<String> = (0..4).map(task).collect();
+            format!("[{}]", tasks.join(", "))
+        }
+        Workload::Orchestrator if question.len() == 3 => format!("did {question}"),
+        Workload::Graph if question.starts_with("draft") => {
+            let word = if n == 4 { "good" } else { "redo" };
+            format!("{word} {n}")
+        }
+        Workload::Graph if !question.starts_with("good") => format!("draft {}", n + 1),
+        _ => format!(
+            "heard {}",
+            segno_core::digest::Digest::of(question.as_bytes())
+        ),
     }
+}
+
+/// Each step builds on the one before it.
+fn steps() -> String {
+    let input = |step: usize| match step {
+        0 => "begin".to_owned(),
+        step => format!("{step} {{{{ steps[{}].response }}}}", step - 1),
+    };
+    let steps: Vec<String> = (0..8)
+        .map(|step| format!("{{agent: a, input: \"{}\"}}", input(step)))
+        .collect();
+    format!("{{type: chain, config: {{steps: [{}]}}}}", steps.join(", "))
 }
 
 /// Five columns of eight rows: each task needs the one above it and the one to its left.
@@ -62,16 +99,7 @@ fn tasks() -> String {
     )
 }
 
-fn routing(script: &mut Script) -> String {
-    script.answer("router", "I take {\"route\": \"long\"} here");
-    for step in 0..3 {
-        script.answer(
-            &format!("routes/long/steps/{step}"),
-            &format!("part {step}"),
-        );
-    }
-    "{type: routing, config: {router: {agent: b, input: Choose.}, routes: {short: {then: [{agent: a, input: x}]}, long: {then: [{agent: a, input: \"{{ router.chosen_route }}\"}, {agent: a}, {agent: a, input: \"{{ steps[0].response }} {{ steps[1].response }}\"}]}}}}".to_owned()
-}
+const ROUTING: &str = "{type: routing, config: {router: {agent: b, input: Choose.}, routes: {short: {then: [{agent: a, input: x}]}, long: {then: [{agent: a, input: \"{{ router.chosen_route }}\"}, {agent: a}, {agent: a, input: \"{{ steps[0].response }} {{ steps[1].response }}\"}]}}}}";
 
 fn parallel() -> String {
     let branches: Vec<String> = (0..5)
@@ -88,50 +116,8 @@ fn parallel() -> String {
     )
 }
 
-fn evaluator(script: &mut Script) -> String {
-    for draft in 1..=5 {
-        let score = if draft == 5 { 90 } else { draft * 10 };
-        script.answer(
-            &format!("iterations/{draft}/producer"),
-            &format!("draft {draft}"),
-        );
-        script.answer(
-            &format!("iterations/{draft}/evaluator"),
-            &format!("{{\"score\": {score}, \"issues\": [\"{draft}\"]}}"),
-        );
-    }
-    "{type: evaluator_optimizer, config: {producer: a, evaluator: {agent: b, input: \"{{ draft }}\"}, accept: {min_score: 80, max_iters: 5}, revise_prompt: \"{{ iteration }} {{ draft }} {{ evaluation.issues }}\"}}".to_owned()
-}
+const EVALUATOR: &str = "{type: evaluator_optimizer, config: {producer: a, evaluator: {agent: b, input: \"{{ draft }}\"}, accept: {min_score: 80, max_iters: 5}, revise_prompt: \"{{ evaluation.issues[0] }} {{ draft }}\"}}";
 
-fn orchestrator(script: &mut Script) -> String {
-    for round in 1..=3 {
-        let tasks: Vec<String> = (0..4)
-            .map(|task| format!("{{\"task\": \"{round} {task}\"}}"))
-            .collect();
-        script.answer(
-            &format!("rounds/{round}/orchestrator"),
-            &format!("[{}]", tasks.join(", ")),
-        );
-        for worker in 0..4 {
-            script.answer(
-                &format!("rounds/{round}/workers/{worker}"),
-                &format!("did {round} {worker}"),
-            );
-        }
-    }
-    "{type: orchestrator_workers, config: {orchestrator: {agent: b, input: Plan., limits: {max_workers: 3, max_rounds: 3}}, worker_template: {agent: a}, reduce: {agent: a, input: \"{{ workers | tojson }}\"}, writeup: {agent: a, input: \"{{ reduce_response }} {{ round_count }}\"}}}".to_owned()
-}
+const ORCHESTRATOR: &str = "{type: orchestrator_workers, config: {orchestrator: {agent: b, input: Plan., limits: {max_workers: 3, max_rounds: 3}}, worker_template: {agent: a}, reduce: {agent: a, input: \"{{ workers | tojson }}\"}, writeup: {agent: a, input: \"{{ reduce_response }} {{ round_count }}\"}}}";
 
-fn graph(script: &mut Script) -> String {
-    for visit in 1..=4 {
-        let number = if visit == 1 {
-            String::new()
-        } else {
-            format!("#{visit}")
-        };
-        script.answer(&format!("nodes/draft{number}"), &format!("draft {visit}"));
-        let word = if visit == 4 { "good" } else { "redo" };
-        script.answer(&format!("nodes/check{number}"), &format!("{word} {visit}"));
-    }
-    "{type: graph, config: {nodes: {draft: {agent: a, input: \"{{ nodes.check.response }}\"}, check: {agent: b, input: \"{{ nodes.draft.response }}\"}, close: {agent: a, input: \"{{ nodes.check.response }} {{ nodes.draft.iteration }}\"}}, edges: [{from: draft, to: [check]}, {from: check, choose: [{when: \"{{ 'redo' in nodes.check.response }}\", to: draft}, {when: else, to: close}]}]}}".to_owned()
-}
+const GRAPH: &str = "{type: graph, config: {nodes: {draft: {agent: a, input: \"{{ nodes.check.response }}\"}, check: {agent: b, input: \"{{ nodes.draft.response }}\"}, close: {agent: a, input: \"{{ nodes.check.response }} {{ nodes.draft.iteration }}\"}}, edges: [{from: draft, to: [check]}, {from: check, choose: [{when: \"{{ 'redo' in nodes.check.response }}\", to: draft}, {when: else, to: close}]}]}}";

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::kill::Kill;
-use super::model::{self, Model};
+use super::model::{self, Model, Stage};
 use super::trace;
-use crate::sandbox::{Said, Sandbox, finish};
+use crate::sandbox::{Said, finish};
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn attempt(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
 
 /// What was seen so far.
 struct Watch<'a> {
-    sandbox: &'a Sandbox,
+    sandbox: &'a Stage,
     /// Entries that were printed, hence durable (P14), by number.
     acknowledged: BTreeMap<u64, Value>,
     /// The journal as it was last read.
@@ -211,7 +211,7 @@ impl Watch<'_> {
 
     fn calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
-        for path in self.sandbox.calls() {
+        for path in self.sandbox.asked(&self.journal) {
             *calls.entry(path).or_default() += 1;
         }
         calls
@@ -251,6 +251,19 @@ impl Watch<'_> {
 
     /// P6: no effect without its intent, and one effect for each.
     fn compare_calls(&mut self) {
+        if self.sandbox.has_server() {
+            for (path, calls) in self.calls() {
+                let is_intent =
+                    |entry: &&Value| entry["kind"] == "step_started" && entry["path"] == *path;
+                let intents = self.journal.iter().filter(is_intent).count();
+                if calls > intents {
+                    let what =
+                        format!("{path} was asked {calls} times, and the journal has {intents}");
+                    self.wrongs.push(Wrong::Loss(what));
+                }
+            }
+            return;
+        }
         let ledger = self.sandbox.read("calls.log");
         let mut seen = BTreeSet::new();
         for call in ledger.lines() {
