@@ -115,6 +115,10 @@ pub struct ShownStep {
     pub standing: StepStanding,
     /// What it took, all attempts together.
     pub usage: Usage,
+    /// How often a model answered in it, where tools were asked for.
+    pub turns: u32,
+    /// How many tools answered.
+    pub tools: u32,
     /// How long the answer took.
     pub elapsed: Option<Duration>,
     /// Where its newest entry stands.
@@ -155,6 +159,8 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
                     attempts: 0,
                     standing: StepStanding::InFlight,
                     usage: Usage::default(),
+                    turns: 0,
+                    tools: 0,
                     elapsed: None,
                     seq: entry.seq,
                 });
@@ -200,6 +206,8 @@ fn tell(step: &mut ShownStep, event: &Event) {
         Event::StepFinished(event) => {
             step.standing = StepStanding::Finished;
             step.usage += event.usage;
+            // The last answer of a conversation is the step's own.
+            step.turns += u32::from(step.turns > 0);
             step.elapsed = Some(Duration::from_millis(event.elapsed_ms));
         }
         Event::StepFailed(event) => {
@@ -209,7 +217,11 @@ fn tell(step: &mut ShownStep, event: &Event) {
         Event::StepUnknown(_) => step.standing = StepStanding::Unknown,
         Event::StepDiscarded(_) => step.standing = StepStanding::Discarded,
         Event::StepPaused(_) => step.standing = StepStanding::Paused,
-        Event::ModelReplied(event) => step.usage += event.usage,
+        Event::ModelReplied(event) => {
+            step.usage += event.usage;
+            step.turns += 1;
+        }
+        Event::ToolFinished(_) => step.tools += 1,
         Event::TalkShortened(event) => step.usage += event.usage,
         Event::QuestionAsked(_) => {
             Finished::PERSON.clone_into(&mut step.agent);

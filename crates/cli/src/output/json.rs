@@ -132,6 +132,8 @@ pub(crate) fn shown(shown: &Shown) -> Value {
                 "status": standing(&step.standing),
                 "attempts": step.attempts,
                 "usage": usage(&step.usage),
+                "model_turns": step.turns,
+                "tool_calls": step.tools,
                 "elapsed_ms": step.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
                 "seq": step.seq,
                 "error": error,

@@ -4,6 +4,7 @@ pub(crate) mod json;
 pub(crate) mod plain;
 pub(crate) mod progress;
 pub(crate) mod table;
+pub(crate) mod tree;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;

@@ -1,10 +1,11 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
-use segno_engine::sessions::{self, StepStanding};
+use segno_engine::sessions::{self, ShownStep, StepStanding};
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
+use crate::output::tree::{self, What};
 use crate::output::{columns, data, json as shapes, json_line, plain, progress, table};
 
 /// Show one session: where it stands, its steps, and what it took.
@@ -12,6 +13,9 @@ use crate::output::{columns, data, json as shapes, json_line, plain, progress, t
 pub(crate) struct Args {
     /// The session: its id, its name, or the beginning of either
     session: String,
+    /// Every step, however many are finished
+    #[arg(short, long)]
+    all: bool,
     /// Print it as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -68,31 +72,82 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     if !shown.steps.is_empty() {
         data("");
-        let row = |step: &sessions::ShownStep| {
-            let note = match &step.standing {
-                StepStanding::Failed(failure) => failure.message.clone(),
-                StepStanding::Unknown => "whether it took effect is unknown".into(),
-                StepStanding::Discarded => "to be run again: its question changed".into(),
-                _ => String::new(),
-            };
-            vec![
-                step.path.to_string(),
-                step.agent.clone(),
-                shapes::standing(&step.standing).replace('_', " "),
-                step.attempts.to_string(),
-                step.elapsed.map_or(String::new(), segno_core::time::human),
-                progress::spent(&step.usage),
-                note,
-            ]
-        };
-        let rows: Vec<_> = shown.steps.iter().map(row).collect();
-        let head = ["STEP", "AGENT", "STATUS", "TRIES", "TOOK", "USED", ""];
-        table::table(&head, &rows, columns())
-            .iter()
-            .for_each(|line| data(line));
+        steps(&shown.steps, args.all);
     }
     if shown.listed.standing.is_resumable() && shown.listed.standing != Status::Running {
         data(&format!("\n`segno resume {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The steps as a tree. A path stands in full, so that it can be copied.
+fn steps(steps: &[ShownStep], all: bool) {
+    let paths = steps.iter().map(|step| {
+        let finished = step.standing == StepStanding::Finished;
+        (step.path.as_str(), finished)
+    });
+    let spoke = steps.iter().any(|step| step.turns > 0);
+    let mut rows = Vec::new();
+    for line in tree::lines(paths, all) {
+        let mut row = match line.what {
+            What::Step(number) => cells(&steps[number]),
+            What::Group {
+                path,
+                finished,
+                steps,
+            } => {
+                let (done, of) = (plain::number(finished as u64), plain::number(steps as u64));
+                bare(path, format!("{done} of {of} finished"))
+            }
+            What::Folded(steps) => {
+                let more = plain::number(steps as u64);
+                bare(format!("… {more} more finished"), String::new())
+            }
+        };
+        row[0] = format!("{}{}", "  ".repeat(line.depth), row[0]);
+        if !spoke {
+            row.drain(4..6);
+        }
+        rows.push(row);
+    }
+    let mut head = vec![
+        "STEP", "AGENT", "STATUS", "TRIES", "TURNS", "TOOLS", "TOOK", "USED", "",
+    ];
+    if !spoke {
+        head.drain(4..6);
+    }
+    table::table(&head, &rows, columns())
+        .iter()
+        .for_each(|line| data(line));
+}
+
+fn cells(step: &ShownStep) -> Vec<String> {
+    let note = match &step.standing {
+        StepStanding::Failed(failure) => failure.message.clone(),
+        StepStanding::Unknown => "whether it took effect is unknown".into(),
+        StepStanding::Discarded => "to be run again: its question changed".into(),
+        _ => String::new(),
+    };
+    let count = |n: u32| match n {
+        0 => String::new(),
+        n => n.to_string(),
+    };
+    vec![
+        step.path.to_string(),
+        step.agent.clone(),
+        shapes::standing(&step.standing).replace('_', " "),
+        step.attempts.to_string(),
+        count(step.turns),
+        count(step.tools),
+        step.elapsed.map_or(String::new(), segno_core::time::human),
+        progress::spent(&step.usage),
+        note,
+    ]
+}
+
+/// A row that is not a step.
+fn bare(name: String, status: String) -> Vec<String> {
+    let mut row = vec![String::new(); 9];
+    (row[0], row[2]) = (name, status);
+    row
 }

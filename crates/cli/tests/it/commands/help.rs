@@ -273,6 +273,7 @@ fn the_whole_help_text() {
       <SESSION>  The session: its id, its name, or the beginning of either
 
     Options:
+      -a, --all   Every step, however many are finished
           --json  Print it as JSON
       -h, --help  Print help
 

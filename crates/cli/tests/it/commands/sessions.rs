@@ -90,7 +90,71 @@ fn a_session_is_shown_with_its_steps() {
     ");
     let shown = super::shown(&sandbox, "stuck");
     insta::assert_snapshot!(keys(&shown), @r"artifacts created_at entries error kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
-    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error path seq status usage");
+    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
+}
+
+#[test]
+fn steps_are_shown_as_a_tree_by_their_paths() {
+    let sandbox = sandbox();
+    sandbox.write("answers.yaml", "default: {text: fine}\n");
+    let branch =
+        |id: &str| format!("{{id: {id}, steps: [{{agent: a, input: x}}, {{agent: a, input: y}}]}}");
+    sandbox.write(
+        "both.yaml",
+        &format!(
+            "version: 0\nname: both\nruntime: {{provider: scripted, script: answers.yaml, max_parallel: 1}}\nagents: {{a: {{prompt: Answer.}}}}\npattern:\n  type: parallel\n  config:\n    branches: [{}, {}]\n    reduce: {{agent: a, input: z}}\n",
+            branch("left"),
+            branch("right")
+        ),
+    );
+    sandbox.segno(&["run", "both.yaml"]).good();
+    let said = sandbox.segno(&["sessions", "show", "both"]).good();
+    let (_, steps) = said.stdout.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(tidy(&sandbox, steps), @r"
+    STEP  AGENT  STATUS  TRIES  TOOK  USED
+    branches  4 of 4 finished
+      branches/left/steps  2 of 2 finished
+        branches/left/steps/0  a  finished  1  [TOOK]
+        branches/left/steps/1  a  finished  1  [TOOK]
+      branches/right/steps  2 of 2 finished
+        branches/right/steps/0  a  finished  1  [TOOK]
+        branches/right/steps/1  a  finished  1  [TOOK]
+    reduce  a  finished  1  [TOOK]
+    ");
+    let flat: Vec<_> = super::shown(&sandbox, "both")["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(flat.len(), 5);
+    assert!(
+        flat.contains(&"branches/left/steps/1".to_owned()),
+        "{flat:?}"
+    );
+}
+
+#[test]
+fn a_long_list_of_finished_steps_is_folded_unless_all_are_wanted() {
+    let sandbox = sandbox();
+    let steps = vec!["input: x"; 100];
+    scripted(
+        &sandbox,
+        &steps,
+        "answers: [{step: steps/99, fail: {kind: auth, message: no key}}]\ndefault: {text: fine}",
+    );
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let show = |words: &[&str]| {
+        let words = [&["sessions", "show", "chain"], words].concat();
+        sandbox.segno(&words).good().stdout
+    };
+    let short = show(&[]);
+    assert_eq!(short.matches("\nsteps/").count(), 61, "{short}");
+    assert!(short.contains("\n… 39 more finished\n"), "{short}");
+    assert!(short.contains("\nsteps/99 "), "{short}");
+    let long = show(&["--all"]);
+    assert_eq!(long.matches("\nsteps/").count(), 100, "{long}");
+    assert!(!long.contains("more finished"), "{long}");
 }
 
 #[test]

@@ -89,6 +89,14 @@ fn tools_are_run_and_their_results_go_back() {
             .json();
         assert_eq!(shown[0]["usage"]["input_tokens"], 44);
         assert_eq!(shown[0]["steps_finished"], 2);
+        let step = &shown[0]["steps"][0];
+        assert_eq!(
+            (&step["model_turns"], &step["tool_calls"]),
+            (&3.into(), &3.into())
+        );
+        assert_eq!(shown[0]["steps"][1]["model_turns"], 0);
+        let table = sandbox.segno(&["sessions", "show", "ask"]).good().stdout;
+        assert!(table.contains("TURNS  TOOLS"), "{table}");
         let logs = sandbox.segno(&["logs"]).good().stdout;
         assert!(logs.contains("steps/0 calculator is done"), "{logs}");
     }
