@@ -17,6 +17,8 @@ pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
     pub(crate) cleanup_age: Duration,
     pub(crate) keep_completed: bool,
+    pub(crate) cleanup_auto: bool,
+    pub(crate) trash_keep: Duration,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
     /// What the person should know about the file.
@@ -29,6 +31,8 @@ impl Default for Config {
             lease_ttl: Duration::from_secs(30),
             cleanup_age: Duration::from_hours(7 * 24),
             keep_completed: true,
+            cleanup_auto: false,
+            trash_keep: Duration::from_hours(7 * 24),
             reach: Reach::default(),
             notices: Vec::new(),
         }
@@ -39,6 +43,8 @@ const KEYS: &[&str] = &[
     "lease.ttl_ms",
     "cleanup.max_age_days",
     "cleanup.keep_completed",
+    "cleanup.auto",
+    "trash.keep_days",
     "network.allow_private",
 ];
 
@@ -138,7 +144,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
             ));
         }
     }
-    for section in ["lease", "cleanup", "network"] {
+    for section in ["lease", "cleanup", "trash", "network"] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
         }
@@ -149,17 +155,14 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     if let Some(days) = number(table, "cleanup", "max_age_days", 0..=36_500)? {
         config.cleanup_age = Duration::from_hours(days * 24);
     }
-    match table
-        .get("cleanup")
-        .and_then(|cleanup| cleanup.get("keep_completed"))
-    {
-        None => {}
-        Some(toml::Value::Boolean(keep)) => config.keep_completed = *keep,
-        Some(other) => {
-            return Err(format!(
-                "`cleanup.keep_completed` must be true or false, not {other}"
-            ));
-        }
+    if let Some(days) = number(table, "trash", "keep_days", 0..=36_500)? {
+        config.trash_keep = Duration::from_hours(days * 24);
+    }
+    if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
+        config.keep_completed = keep;
+    }
+    if let Some(auto) = choice(table, "cleanup", "auto")? {
+        config.cleanup_auto = auto;
     }
     if let Some(hosts) = table
         .get("network")
@@ -196,6 +199,16 @@ fn number(
             "`{section}.{key}` must be a whole number from {} to {}, not {value}",
             range.start(),
             range.end()
+        )),
+    }
+}
+
+fn choice(table: &toml::Table, section: &str, key: &str) -> Result<Option<bool>, String> {
+    match table.get(section).and_then(|section| section.get(key)) {
+        None => Ok(None),
+        Some(toml::Value::Boolean(choice)) => Ok(Some(*choice)),
+        Some(other) => Err(format!(
+            "`{section}.{key}` must be true or false, not {other}"
         )),
     }
 }

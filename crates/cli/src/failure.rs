@@ -17,6 +17,12 @@ pub(crate) struct Failure {
     pub(crate) exit: u8,
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} [{}]", plain::plain(&self.message), self.code)
+    }
+}
+
 impl Failure {
     fn of(error: &dyn Diagnose, exit: u8) -> Self {
         let mut causes = Vec::new();
@@ -131,6 +137,8 @@ impl From<segno_engine::Error> for Failure {
             | E::NothingHere { .. }
             | E::Over { .. }
             | E::InUse { .. }
+            | E::InTrash { .. }
+            | E::NotInTrash { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
             E::Held { .. } => 21,

@@ -12,6 +12,7 @@ use crate::step::Path;
 use crate::time::Timestamp;
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a store answers, in its own time.
@@ -239,7 +240,7 @@ pub struct Folded {
     pub body: String,
 }
 
-/// Making, finding and removing sessions.
+/// Making and finding sessions.
 pub trait Sessions: Send + Sync {
     /// Makes a session with its first entries and its lease: all of it durable when this returns,
     /// or nothing of it.
@@ -248,11 +249,41 @@ pub trait Sessions: Send + Sync {
     /// What is known of one.
     fn summary(&self, session: SessionId) -> Reply<'_, Summary>;
 
-    /// All of them, newest first. Damage to one does not hide the others.
+    /// All of them that are not in the trash, newest first. Damage to one does not hide the others.
     fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>>;
+}
 
-    /// Removes one with its journal, if its lease is still as `seen`. Blobs stay until swept.
-    fn remove(&self, seen: Lease) -> Reply<'_, ()>;
+/// Throwing sessions away, having them back, and destroying them. Only what is in the trash can be
+/// destroyed (P8).
+pub trait Trash: Send + Sync {
+    /// Throws a session away, if its lease is still as `seen`; otherwise `Outrun`. From then on it is
+    /// not listed, its name is free, nobody gets its lease or posts to it, and whoever had the lease
+    /// is fenced. What is kept of it can still be read by its id.
+    ///
+    /// Without `seen` nothing is compared: for a damaged session, whose lease cannot be read.
+    fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()>;
+
+    /// What is in the trash, newest first. Damage to one does not hide the others.
+    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>>;
+
+    /// Takes a session out of the trash, under `name` or the one that it had; `NameTaken` if another
+    /// has it now. `NoSession` if it is not in the trash.
+    fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()>;
+
+    /// Destroys a session in the trash with its journal; `NoSession` if it is not there. Blobs stay
+    /// until they are swept.
+    fn destroy(&self, session: SessionId) -> Reply<'_, ()>;
+}
+
+/// A session in the trash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded {
+    /// The session.
+    pub session: SessionId,
+    /// What it was called; absent if that could not be read.
+    pub name: Option<Name>,
+    /// When it was thrown away.
+    pub at: Timestamp,
 }
 
 /// Appending to and reading journals.
@@ -334,7 +365,7 @@ pub enum Message {
 
 /// Values kept by their content.
 pub trait Blobs: Send + Sync {
-    /// Keeps `bytes`; durable when it returns. Keeping them twice is no error.
+    /// Keeps `bytes`; durable when it returns. Keeping them twice is no error, and makes them young.
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest>;
 
     /// The bytes of a digest, verified (P9).
@@ -342,6 +373,19 @@ pub trait Blobs: Send + Sync {
 
     /// Every digest there is.
     fn digests(&self) -> Reply<'_, Vec<Digest>>;
+
+    /// Removes what is not among `kept` and was last put before `before`. Whoever puts the same
+    /// bytes in that moment finds them there afterwards, or puts them anew.
+    fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept>;
+}
+
+/// What a sweep removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many blobs.
+    pub blobs: u64,
+    /// How long they were together.
+    pub bytes: u64,
 }
 
 /// Looking for damage that reading one session does not show.
@@ -374,6 +418,6 @@ pub enum Severity {
 }
 
 /// Everything that a session's life needs of a store.
-pub trait Store: Sessions + Journal + Leases + Inbox + Blobs + Examine {}
+pub trait Store: Sessions + Trash + Journal + Leases + Inbox + Blobs + Examine {}
 
-impl<T: Sessions + Journal + Leases + Inbox + Blobs + Examine> Store for T {}
+impl<T: Sessions + Trash + Journal + Leases + Inbox + Blobs + Examine> Store for T {}

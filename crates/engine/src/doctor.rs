@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, Text};
+use segno_core::session::Summary;
 use segno_core::state::State;
 use segno_core::store::{Finding, Severity};
 
 use crate::error::Error;
-use crate::history;
 use crate::world::World;
+use crate::{history, trash};
 
 /// What was looked at, and what was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,9 +44,19 @@ pub async fn examine(
         findings: world.store.examine().await?,
         ..Report::default()
     };
-    let listed = world.store.list().await?;
-    let (total, mut referred) = (listed.len(), BTreeSet::new());
-    for (done, summary) in listed.into_iter().enumerate() {
+    let mut found = world.store.list().await?;
+    // What is in the trash can be had back, so it must be as whole as the rest.
+    for discarded in world.store.discarded().await?.into_iter().flatten() {
+        found.push(match world.store.summary(discarded.session).await {
+            Ok(summary) => Ok(Summary {
+                name: trash::name(&discarded),
+                ..summary
+            }),
+            Err(error) => Err(error),
+        });
+    }
+    let (total, mut referred) = (found.len(), BTreeSet::new());
+    for (done, summary) in found.into_iter().enumerate() {
         progress(done, total);
         match summary {
             Ok(summary) => {

@@ -112,6 +112,20 @@ pub enum Error {
         /// Its name.
         name: Name,
     },
+    /// The session is in the trash.
+    #[error("session {name} ({session}) is in the trash")]
+    InTrash {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+    },
+    /// Nothing in the trash is meant.
+    #[error("nothing in the trash is called `{reference}`")]
+    NotInTrash {
+        /// What was given.
+        reference: String,
+    },
     /// A step failed for good.
     #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(*.attempts))]
     Step {
@@ -380,6 +394,8 @@ impl Diagnose for Error {
             Error::NoSuchSession { .. }
             | Error::NothingToResume { .. }
             | Error::NothingHere { .. }
+            | Error::InTrash { .. }
+            | Error::NotInTrash { .. }
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
             | Error::Unusable { .. }
@@ -422,6 +438,8 @@ impl Diagnose for Error {
             Error::Held { .. } => "S0107",
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
+            Error::InTrash { .. } => "S0111",
+            Error::NotInTrash { .. } => "S0112",
             Error::NoKey { .. } => "A0101",
             Error::NoClient { .. } => "A0102",
             Error::NoSecret { .. } => "A0103",
@@ -462,6 +480,10 @@ impl Diagnose for Error {
             }
             Error::Over { .. } => "start a new session with `segno run`".into(),
             Error::InUse { name, .. } => format!("`segno cancel {name}` ends it first"),
+            Error::InTrash { name, .. } => {
+                format!("`segno sessions restore {name}` brings it back")
+            }
+            Error::NotInTrash { .. } => "`segno sessions trash` shows what is in it".into(),
             Error::Step { name, error, .. } if !error.kind.is_passing() => {
                 format!(
                     "mend the cause, then `segno resume {name}`: finished steps are not run again"

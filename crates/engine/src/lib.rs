@@ -28,6 +28,7 @@ pub mod spec;
 pub mod start;
 pub mod stop;
 pub mod template;
+pub mod trash;
 mod trace;
 pub mod world;
 

@@ -106,6 +106,7 @@ async fn begin(
     opening.extend(spec.event);
     let begin = Begin {
         session,
+        name: summary.name.clone(),
         run,
         workflow: spec.workflow,
         cast,

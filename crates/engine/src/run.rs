@@ -47,6 +47,8 @@ pub struct Outcome {
 /// What a run begins with, once its session is its own.
 pub(crate) struct Begin {
     pub(crate) session: SessionId,
+    /// What it is called now, which may not be what it was started as.
+    pub(crate) name: Name,
     pub(crate) run: Run,
     pub(crate) workflow: Workflow,
     pub(crate) cast: Cast,
@@ -67,6 +69,7 @@ pub(crate) async fn execute(
 ) -> Result<Outcome, Error> {
     let Begin {
         session,
+        name,
         run,
         workflow,
         cast,
@@ -106,7 +109,7 @@ pub(crate) async fn execute(
     let flow = Flow {
         world: world.clone(),
         session,
-        name: created.name.clone(),
+        name: name.clone(),
         run,
         workspace: PathBuf::from(&created.workspace),
         pen: pen.clone(),
@@ -155,7 +158,7 @@ pub(crate) async fn execute(
     let output = ended?;
     Ok(Outcome {
         session,
-        name: created.name,
+        name,
         run,
         output,
         saved,

@@ -1,19 +1,20 @@
-//! Finding, showing and deleting sessions.
+//! Finding and showing sessions.
 
 use std::time::Duration;
 
+use segno_core::error::{Diagnose, Kind as ErrorKind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Event, Failure, Seq};
-use segno_core::lease::{Lease, Verdict};
+use segno_core::lease::Lease;
 use segno_core::session::{Status, Summary};
 use segno_core::state::{Finished, State};
 use segno_core::step::Path;
-use segno_core::store::Error as StoreError;
+use segno_core::store::{Discarded, Error as StoreError};
 use segno_core::usage::Usage;
 
 use crate::error::Error;
 use crate::world::World;
-use crate::{claim, history};
+use crate::{claim, history, trash};
 
 /// A session as a list shows it.
 #[derive(Debug, Clone)]
@@ -47,6 +48,9 @@ pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error
 
 /// The session that a person means: by id, by name, or by the beginning of either.
 pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
+    if let Some(discarded) = in_trash(world, reference).await? {
+        return Err(discarded);
+    }
     if let Ok(session) = reference.parse::<SessionId>() {
         return match world.store.summary(session).await {
             Err(StoreError::NoSession(_)) => Err(Error::NoSuchSession {
@@ -89,6 +93,38 @@ pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
             candidates,
         }),
     }
+}
+
+/// That the session of this whole id or name is in the trash, if it is, and no other has the name.
+async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error> {
+    let id = reference.parse::<SessionId>().ok();
+    let means = |found: &Discarded| {
+        id == Some(found.session)
+            || found
+                .name
+                .as_ref()
+                .is_some_and(|name| name.as_str() == reference)
+    };
+    let thrown = match world.store.discarded().await {
+        // A trash that cannot be read is no reason not to look at what can be.
+        Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
+        other => other?,
+    };
+    let Some(found) = thrown.into_iter().flatten().find(means) else {
+        return Ok(None);
+    };
+    let named = |listed: &Result<Summary, StoreError>| {
+        listed
+            .as_ref()
+            .is_ok_and(|listed| listed.name.as_str() == reference)
+    };
+    if id.is_none() && world.store.list().await?.iter().any(named) {
+        return Ok(None);
+    }
+    Ok(Some(Error::InTrash {
+        session: found.session,
+        name: trash::name(&found),
+    }))
 }
 
 /// A session in full.
@@ -231,18 +267,6 @@ fn tell(step: &mut ShownStep, event: &Event) {
         Event::QuestionAnswered(_) => step.standing = StepStanding::Finished,
         _ => {}
     }
-}
-
-/// Deletes a session that nobody runs.
-pub async fn delete(world: &World, summary: &Summary) -> Result<(), Error> {
-    let lease = world.store.lease(summary.id).await?;
-    if claim::verdict(world, &lease) == Verdict::Held {
-        return Err(Error::InUse {
-            session: summary.id,
-            name: summary.name.clone(),
-        });
-    }
-    Ok(world.store.remove(lease).await?)
 }
 
 /// Sessions that are old enough to go: over for `age`, and nobody runs them. Completed ones stay

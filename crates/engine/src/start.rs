@@ -113,9 +113,10 @@ pub async fn start(
         out: text_of(&request.out)?,
         force: request.force,
     };
-    let state = create(world, session, created, request.name.is_some(), &*observer).await?;
+    let (name, state) = create(world, session, created, request.name.is_some(), &*observer).await?;
     let begin = Begin {
         session,
+        name,
         run: Run(1),
         workflow,
         cast,
@@ -168,7 +169,7 @@ async fn create(
     created: SessionCreated,
     name_is_given: bool,
     observer: &dyn Observer,
-) -> Result<State, Error> {
+) -> Result<(Name, State), Error> {
     let (family, at) = (created.name.clone(), world.clock.now());
     for number in 1.. {
         let name = family.numbered(number);
@@ -214,7 +215,7 @@ async fn create(
         let workspace = created.workspace.clone();
         let new = New {
             id: session,
-            name,
+            name: name.clone(),
             kind: created.session_kind,
             workspace,
             owner,
@@ -228,7 +229,7 @@ async fn create(
                 entries
                     .iter()
                     .for_each(|entry| observer.entry(session, entry));
-                return Ok(state);
+                return Ok((name, state));
             }
         }
     }

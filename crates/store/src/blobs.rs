@@ -2,16 +2,25 @@
 //!
 //! A blob is written beside its place, made durable, renamed, and the folder made durable, in that
 //! order: under its name there is never anything but the whole value.
+//!
+//! A file's time of change says when its blob was last put. Finding a blob and making it young is
+//! one act against finding it old and removing it: a lock on the folder keeps them apart (P8).
 
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use rustix::fs::{FlockOperation, OFlags, flock};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::ports::{Access, Disk};
-use segno_core::store::{self, Error, Finding, Reply, Severity};
+use segno_core::ports::{Access, Clock, Disk};
+use segno_core::store::{self, Error, Finding, Reply, Severity, Swept};
+use segno_core::time::Timestamp;
 
 use crate::home::{Home, is_full, trouble};
 
@@ -23,15 +32,17 @@ pub struct Folder {
     root: PathBuf,
     home: Home,
     disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
     next: AtomicU64,
 }
 
 impl Folder {
     /// The blobs of a home.
-    pub fn new(home: &Home) -> Self {
+    pub fn new(home: &Home, clock: Arc<dyn Clock>) -> Self {
         Self {
             root: home.blobs(),
             home: home.clone(),
+            clock,
             disk: Arc::clone(home.disk()),
             next: AtomicU64::new(0),
         }
@@ -45,11 +56,7 @@ impl Folder {
     fn write(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = Digest::of(bytes);
         let path = self.path(digest);
-        if self
-            .disk
-            .read(&path, LONGEST)
-            .is_ok_and(|there| Digest::of(&there) == digest)
-        {
+        if self.is_there(&path, digest) {
             return Ok(digest);
         }
         let folder = path.parent().expect("a blob's path has two parents");
@@ -64,6 +71,8 @@ impl Folder {
             .disk
             .create(&draft, bytes, Access::Private)
             .and_then(|()| {
+                // A disk that keeps its own time instead is right, too.
+                let _ = self.make_young(&draft);
                 point(Point::BlobBeforeRename);
                 self.disk.rename(&draft, &path)?;
                 point(Point::BlobAfterRename);
@@ -73,6 +82,68 @@ impl Folder {
             let _ = self.disk.remove(&draft);
         }
         written.map(|()| digest)
+    }
+
+    /// Whether the blob is there and whole; if so, it is young from now on.
+    fn is_there(&self, path: &Path, digest: Digest) -> bool {
+        if !path.exists() {
+            return false;
+        }
+        let Ok(_lock) = self.lock(FlockOperation::LockShared) else {
+            return false;
+        };
+        let read = self.disk.read(path, LONGEST);
+        read.is_ok_and(|there| Digest::of(&there) == digest) && self.make_young(path).is_ok()
+    }
+
+    fn make_young(&self, path: &Path) -> io::Result<()> {
+        let millis = u64::try_from(self.clock.now().0).unwrap_or(0);
+        let file = OpenOptions::new()
+            .write(true)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(path)?;
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(millis))
+    }
+
+    /// Holds the folder until it is dropped, or the process ends.
+    fn lock(&self, operation: FlockOperation) -> io::Result<File> {
+        let folder = OpenOptions::new().read(true).open(&self.root)?;
+        flock(&folder, operation)?;
+        Ok(folder)
+    }
+
+    /// Removes a file that is still older than `before`, and says how long it was.
+    fn remove_old(&self, file: &Path, before: Timestamp) -> io::Result<Option<u64>> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        let metadata = match fs::symlink_metadata(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let since = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+        let millis = since.map_or(0, |since| since.as_millis());
+        if i64::try_from(millis).unwrap_or(i64::MAX) >= before.0 {
+            return Ok(None);
+        }
+        self.disk.remove(file)?;
+        Ok(Some(metadata.len()))
+    }
+
+    fn remove_all_old(&self, kept: &BTreeSet<Digest>, before: Timestamp) -> io::Result<Swept> {
+        let mut swept = Swept::default();
+        for file in self.files()? {
+            let name = file.file_name().and_then(|name| name.to_str());
+            let digest: Option<Digest> = name.and_then(|name| name.parse().ok());
+            let is_draft = name.is_some_and(|name| name.starts_with("draft-"));
+            let is_blob = digest.is_some_and(|digest| self.path(digest) == file);
+            if digest.is_some_and(|digest| kept.contains(&digest)) || !(is_blob || is_draft) {
+                continue;
+            }
+            if let Some(bytes) = self.remove_old(&file, before)? {
+                swept.blobs += u64::from(is_blob);
+                swept.bytes += bytes;
+            }
+        }
+        Ok(swept)
     }
 
     fn read(&self, digest: Digest) -> Result<Vec<u8>, Error> {
@@ -179,6 +250,13 @@ impl store::Blobs for Folder {
             let files = self.files().map_err(|error| trouble(&self.root, &error))?;
             let digest = |file: &PathBuf| file.file_name()?.to_str()?.parse().ok();
             Ok(files.iter().filter_map(digest).collect())
+        })
+    }
+
+    fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept> {
+        Box::pin(async move {
+            self.remove_all_old(&kept, before)
+                .map_err(|error| trouble(&self.root, &error))
         })
     }
 }

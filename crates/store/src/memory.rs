@@ -1,20 +1,20 @@
 //! Sessions in memory, with the same contract: for simulations, tests, and runs that a person does
 //! not want kept.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use segno_core::digest::Digest;
-use segno_core::id::SessionId;
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Entry, Head, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::Clock;
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Error, Examine, Finding, Folded, Hold, Inbox, Journal, Leases, Message, New,
-    Reply, Room, Sessions,
+    Batch, Blobs, Discarded, Error, Examine, Finding, Folded, Hold, Inbox, Journal, Leases,
+    Message, New, Reply, Room, Sessions, Swept, Trash,
 };
 use segno_core::time::Timestamp;
 
@@ -27,7 +27,8 @@ pub struct Memory {
 #[derive(Default)]
 struct Inside {
     sessions: BTreeMap<SessionId, Kept>,
-    blobs: BTreeMap<Digest, Vec<u8>>,
+    /// Bytes, and when they were last put.
+    blobs: BTreeMap<Digest, (Vec<u8>, Timestamp)>,
     messages: u64,
 }
 
@@ -40,6 +41,15 @@ struct Kept {
     finished: HashSet<(Option<String>, u32)>,
     folded: Option<Folded>,
     inbox: BTreeMap<u64, Message>,
+    /// Since when it is in the trash.
+    discarded: Option<Timestamp>,
+}
+
+impl Inside {
+    fn is_taken(&self, name: &Name) -> bool {
+        let has_it = |kept: &Kept| kept.discarded.is_none() && kept.summary.name == *name;
+        self.sessions.values().any(has_it)
+    }
 }
 
 impl Memory {
@@ -82,6 +92,14 @@ impl Kept {
             since: self.since,
             until: self.until,
             remaining: self.until.since(now),
+        }
+    }
+
+    /// Refuses what is in the trash.
+    fn out(&self) -> Result<(), Error> {
+        match self.discarded {
+            None => Ok(()),
+            Some(_) => Err(Error::NoSession(self.summary.id)),
         }
     }
 
@@ -149,11 +167,7 @@ impl Sessions for Memory {
         let now = self.clock.now();
         let mut inside = self.inside();
         let result = (|| {
-            if inside
-                .sessions
-                .values()
-                .any(|kept| kept.summary.name == new.name)
-            {
+            if inside.is_taken(&new.name) {
                 return Err(Error::NameTaken(new.name));
             }
             let mut kept = Kept {
@@ -176,6 +190,7 @@ impl Sessions for Memory {
                 finished: HashSet::new(),
                 folded: None,
                 inbox: BTreeMap::new(),
+                discarded: None,
             };
             kept.append(new.batch, now)?;
             let lease = kept.lease(now);
@@ -195,20 +210,71 @@ impl Sessions for Memory {
             .sessions
             .values()
             .rev()
+            .filter(|kept| kept.discarded.is_none())
             .map(|kept| Ok(kept.summary.clone()))
             .collect();
         Box::pin(std::future::ready(Ok(all)))
     }
+}
 
-    fn remove(&self, seen: Lease) -> Reply<'_, ()> {
-        let mut inside = self.inside();
-        let result = match inside.sessions.get(&seen.session) {
-            None => Err(Error::NoSession(seen.session)),
-            Some(kept) if !kept.is_as(&seen) => Err(Error::Outrun(seen.session)),
-            Some(_) => {
-                inside.sessions.remove(&seen.session);
-                Ok(())
+impl Trash for Memory {
+    fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()> {
+        let now = self.clock.now();
+        self.with(session, |kept| {
+            kept.out()?;
+            if seen.is_some_and(|seen| !kept.is_as(&seen)) {
+                return Err(Error::Outrun(session));
             }
+            kept.summary.run = kept.summary.run.next();
+            (kept.owner, kept.discarded) = (None, Some(now));
+            Ok(())
+        })
+    }
+
+    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>> {
+        let trashed = |kept: &Kept| {
+            Some(Discarded {
+                session: kept.summary.id,
+                name: Some(kept.summary.name.clone()),
+                at: kept.discarded?,
+            })
+        };
+        let mut all: Vec<_> = self
+            .inside()
+            .sessions
+            .values()
+            .filter_map(trashed)
+            .collect();
+        all.sort_by_key(|discarded| std::cmp::Reverse((discarded.at, discarded.session)));
+        Box::pin(std::future::ready(Ok(all.into_iter().map(Ok).collect())))
+    }
+
+    fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
+        let mut inside = self.inside();
+        let result = (|| {
+            let kept = inside.sessions.get(&session);
+            let kept = kept.filter(|kept| kept.discarded.is_some());
+            let kept = kept.ok_or(Error::NoSession(session))?;
+            let name = name.unwrap_or_else(|| kept.summary.name.clone());
+            if inside.is_taken(&name) {
+                return Err(Error::NameTaken(name));
+            }
+            if let Some(kept) = inside.sessions.get_mut(&session) {
+                (kept.summary.name, kept.discarded) = (name, None);
+            }
+            Ok(())
+        })();
+        Box::pin(std::future::ready(result))
+    }
+
+    fn destroy(&self, session: SessionId) -> Reply<'_, ()> {
+        let mut inside = self.inside();
+        let is_there = |kept: &Kept| kept.discarded.is_some();
+        let result = if inside.sessions.get(&session).is_some_and(is_there) {
+            inside.sessions.remove(&session);
+            Ok(())
+        } else {
+            Err(Error::NoSession(session))
         };
         Box::pin(std::future::ready(result))
     }
@@ -286,6 +352,7 @@ impl Leases for Memory {
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
         let now = self.clock.now();
         self.with(seen.session, |kept| {
+            kept.out()?;
             if !kept.is_as(&seen) {
                 return Err(Error::Outrun(seen.session));
             }
@@ -322,6 +389,7 @@ impl Inbox for Memory {
             inside.messages
         };
         self.with(session, |kept| {
+            kept.out()?;
             kept.inbox.insert(number, message);
             Ok(())
         })
@@ -335,7 +403,8 @@ impl Inbox for Memory {
 impl Blobs for Memory {
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
         let digest = Digest::of(&bytes);
-        self.inside().blobs.insert(digest, bytes);
+        let now = self.clock.now();
+        self.inside().blobs.insert(digest, (bytes, now));
         Box::pin(std::future::ready(Ok(digest)))
     }
 
@@ -344,7 +413,7 @@ impl Blobs for Memory {
             .inside()
             .blobs
             .get(&digest)
-            .cloned()
+            .map(|(bytes, _)| bytes.clone())
             .ok_or(Error::NoBlob(digest));
         Box::pin(std::future::ready(bytes))
     }
@@ -352,6 +421,19 @@ impl Blobs for Memory {
     fn digests(&self) -> Reply<'_, Vec<Digest>> {
         let digests = self.inside().blobs.keys().copied().collect();
         Box::pin(std::future::ready(Ok(digests)))
+    }
+
+    fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept> {
+        let mut swept = Swept::default();
+        self.inside().blobs.retain(|digest, (bytes, at)| {
+            let stays = kept.contains(digest) || *at >= before;
+            if !stays {
+                swept.blobs += 1;
+                swept.bytes += bytes.len() as u64;
+            }
+            stays
+        });
+        Box::pin(std::future::ready(Ok(swept)))
     }
 }
 

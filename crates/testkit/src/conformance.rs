@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
+use segno_core::id::Name;
 use segno_core::journal::{Head, Run, Seq, StopMode};
+use segno_core::ports::Clock as _;
 use segno_core::session::Status;
 use segno_core::step::Path;
-use segno_core::store::{Error, Folded, Hold, Message, Store};
+use segno_core::store::{Discarded, Error, Folded, Hold, Message, Store, Swept};
 use segno_core::time::Timestamp;
 
 use crate::clock::HandClock;
@@ -39,7 +41,11 @@ macro_rules! conformance {
             a_finished_step_is_found_by_its_path,
             a_folded_state_is_kept,
             blobs_are_kept_by_content,
-            removing_leaves_nothing,
+            what_is_thrown_away_is_hidden_and_fenced,
+            what_is_thrown_away_can_be_had_back,
+            a_session_that_changed_is_not_thrown_away,
+            destroying_leaves_nothing,
+            only_old_blobs_that_nobody_keeps_are_swept,
             what_does_not_exist_is_said_to_be_missing,
             many_sessions_do_not_disturb_each_other,
         );
@@ -403,26 +409,130 @@ pub async fn blobs_are_kept_by_content(store: &dyn Store, _: Clock) {
     assert_eq!(store.get(empty).await.unwrap(), b"");
 }
 
-/// And whoever held the lease learns it.
-pub async fn removing_leaves_nothing(store: &dyn Store, _: Clock) {
+/// P8: gone for everyone who lists, writes or resumes, and still there to be read.
+pub async fn what_is_thrown_away_is_hidden_and_fenced(store: &dyn Store, clock: Clock) {
+    let (mut pen, mut other) = (Pen::new(1), Pen::new(2));
+    store.create(pen.create("one")).await.unwrap();
+    store.create(other.create("two")).await.unwrap();
+    clock.turn(5000);
+    let seen = store.lease(pen.session).await.unwrap();
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    let gone = Error::NoSession(pen.session);
+    let listed = store.list().await.unwrap();
+    let listed: Vec<_> = listed.into_iter().map(|found| found.unwrap().id).collect();
+    assert_eq!(listed, [other.session]);
+    let refused = store.append(pen.clone().batch([started("steps/0")])).await;
+    assert_eq!(refused.unwrap_err().kind(), Kind::Fenced);
+    let seen = store.lease(pen.session).await.unwrap();
+    assert_eq!(seen.owner, None);
+    assert_eq!(store.acquire(seen, owner(8), TTL).await, Err(gone.clone()));
+    let wish = Message::Cancel {
+        mode: StopMode::Now,
+        by: "a person".into(),
+    };
+    assert_eq!(
+        store.post(pen.session, Timestamp(1), wish).await,
+        Err(gone.clone())
+    );
+    assert_eq!(store.discard(pen.session, None).await, Err(gone));
+    let read = store
+        .read(pen.session, Head::genesis(pen.session), 10)
+        .await
+        .unwrap();
+    assert_eq!(read.len(), 2);
+    let discarded = Discarded {
+        session: pen.session,
+        name: Some(Name::new("one").unwrap()),
+        at: clock.now(),
+    };
+    assert_eq!(store.discarded().await.unwrap(), [Ok(discarded)]);
+    assert_eq!(store.examine().await.unwrap(), []);
+}
+
+/// Under its name, or under another if that was given away meanwhile.
+pub async fn what_is_thrown_away_can_be_had_back(store: &dyn Store, _: Clock) {
+    let (mut pen, mut other) = (Pen::new(1), Pen::new(2));
+    let seen = store.create(pen.create("one")).await.unwrap();
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    store.restore(pen.session, None).await.unwrap();
+    assert_eq!(store.discarded().await.unwrap(), []);
+    assert_eq!(
+        store.restore(pen.session, None).await,
+        Err(Error::NoSession(pen.session))
+    );
+    let seen = store.lease(pen.session).await.unwrap();
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    let name = |name| Name::new(name).unwrap();
+    store.create(other.create("one")).await.unwrap();
+    assert_eq!(
+        store.restore(pen.session, None).await,
+        Err(Error::NameTaken(name("one")))
+    );
+    store
+        .restore(pen.session, Some(name("one-2")))
+        .await
+        .unwrap();
+    let summary = store.summary(pen.session).await.unwrap();
+    assert_eq!((summary.name, summary.head), (name("one-2"), pen.head));
+    let seen = store.lease(pen.session).await.unwrap();
+    pen.run = store.acquire(seen, owner(8), TTL).await.unwrap().run;
+    store.append(pen.batch([started("steps/0")])).await.unwrap();
+    assert_eq!(store.list().await.unwrap().len(), 2);
+}
+
+/// Whoever looked before someone else came must look again.
+pub async fn a_session_that_changed_is_not_thrown_away(store: &dyn Store, clock: Clock) {
+    let mut pen = Pen::new(1);
+    let seen = store.create(pen.create("one")).await.unwrap();
+    clock.turn(60_000);
+    store.acquire(seen.clone(), owner(8), TTL).await.unwrap();
+    let refused = store.discard(pen.session, Some(seen)).await;
+    assert_eq!(refused, Err(Error::Outrun(pen.session)));
+    assert_eq!(store.list().await.unwrap().len(), 1);
+    let nobody = Pen::new(9).session;
+    assert_eq!(
+        store.discard(nobody, None).await,
+        Err(Error::NoSession(nobody))
+    );
+}
+
+/// P8: only what is in the trash can be destroyed.
+pub async fn destroying_leaves_nothing(store: &dyn Store, _: Clock) {
     let (mut pen, mut other) = (Pen::new(1), Pen::new(2));
     let seen = store.create(pen.create("one")).await.unwrap();
     store.create(other.create("two")).await.unwrap();
-    store.append(pen.batch([started("steps/0")])).await.unwrap();
-    let now = store.lease(pen.session).await.unwrap();
-    if now.until != seen.until {
-        assert_eq!(store.remove(seen).await, Err(Error::Outrun(pen.session)));
-    }
-    store.remove(now).await.unwrap();
     let gone = Error::NoSession(pen.session);
+    assert_eq!(store.destroy(pen.session).await, Err(gone.clone()));
+    assert_eq!(store.list().await.unwrap().len(), 2);
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    store.destroy(pen.session).await.unwrap();
     assert_eq!(store.summary(pen.session).await, Err(gone.clone()));
     assert_eq!(
         store.append(pen.batch([started("steps/1")])).await,
-        Err(gone)
+        Err(gone.clone())
     );
+    assert_eq!(store.restore(pen.session, None).await, Err(gone));
+    assert_eq!(store.discarded().await.unwrap(), []);
     assert_eq!(store.list().await.unwrap().len(), 1);
     assert_eq!(store.examine().await.unwrap(), []);
     store.create(Pen::new(3).create("one")).await.unwrap();
+}
+
+/// P8: what someone refers to stays, and what someone may be about to refer to.
+pub async fn only_old_blobs_that_nobody_keeps_are_swept(store: &dyn Store, clock: Clock) {
+    let kept = store.put(b"referred to".to_vec()).await.unwrap();
+    let old = store.put(b"forgotten".to_vec()).await.unwrap();
+    let again = store.put(b"put again".to_vec()).await.unwrap();
+    clock.turn(5000);
+    let before = clock.now();
+    store.put(b"put again".to_vec()).await.unwrap();
+    let young = store.put(b"just put".to_vec()).await.unwrap();
+    let swept = store.sweep([kept].into(), before).await.unwrap();
+    assert_eq!(swept, Swept { blobs: 1, bytes: 9 });
+    assert_eq!(store.get(old).await, Err(Error::NoBlob(old)));
+    for digest in [kept, again, young] {
+        store.get(digest).await.unwrap();
+    }
 }
 
 /// No guess, no empty answer.

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use segno_engine::{resume, sessions};
 
-use super::run::{Policy, conduct, watch_signals};
+use super::run::{Policy, conduct, tidied, watch_signals};
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
 use crate::machine::people;
@@ -23,15 +23,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (mut world, _) = context.world(Keep::Home)?;
+    let (mut world, config) = context.world(Keep::Home)?;
     world.people = people::here(args.json);
     let summary = match &args.session {
         Some(reference) => sessions::find(&world, reference).await?,
         None => resume::newest(&world, &workspace()?).await?,
     };
     let (options, brake) = (args.policy.options(), watch_signals());
-    conduct(&world, args.json, async |progress| {
+    let ran = conduct(&world, args.json, async |progress| {
         resume::resume(&world, summary, options, progress, brake).await
     })
-    .await
+    .await;
+    tidied(ran, &world, &config).await
 }

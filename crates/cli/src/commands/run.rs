@@ -13,6 +13,8 @@ use segno_engine::{Brake, Outcome, Stop, World, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::sessions::cleanup;
+use crate::config::Config;
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
 use crate::machine::people;
@@ -114,7 +116,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn name(text: &str) -> Result<Name, String> {
+pub(crate) fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
 }
 
@@ -124,15 +126,35 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     } else {
         Keep::Home
     };
-    let (mut world, _) = context.world(keep)?;
+    let (mut world, config) = context.world(keep)?;
     world.people = people::here(args.json);
+    let ran = play(args, keep, &world).await;
+    tidied(ran, &world, &config).await
+}
+
+/// Cleans up after a run, unless a person wants out.
+pub(crate) async fn tidied(
+    ran: Result<ExitCode, Failure>,
+    world: &World,
+    config: &Config,
+) -> Result<ExitCode, Failure> {
+    if !ran
+        .as_ref()
+        .is_err_and(|failure| matches!(failure.exit, 130 | 143))
+    {
+        cleanup::after_a_run(world, config).await;
+    }
+    ran
+}
+
+async fn play(args: Args, keep: Keep, world: &World) -> Result<ExitCode, Failure> {
     let brake = watch_signals();
     let Some(spec) = args.spec else {
         let reference = args.resume.unwrap_or_default();
-        let summary = sessions::find(&world, &reference).await?;
+        let summary = sessions::find(world, &reference).await?;
         let options = args.policy.options();
-        return conduct(&world, args.json, async |progress| {
-            resume::resume(&world, summary, options, progress, brake).await
+        return conduct(world, args.json, async |progress| {
+            resume::resume(world, summary, options, progress, brake).await
         })
         .await;
     };
@@ -153,17 +175,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         force: args.force,
     };
     if args.auto_resume
-        && let Some(summary) = resume::unfinished(&world, &request).await?
+        && let Some(summary) = resume::unfinished(world, &request).await?
     {
         say(&format!("going on with {} ({})", summary.name, summary.id));
         let options = args.policy.options();
-        return conduct(&world, args.json, async |progress| {
-            resume::resume(&world, summary, options, progress, brake).await
+        return conduct(world, args.json, async |progress| {
+            resume::resume(world, summary, options, progress, brake).await
         })
         .await;
     }
-    let ran = conduct(&world, args.json, async |progress| {
-        start::start(&world, request, progress, brake).await
+    let ran = conduct(world, args.json, async |progress| {
+        start::start(world, request, progress, brake).await
     })
     .await;
     // What was not kept cannot be resumed.

@@ -35,6 +35,14 @@ fn database(sandbox: &Sandbox) -> Vec<u8> {
     std::fs::read(sandbox.home().join("segno.db")).unwrap()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a fault is put into the file as it is"
+)]
+fn put_back(sandbox: &Sandbox, bytes: &[u8]) {
+    std::fs::write(sandbox.home().join("segno.db"), bytes).unwrap();
+}
+
 fn make(leaves: Leaves) -> Specimen {
     Specimen::make(Path::new(env!("CARGO_BIN_EXE_segno")), leaves)
 }
@@ -225,6 +233,73 @@ fn a_damaged_session_asked_for_by_name_is_called_damaged_not_unknown() {
     ] {
         sandbox.segno(words).refused(17, &["damaged", "[J0104]"]);
     }
+}
+
+#[test]
+fn a_damaged_session_can_be_moved_to_the_trash_and_destroyed() {
+    let sandbox = one_damaged_row();
+    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
+    let is_id = |word: &&str| word.len() == 26;
+    let id = damaged.unwrap().split(' ').find(is_id).unwrap().to_owned();
+    let said = sandbox.segno(&["sessions", "delete", &id]).good();
+    assert!(said.stdout.contains("is damaged"), "{}", said.stdout);
+    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    assert!(
+        listed.contains("whole") && !listed.contains("damaged"),
+        "{listed}"
+    );
+    let trash = sandbox.segno(&["sessions", "trash"]).good().stdout;
+    assert!(trash.contains(&id) && trash.contains("damaged"), "{trash}");
+    // Which blobs it refers to is not known while it can be had back.
+    let said = sandbox.segno(&["sessions", "cleanup"]).good();
+    assert!(
+        said.stderr.contains("no blobs were removed"),
+        "{}",
+        said.stderr
+    );
+    sandbox.segno(&["sessions", "restore", &id]).good();
+    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    assert!(listed.contains(&format!("session {id}")), "{listed}");
+    sandbox
+        .segno(&["sessions", "delete", &id, "--now", "--yes"])
+        .good();
+    let said = sandbox.segno(&["doctor"]).good();
+    assert!(
+        said.stdout.starts_with("verified 1 session"),
+        "{}",
+        said.stdout
+    );
+    sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
+}
+
+#[test]
+fn a_session_that_the_database_lost_can_be_moved_to_the_trash_and_destroyed() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(1, 0);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "kept"])
+        .good();
+    let before = database(&sandbox);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "lost", "--out", "apart"])
+        .good();
+    put_back(&sandbox, &before);
+    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
+    let is_id = |word: &&str| word.trim_end_matches(':').len() == 26;
+    let id = damaged.unwrap().split(' ').find(is_id).unwrap();
+    let id = id.trim_end_matches(':').to_owned();
+    sandbox.segno(&["sessions", "delete", &id]).good();
+    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    assert!(
+        listed.contains("kept") && !listed.contains("damaged"),
+        "{listed}"
+    );
+    sandbox
+        .segno(&["sessions", "trash", "--empty", "--yes"])
+        .good();
+    sandbox.segno(&["doctor"]).good();
 }
 
 #[test]

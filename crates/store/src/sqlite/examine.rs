@@ -87,6 +87,11 @@ fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error>
             ));
         }
     }
+    for discarded in reader.discarded()? {
+        if let Err(error) = discarded {
+            findings.push(damage("", "the trash".into(), error.to_string()));
+        }
+    }
     let mut statement = reader
         .connection
         .prepare("SELECT id, at, body, row_check, session_id FROM inbox")
@@ -166,6 +171,7 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
         "heads",
         "backups",
         "reserve",
+        "cleaned",
         "config.toml",
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();

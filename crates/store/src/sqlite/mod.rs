@@ -13,6 +13,7 @@ mod write;
 mod writer;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,21 +21,21 @@ use std::time::Duration;
 use rusqlite::Connection;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::id::SessionId;
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Entry, Head, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New, Reply,
-    Room, Sessions,
+    Batch, Blobs, Discarded, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New,
+    Reply, Room, Sessions, Swept, Trash,
 };
 use segno_core::time::Timestamp;
 
 use crate::blobs::Folder;
 use crate::home::{self, Home};
-use crate::witness::Witness;
+use crate::witness::{Note, Witness};
 use writer::Writer;
 
 /// With less room than this, nothing can be opened.
@@ -86,7 +87,7 @@ impl Sqlite {
         Ok(Self {
             writer: Writer::start(writing, home.clone(), witness.clone()),
             reader: Mutex::new(reading),
-            blobs: Folder::new(&home),
+            blobs: Folder::new(&home, Arc::clone(&clock)),
             witness,
             clock,
             home,
@@ -197,12 +198,39 @@ impl Sessions for Sqlite {
     fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
         Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.list()) })
     }
+}
 
-    fn remove(&self, seen: Lease) -> Reply<'_, ()> {
+impl Trash for Sqlite {
+    fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()> {
         Box::pin(async move {
-            let session = seen.session;
+            let noted = matches!(self.witness.read(session), Note::Acknowledged(_));
+            let now = self.clock.now();
+            self.writer
+                .write(move |tx| write::discard(tx, session, seen.as_ref(), noted, now))
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>> {
+        Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.discarded()) })
+    }
+
+    fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
+        Box::pin(async move {
+            self.writer
+                .write(move |tx| write::restore(tx, session, name.as_ref()))
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn destroy(&self, session: SessionId) -> Reply<'_, ()> {
+        Box::pin(async move {
+            if !self.read(|reader| write::is_discarded(reader.connection, session))? {
+                return Err(Error::NoSession(session));
+            }
             // The note goes first: a note without its session means that the session was lost.
-            self.writer.write(move |tx| write::claim(tx, &seen)).await?;
             self.witness
                 .remove(session)
                 .map_err(|error| Error::Unavailable {
@@ -210,7 +238,7 @@ impl Sessions for Sqlite {
                     reason: error.to_string(),
                 })?;
             self.writer
-                .write(move |tx| write::remove(tx, session))
+                .write(move |tx| write::destroy(tx, session))
                 .forgetting(session)
                 .await?;
             Ok(())
@@ -307,6 +335,10 @@ impl Blobs for Sqlite {
 
     fn digests(&self) -> Reply<'_, Vec<Digest>> {
         self.blobs.digests()
+    }
+
+    fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept> {
+        self.blobs.sweep(kept, before)
     }
 }
 

@@ -2,6 +2,7 @@
 //! by their check, the journal's end by the note of what was acknowledged (P9).
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segno_core::digest::Digest;
@@ -10,11 +11,11 @@ use segno_core::journal::{Broken, Entry, Event, Head, Record, Run, Seq};
 use segno_core::lease::Lease;
 use segno_core::session::Summary;
 use segno_core::step::Path;
-use segno_core::store::{Error, Folded, Message};
+use segno_core::store::{Discarded, Error, Folded, Message};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
-use super::row::{self, LeaseRow, SessionRow};
+use super::row::{self, LeaseRow, SessionRow, TrashRow};
 use super::write::of_session;
 use crate::witness::{Note, Witness};
 
@@ -110,6 +111,8 @@ impl Reader<'_> {
         }
         known.sort_unstable_by(|a, b| b.cmp(a));
         known.dedup();
+        let thrown_away = self.thrown_away()?;
+        known.retain(|session| !thrown_away.contains(session));
         let mut all: Vec<_> = known
             .into_iter()
             .map(|session| self.summary(session))
@@ -117,6 +120,43 @@ impl Reader<'_> {
         // What has neither row had a note that cannot be read: examined, not listed.
         all.retain(|summary| !matches!(summary, Err(Error::NoSession(_))));
         all.extend(unreadable);
+        Ok(all)
+    }
+
+    /// The sessions in the trash; a row that is damaged otherwise still says which.
+    fn thrown_away(&self) -> Result<BTreeSet<SessionId>, Error> {
+        let trouble = |error: rusqlite::Error| classify("the trash".into(), &error);
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT session_id FROM trash")
+            .map_err(trouble)?;
+        let ids = statement
+            .query_map([], |row| row.get::<_, String>(0))
+            .map_err(trouble)?;
+        let mut sessions = BTreeSet::new();
+        for id in ids {
+            sessions.extend(id.map_err(trouble)?.parse::<SessionId>().ok());
+        }
+        Ok(sessions)
+    }
+
+    pub(super) fn discarded(&self) -> Result<Vec<Result<Discarded, Error>>, Error> {
+        let trouble = |error: rusqlite::Error| classify("the trash".into(), &error);
+        let query = format!(
+            "SELECT {} FROM trash ORDER BY at DESC, session_id DESC",
+            TrashRow::COLUMNS
+        );
+        let mut statement = self.connection.prepare_cached(&query).map_err(trouble)?;
+        let mut rows = statement.query([]).map_err(trouble)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().map_err(trouble)? {
+            let id = row.get::<_, String>(0).unwrap_or_default();
+            all.push(match (TrashRow::read(row), id.parse()) {
+                (Ok(TrashRow { session, at, name }), _) => Ok(Discarded { session, name, at }),
+                (Err(error), Ok(session)) => Err(of_session(session, error)),
+                (Err(error), Err(_)) => Err(error),
+            });
+        }
         Ok(all)
     }
 

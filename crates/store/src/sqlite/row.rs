@@ -170,6 +170,39 @@ impl LeaseRow {
     }
 }
 
+/// A session in the trash.
+pub(super) struct TrashRow {
+    pub(super) session: SessionId,
+    pub(super) at: Timestamp,
+    pub(super) name: Option<Name>,
+}
+
+impl TrashRow {
+    pub(super) const COLUMNS: &str = "session_id, at, name, row_check";
+
+    pub(super) fn check(&self) -> Vec<u8> {
+        check(params![
+            self.session.to_string(),
+            self.at.0,
+            self.name.as_ref().map(Name::as_str)
+        ])
+    }
+
+    pub(super) fn read(row: &Row<'_>) -> Result<Self, Error> {
+        let read = || {
+            Some(Self {
+                session: row.get::<_, String>(0).ok()?.parse().ok()?,
+                at: Timestamp(row.get(1).ok()?),
+                name: match row.get::<_, Option<String>>(2).ok()? {
+                    Some(name) => Some(Name::new(&name).ok()?),
+                    None => None,
+                },
+            })
+        };
+        sound("trash", row, read(), 3, Self::check)
+    }
+}
+
 /// A row that was read, if its check agrees.
 fn sound<T>(
     table: &str,

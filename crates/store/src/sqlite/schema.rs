@@ -17,7 +17,8 @@ use crate::home::{self, Home};
 const APPLICATION: i32 = 0x5365_676E;
 
 /// Every change of format so far; their number is the format's version.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE session (
   id TEXT PRIMARY KEY NOT NULL,
   name TEXT NOT NULL UNIQUE,
@@ -76,7 +77,16 @@ CREATE TABLE inbox (
 ) STRICT;
 
 CREATE INDEX inbox_session ON inbox (session_id, id);
-"];
+",
+    "
+CREATE TABLE trash (
+  session_id TEXT PRIMARY KEY NOT NULL,
+  at INTEGER NOT NULL,
+  name TEXT,
+  row_check BLOB NOT NULL
+) STRICT;
+",
+];
 
 /// Checks that the database is ours and up to date, and makes it so if it is new or older.
 pub(super) fn prepare(connection: &mut Connection, home: &Home) -> Result<(), Error> {
@@ -253,7 +263,6 @@ mod tests {
     fn an_older_database_is_brought_up_to_date_and_a_copy_is_kept() {
         let (_folder, home) = home();
         let mut connection = connection::open(&home.database()).unwrap();
-        // What this program makes has one format; here a second one follows it.
         let (before, after) = ([MIGRATIONS[0]], [MIGRATIONS[0], SECOND]);
         bring_up(&mut connection, &home, &before).unwrap();
         connection

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
-use segno_core::id::SessionId;
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Record, Run};
 use segno_core::lease::{Lease, Owner};
 use segno_core::store::{Batch, Error, Folded, Hold, Message, New};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
-use super::row::{self, LeaseRow, SessionRow};
+use super::row::{self, LeaseRow, SessionRow, TrashRow};
 
 /// A transaction, and what this process remembers of leases.
 pub(super) struct Tx<'a> {
@@ -59,11 +59,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease
         workspace: new.workspace.clone(),
         created_at: now,
     };
-    let taken: bool = tx
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM session WHERE name = ?1)")
-        .and_then(|mut statement| statement.query_row([row.name.as_str()], |row| row.get(0)))
-        .map_err(trouble(new.id))?;
-    if taken {
+    if is_taken(tx, new.id, &row.name)? {
         return Err(Error::NameTaken(row.name));
     }
     let insert = format!(
@@ -238,7 +234,10 @@ pub(super) fn acquire(
     ttl: Duration,
 ) -> Result<Lease, Error> {
     let before = load(tx, seen.session)?;
-    if (before.run, &before.owner, before.until) != (seen.run, &seen.owner, seen.until) {
+    if is_discarded(tx, seen.session)? {
+        return Err(Error::NoSession(seen.session));
+    }
+    if !is_as(&before, seen) {
         return Err(Error::Outrun(seen.session));
     }
     let granted = LeaseRow {
@@ -297,6 +296,9 @@ pub(super) fn post(
     message: &Message,
 ) -> Result<(), Error> {
     load(tx, session)?;
+    if is_discarded(tx, session)? {
+        return Err(Error::NoSession(session));
+    }
     let body = serde_json::to_string(message).expect("a message is plain data");
     let id = session.to_string();
     let check = row::check(params![id, at.0, body]);
@@ -308,23 +310,161 @@ pub(super) fn post(
     Ok(())
 }
 
-/// Raises the run, so that whoever saw the lease before can do nothing more with it.
-pub(super) fn claim(tx: &Connection, seen: &Lease) -> Result<(), Error> {
-    let before = load(tx, seen.session)?;
-    if (before.run, before.until) != (seen.run, seen.until) {
-        return Err(Error::Outrun(seen.session));
-    }
-    store(
-        tx,
-        &LeaseRow {
-            run: before.run.next(),
-            owner: None,
-            ..before
-        },
-    )
+/// Whether a session other than `session` has the name.
+fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Result<bool, Error> {
+    tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM session WHERE name = ?1 AND id != ?2)")
+        .and_then(|mut statement| {
+            statement.query_row([name.as_str(), &session.to_string()], |row| row.get(0))
+        })
+        .map_err(trouble(session))
 }
 
-pub(super) fn remove(tx: &Connection, session: SessionId) -> Result<(), Error> {
+fn is_as(row: &LeaseRow, seen: &Lease) -> bool {
+    (row.run, &row.owner, row.until) == (seen.run, &seen.owner, seen.until)
+}
+
+pub(super) fn is_discarded(tx: &Connection, session: SessionId) -> Result<bool, Error> {
+    tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM trash WHERE session_id = ?1)")
+        .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
+        .map_err(trouble(session))
+}
+
+/// Throws a session away. `noted` says that there is a note of it, whatever the tables know.
+pub(super) fn discard(
+    tx: &mut Tx<'_>,
+    session: SessionId,
+    seen: Option<&Lease>,
+    noted: bool,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if is_discarded(tx, session)? || !(noted || is_known(tx, session)?) {
+        return Err(Error::NoSession(session));
+    }
+    fence(tx, session, seen)?;
+    let row = TrashRow {
+        session,
+        at: now,
+        name: free_name(tx, session)?,
+    };
+    let insert = format!(
+        "INSERT INTO trash ({}) VALUES (?1, ?2, ?3, ?4)",
+        TrashRow::COLUMNS
+    );
+    let name = row.name.as_ref().map(Name::as_str);
+    tx.execute(
+        &insert,
+        params![session.to_string(), now.0, name, row.check()],
+    )
+    .map_err(trouble(session))?;
+    Ok(())
+}
+
+fn is_known(tx: &Connection, session: SessionId) -> Result<bool, Error> {
+    let query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM lease WHERE session_id = ?1)";
+    tx.query_row(query, [session.to_string()], |row| row.get(0))
+        .map_err(trouble(session))
+}
+
+/// Raises the run, so that whoever has the lease can do nothing more with it (P3).
+fn fence(tx: &mut Tx<'_>, session: SessionId, seen: Option<&Lease>) -> Result<(), Error> {
+    match load(tx, session) {
+        Ok(before) if seen.is_some_and(|seen| !is_as(&before, seen)) => Err(Error::Outrun(session)),
+        Ok(before) => store(
+            tx,
+            &LeaseRow {
+                run: before.run.next(),
+                owner: None,
+                ..before
+            },
+        ),
+        Err(Error::NoSession(_)) => Ok(()),
+        // An owner may remember the row as it was, by its check: now it cannot be mistaken for it.
+        Err(Error::Damaged { .. }) => {
+            tx.execute(
+                "UPDATE lease SET row_check = x'' WHERE session_id = ?1",
+                [session.to_string()],
+            )
+            .map_err(trouble(session))?;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets go of a session's name, and returns it: in the trash a session is called like its id.
+fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error> {
+    match session_row(tx, session) {
+        Ok(Some(row)) => {
+            let name = row.name.clone();
+            rename(tx, row, Name::like(&session.to_string()))?;
+            Ok(Some(name))
+        }
+        Ok(None) => Ok(None),
+        // A damaged row stays damaged, and gives its name free if it can.
+        Err(Error::Damaged { .. }) => {
+            let _ = tx.execute(
+                "UPDATE session SET name = id WHERE id = ?1",
+                [session.to_string()],
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn session_row(tx: &Connection, session: SessionId) -> Result<Option<SessionRow>, Error> {
+    let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
+    tx.query_row(&query, [session.to_string()], |row| {
+        Ok(SessionRow::read(row))
+    })
+    .optional()
+    .map_err(trouble(session))?
+    .transpose()
+}
+
+fn rename(tx: &Connection, row: SessionRow, name: Name) -> Result<(), Error> {
+    let row = SessionRow { name, ..row };
+    tx.execute(
+        "UPDATE session SET name = ?2, row_check = ?3 WHERE id = ?1",
+        params![row.id.to_string(), row.name.as_str(), row.check()],
+    )
+    .map_err(trouble(row.id))?;
+    Ok(())
+}
+
+pub(super) fn restore(
+    tx: &Connection,
+    session: SessionId,
+    name: Option<&Name>,
+) -> Result<(), Error> {
+    let id = session.to_string();
+    let query = format!(
+        "SELECT {} FROM trash WHERE session_id = ?1",
+        TrashRow::COLUMNS
+    );
+    let kept = tx
+        .query_row(&query, [&id], |row| Ok(TrashRow::read(row)))
+        .optional()
+        .map_err(trouble(session))?
+        .ok_or(Error::NoSession(session))?;
+    let name = name.cloned().or(kept.ok().and_then(|kept| kept.name));
+    // A damaged row has no name to give back; it is as damaged as it was.
+    if let (Some(name), Ok(Some(row))) = (name, session_row(tx, session)) {
+        if is_taken(tx, session, &name)? {
+            return Err(Error::NameTaken(name));
+        }
+        rename(tx, row, name)?;
+    }
+    tx.execute("DELETE FROM trash WHERE session_id = ?1", [&id])
+        .map_err(trouble(session))?;
+    Ok(())
+}
+
+pub(super) fn destroy(tx: &Connection, session: SessionId) -> Result<(), Error> {
+    // P8: asked in the transaction that destroys, because someone may have had it back.
+    if !is_discarded(tx, session)? {
+        return Err(Error::NoSession(session));
+    }
     let id = session.to_string();
     for (table, key) in [
         ("journal", "session_id"),
@@ -332,6 +472,7 @@ pub(super) fn remove(tx: &Connection, session: SessionId) -> Result<(), Error> {
         ("inbox", "session_id"),
         ("lease", "session_id"),
         ("session", "id"),
+        ("trash", "session_id"),
     ] {
         tx.execute(&format!("DELETE FROM {table} WHERE {key} = ?1"), [&id])
             .map_err(trouble(session))?;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use segno_core::store::{Leases, Sessions, Trash};
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::HandClock;
+use segno_testkit::journal::Pen;
 use tempfile::TempDir;
 
 fn open(folder: &TempDir, clock: Arc<HandClock>) -> Sqlite {
@@ -18,6 +20,29 @@ fn fresh(clock: Arc<HandClock>) -> (Sqlite, TempDir) {
 
 mod contract {
     segno_testkit::conformance!(super::fresh);
+}
+
+#[tokio::test]
+async fn a_session_of_the_first_format_can_be_thrown_away() {
+    let folder = TempDir::new().unwrap();
+    let mut pen = Pen::new(1);
+    let store = open(&folder, Arc::default());
+    store.create(pen.create("one")).await.unwrap();
+    drop(store);
+    let home = folder.path().join("home");
+    #[expect(clippy::disallowed_methods, reason = "the database as it was before")]
+    let before = rusqlite::Connection::open(home.join("segno.db")).unwrap();
+    before
+        .execute_batch("DROP TABLE trash; PRAGMA user_version = 1")
+        .unwrap();
+    drop(before);
+    let store = open(&folder, Arc::default());
+    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
+    let seen = store.lease(pen.session).await.unwrap();
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    assert_eq!(store.list().await.unwrap(), []);
+    let copies = std::fs::read_dir(home.join("backups")).unwrap().count();
+    assert_eq!(copies, 1);
 }
 
 #[test]

@@ -1,18 +1,24 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_engine::sessions;
+use segno_core::ports::Access;
+use segno_core::time::{Timestamp, human};
+use segno_engine::sessions::{self, Listed};
+use segno_engine::trash::{self, Target, Thrown};
+use segno_engine::{Error, World};
 use serde_json::json;
 
-use super::confirm;
+use super::trash::{destroy, destruction, swept};
+use crate::config::{self, Config};
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{data, json_line, plain, say};
 
-/// Delete old sessions that are over. This cannot be undone.
+/// Move old sessions that are over to the trash, and empty it of what is old.
 ///
 /// Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
-/// kept unless `--unfinished` is. What is running is never deleted.
+/// kept unless `--unfinished` is. What is running is never deleted. What has been in the trash for
+/// longer than `trash.keep_days` goes for good.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How old the last entry must be [default: 7, or as config.toml says]
@@ -24,8 +30,8 @@ pub(crate) struct Args {
     /// Paused, interrupted and failed ones, too
     #[arg(long)]
     unfinished: bool,
-    /// Do not ask
-    #[arg(short, long)]
+    /// Nothing is asked any more; scripts of before may say it
+    #[arg(short, long, hide = true)]
     yes: bool,
     /// Only say what would be deleted
     #[arg(long)]
@@ -42,34 +48,119 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     });
     let keep_completed = config.keep_completed && !args.completed;
     let old = sessions::outdated(&world, age, keep_completed, args.unfinished).await?;
-    let count = plain::count(old.len() as u64, "session");
-    if !args.json {
-        for listed in &old {
-            data(&format!(
-                "{} ({}), {}, last entry {}",
-                listed.summary.name, listed.summary.id, listed.standing, listed.summary.updated_at
-            ));
-        }
+    let expired = trash::expired(&world, config.trash_keep).await?;
+    if !args.dry_run {
+        discard(&world, &old).await?;
+        destroy(&world, &expired).await?;
     }
-    let delete = !args.dry_run && !old.is_empty() && confirm(&count, args.yes)?;
-    for listed in &old {
-        if delete {
-            sessions::delete(&world, &listed.summary).await?;
-        }
-        if args.json {
+    let gone = !args.dry_run;
+    if args.json {
+        let until = world.clock.now().after(config.trash_keep).to_string();
+        for listed in &old {
             let summary = &listed.summary;
             json_line(
-                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": delete}),
+                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": gone, "for_good": false, "until": until}),
             );
         }
+        for thrown in &expired {
+            json_line(&destruction(thrown, gone));
+        }
+    } else {
+        tell(&old, &expired, gone);
     }
-    if !args.json {
-        data(&match (old.is_empty(), delete, args.dry_run) {
-            (true, ..) => "nothing is old enough to be deleted".to_owned(),
-            (_, true, _) => format!("deleted {count}"),
-            (_, _, true) => format!("would delete {count}"),
-            _ => format!("kept {count}"),
-        });
+    if gone {
+        swept(&world, args.json).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn tell(old: &[Listed], expired: &[Thrown], gone: bool) {
+    for listed in old {
+        data(&format!(
+            "{} ({}), {}, last entry {}",
+            listed.summary.name, listed.summary.id, listed.standing, listed.summary.updated_at
+        ));
+    }
+    for thrown in expired {
+        let (name, session) = (thrown.name(), thrown.discarded.session);
+        let at = thrown.discarded.at;
+        data(&format!("{name} ({session}), in the trash since {at}"));
+    }
+    let word = if gone { "" } else { "would be " };
+    let count = |n: usize| plain::count(n as u64, "session");
+    if !old.is_empty() {
+        data(&format!("{} {word}moved to the trash", count(old.len())));
+    }
+    if !expired.is_empty() {
+        data(&format!("{} {word}deleted for good", count(expired.len())));
+    }
+    if old.is_empty() && expired.is_empty() {
+        data("nothing is old enough to be deleted");
+    } else if gone && !old.is_empty() {
+        data("`segno sessions trash` lists them, `segno sessions restore NAME` brings one back");
+    }
+}
+
+async fn discard(world: &World, old: &[Listed]) -> Result<(), Error> {
+    for listed in old {
+        trash::discard(world, &Target::Sound(listed.summary.clone())).await?;
+    }
+    Ok(())
+}
+
+/// How often sessions are cleaned up without being asked to.
+const DAILY: Duration = Duration::from_hours(24);
+
+/// Cleans up after a run if the person wants that, at most once a day. Whatever comes of it, the run
+/// went as it went.
+pub(crate) async fn after_a_run(world: &World, config: &Config) {
+    if !config.cleanup_auto {
+        return;
+    }
+    if let Err(failure) = daily(world, config).await {
+        say(&format!("note: the cleanup did not work: {failure}"));
+    }
+}
+
+async fn daily(world: &World, config: &Config) -> Result<(), Failure> {
+    let now = world.clock.now();
+    let (home, _) = config::locations()?;
+    let note = home.join("cleaned");
+    let last = world.disk.read(&note, 64).ok();
+    let last = last.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok());
+    // A note from the future is from a clock that was wrong.
+    if last.is_some_and(|last| last <= now.0 && now.since(Timestamp(last)) < DAILY) {
+        return Ok(());
+    }
+    let unwritten = |error: std::io::Error| Failure::internal(error.to_string());
+    world.disk.remove(&note).map_err(unwritten)?;
+    let text = format!("{}\n", now.0);
+    match world.disk.create(&note, text.as_bytes(), Access::Private) {
+        // Someone else is at it in this moment.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        other => other.map_err(unwritten)?,
+    }
+    let old = sessions::outdated(world, config.cleanup_age, config.keep_completed, false).await?;
+    let expired = trash::expired(world, config.trash_keep).await?;
+    discard(world, &old).await?;
+    destroy(world, &expired).await?;
+    if !expired.is_empty() {
+        trash::sweep(world).await?;
+    }
+    let count = |n: usize| plain::count(n as u64, "session");
+    let mut told = Vec::new();
+    if !old.is_empty() {
+        told.push(format!(
+            "{} moved to the trash (`segno sessions restore NAME` brings one back for {})",
+            count(old.len()),
+            human(config.trash_keep)
+        ));
+    }
+    if !expired.is_empty() {
+        told.push(format!("{} deleted for good", count(expired.len())));
+    }
+    if !told.is_empty() {
+        say(&format!("note: cleaned up: {}", told.join("; ")));
+    }
+    Ok(())
 }

@@ -1,9 +1,11 @@
 //! `segno sessions …`
 
-mod cleanup;
+pub(crate) mod cleanup;
 mod delete;
 mod list;
+mod restore;
 mod show;
+mod trash;
 
 use std::io::{BufRead, IsTerminal, stdin};
 use std::process::ExitCode;
@@ -12,12 +14,14 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// List, show, delete and clean up sessions.
+/// List, show, delete, restore and clean up sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
     Show(show::Args),
     Delete(delete::Args),
+    Trash(trash::Args),
+    Restore(restore::Args),
     Cleanup(cleanup::Args),
 }
 
@@ -27,6 +31,8 @@ impl Command {
             Command::List(args) => args.json,
             Command::Show(args) => args.json,
             Command::Delete(args) => args.json,
+            Command::Trash(args) => args.json,
+            Command::Restore(args) => args.json,
             Command::Cleanup(args) => args.json,
         }
     }
@@ -36,6 +42,8 @@ impl Command {
             Command::List(args) => list::run(&args, context).await,
             Command::Show(args) => show::run(&args, context).await,
             Command::Delete(args) => delete::run(&args, context).await,
+            Command::Trash(args) => trash::run(&args, context).await,
+            Command::Restore(args) => restore::run(args, context).await,
             Command::Cleanup(args) => cleanup::run(&args, context).await,
         }
     }

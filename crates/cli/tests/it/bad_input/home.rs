@@ -170,7 +170,7 @@ fn a_store_of_a_newer_version_is_left_alone() {
             12,
             &[
                 "segno.db has format 9",
-                "up to 1",
+                "up to 2",
                 "[F0103]",
                 "use the newer segno",
             ],
@@ -180,7 +180,7 @@ fn a_store_of_a_newer_version_is_left_alone() {
     assert_eq!(sandbox.calls().len(), 3);
     python(
         &sandbox,
-        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 1')\nc.commit()\nc.close()",
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 2')\nc.commit()\nc.close()",
     );
     assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
 }

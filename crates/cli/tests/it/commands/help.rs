@@ -17,6 +17,8 @@ fn the_whole_help_text() {
         "sessions list",
         "sessions show",
         "sessions delete",
+        "sessions trash",
+        "sessions restore",
         "sessions cleanup",
         "status",
         "logs",
@@ -55,7 +57,7 @@ fn the_whole_help_text() {
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
-      sessions    List, show, delete and clean up sessions
+      sessions    List, show, delete, restore and clean up sessions
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
@@ -234,15 +236,17 @@ fn the_whole_help_text() {
 
     $ segno sessions --help
 
-    List, show, delete and clean up sessions
+    List, show, delete, restore and clean up sessions
 
     Usage: segno sessions <COMMAND>
 
     Commands:
       list     List the sessions of this folder, newest first
       show     Show one session: where it stands, its steps, and what it took
-      delete   Delete a session with its journal. This cannot be undone
-      cleanup  Delete old sessions that are over. This cannot be undone
+      delete   Move a session to the trash, from where it can be restored
+      trash    List what is in the trash, or empty it
+      restore  Take a session out of the trash
+      cleanup  Move old sessions that are over to the trash, and empty it of what is old
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -280,26 +284,69 @@ fn the_whole_help_text() {
 
     $ segno sessions delete --help
 
-    Delete a session with its journal. This cannot be undone
+    Move a session to the trash, from where it can be restored.
+
+    A damaged session goes, too, if it is named by its whole id.
 
     Usage: segno sessions delete [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>
+              The session: its id, its name, or the beginning of either
+
+    Options:
+          --now
+              Delete it for good, also out of the trash
+
+      -y, --yes
+              Do not ask, with `--now`
+
+          --dry-run
+              Only say what would be deleted
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno sessions trash --help
+
+    List what is in the trash, or empty it
+
+    Usage: segno sessions trash [OPTIONS]
+
+    Options:
+          --empty    Delete everything in it for good, and blobs that no session refers to
+      -y, --yes      Do not ask, with `--empty`
+          --dry-run  Only say what would be deleted, with `--empty`
+          --json     Print it as JSON, one line per session
+      -h, --help     Print help
+
+
+    $ segno sessions restore --help
+
+    Take a session out of the trash
+
+    Usage: segno sessions restore [OPTIONS] <SESSION>
 
     Arguments:
       <SESSION>  The session: its id, its name, or the beginning of either
 
     Options:
-      -y, --yes      Do not ask
-          --dry-run  Only say what would be deleted
-          --json     Print the answer as JSON
-      -h, --help     Print help
+          --name <NAME>  What to call it from now on [default: its name, numbered if another has it]
+          --json         Print the answer as JSON
+      -h, --help         Print help
 
 
     $ segno sessions cleanup --help
 
-    Delete old sessions that are over. This cannot be undone.
+    Move old sessions that are over to the trash, and empty it of what is old.
 
     Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
-    kept unless `--unfinished` is. What is running is never deleted.
+    kept unless `--unfinished` is. What is running is never deleted. What has been in the trash for
+    longer than `trash.keep_days` goes for good.
 
     Usage: segno sessions cleanup [OPTIONS]
 
@@ -312,9 +359,6 @@ fn the_whole_help_text() {
 
           --unfinished
               Paused, interrupted and failed ones, too
-
-      -y, --yes
-              Do not ask
 
           --dry-run
               Only say what would be deleted

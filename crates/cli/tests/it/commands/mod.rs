@@ -18,6 +18,7 @@ mod secrets;
 mod sessions;
 mod signals;
 mod small;
+mod trash;
 
 pub(crate) use answer::asking;
 

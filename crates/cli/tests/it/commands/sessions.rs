@@ -158,11 +158,8 @@ fn a_long_list_of_finished_steps_is_folded_unless_all_are_wanted() {
 }
 
 #[test]
-fn nothing_is_deleted_without_a_yes() {
+fn a_deletion_can_be_looked_at_first() {
     let sandbox = two();
-    sandbox
-        .segno(&["sessions", "delete", "stuck"])
-        .refused(2, &["stuck", "--yes", "--dry-run"]);
     let said = sandbox
         .segno(&["sessions", "delete", "stuck", "--dry-run"])
         .good();
@@ -188,10 +185,10 @@ fn a_deleted_session_is_gone_with_everything_that_was_kept_of_it() {
     );
     sandbox.segno(&["run", "chain.yaml"]).good();
     let said = sandbox
-        .segno(&["sessions", "delete", "chain", "--yes", "--json"])
+        .segno(&["sessions", "delete", "chain", "--now", "--yes", "--json"])
         .good();
     let line = &said.json()[0];
-    assert_eq!(keys(line), "deleted kind name session v");
+    assert_eq!(keys(line), "deleted for_good kind name session until v");
     assert_eq!(line["deleted"], true);
     assert!(standings(&sandbox).is_empty());
     sandbox
@@ -241,6 +238,9 @@ fn cleanup_keeps_what_is_young_completed_or_unfinished_unless_told() {
             .segno(&[&["sessions", "cleanup", "--json"], words].concat())
             .good()
             .json()
+            .into_iter()
+            .filter(|line| line["kind"] == "deletion")
+            .collect::<Vec<_>>()
     };
     assert!(cleanup(&["--completed", "--unfinished"]).is_empty());
     assert!(cleanup(&["--max-age-days", "0"]).is_empty());
@@ -261,12 +261,18 @@ fn cleanup_keeps_what_is_young_completed_or_unfinished_unless_told() {
 }
 
 #[test]
-fn cleanup_asks_before_it_deletes() {
+fn cleanup_says_what_it_moves_and_how_to_undo_it() {
     let sandbox = two();
     let said = sandbox
         .segno(&["sessions", "cleanup", "--max-age-days", "0", "--completed"])
-        .refused(2, &["1 session", "--yes", "--dry-run"]);
-    assert!(said.stdout.contains("done ("), "{}", said.stdout);
+        .good();
+    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    done ([ID]), completed, last entry [TIME]
+    1 session moved to the trash
+    `segno sessions trash` lists them, `segno sessions restore NAME` brings one back
+    ");
+    assert_eq!(standings(&sandbox), [("stuck".into(), "failed".into())]);
+    sandbox.segno(&["sessions", "restore", "done"]).good();
     assert_eq!(standings(&sandbox).len(), 2);
 }
 
