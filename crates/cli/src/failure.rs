@@ -74,6 +74,17 @@ impl Failure {
         }
     }
 
+    /// A file for the person could not be written.
+    pub(crate) fn unwritten(message: impl Into<String>, hint: Option<String>) -> Self {
+        Self {
+            message: message.into(),
+            causes: Vec::new(),
+            hint,
+            code: "F0205",
+            exit: 12,
+        }
+    }
+
     /// The same without its way out, where that does not hold.
     pub(crate) fn without_hint(self) -> Self {
         Self { hint: None, ..self }
@@ -139,8 +150,10 @@ impl From<segno_engine::Error> for Failure {
             | E::InUse { .. }
             | E::InTrash { .. }
             | E::NotInTrash { .. }
+            | E::Exists { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
+            E::Unimportable { .. } => 23,
             E::Held { .. } => 21,
             E::Stopped {
                 status: Status::Paused,
@@ -172,6 +185,7 @@ impl From<segno_engine::Error> for Failure {
             E::NoRoom { .. }
             | E::Unreadable { .. }
             | E::ArtifactExists { .. }
+            | E::Unexportable { .. }
             | E::Artifact { .. } => 12,
         };
         Self::of(&error, exit)
@@ -182,7 +196,7 @@ impl From<segno_core::store::Error> for Failure {
     fn from(error: segno_core::store::Error) -> Self {
         let exit = match error.kind() {
             Kind::NotFound | Kind::Damaged => 17,
-            Kind::Conflict if error.code() == "S0102" => 17,
+            Kind::Conflict if matches!(error.code(), "S0102" | "S0113") => 17,
             Kind::Conflict | Kind::Fenced => 21,
             Kind::Internal => 70,
             Kind::Unavailable | Kind::Invalid | Kind::Forbidden => 12,

@@ -30,6 +30,9 @@ pub enum Error {
     /// A session of that name exists.
     #[error("the name `{0}` is taken")]
     NameTaken(Name),
+    /// The id is in use, in the trash perhaps. Nothing was written.
+    #[error("session {0} exists already")]
+    Exists(SessionId),
     /// A newer run was granted. The writer must stop for good; nothing was written.
     #[error("session {session} was taken over: this is run {run}, and run {newest} has begun")]
     Fenced {
@@ -110,7 +113,7 @@ impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
             Error::NoSession(_) | Error::NoBlob(_) => Kind::NotFound,
-            Error::NameTaken(_) | Error::Outrun(_) => Kind::Conflict,
+            Error::NameTaken(_) | Error::Exists(_) | Error::Outrun(_) => Kind::Conflict,
             Error::Fenced { .. } => Kind::Fenced,
             Error::WrongHead { .. } | Error::FinishedTwice(_) | Error::Senseless { .. } => {
                 Kind::Internal
@@ -126,6 +129,7 @@ impl Diagnose for Error {
         match self {
             Error::NoSession(_) => "S0101",
             Error::NameTaken(_) => "S0102",
+            Error::Exists(_) => "S0113",
             Error::Outrun(_) => "S0103",
             Error::Fenced { .. } => "S0104",
             Error::WrongHead { .. } => "J0101",
@@ -243,7 +247,7 @@ pub struct Folded {
 /// Making and finding sessions.
 pub trait Sessions: Send + Sync {
     /// Makes a session with its first entries and its lease: all of it durable when this returns,
-    /// or nothing of it.
+    /// or nothing of it. `Exists` if the id is in use.
     fn create(&self, new: New) -> Reply<'_, Lease>;
 
     /// What is known of one.
@@ -303,6 +307,9 @@ pub trait Journal: Send + Sync {
     /// that the journal ends there, which is verified too: a journal that ends before the place the
     /// store last acknowledged is damaged, never short.
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>>;
+
+    /// The same as [`Journal::read`], as it is stored.
+    fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>>;
 
     /// One entry, verified.
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry>;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use segno_core::agent;
+use segno_core::bundle;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
@@ -12,6 +13,7 @@ use segno_core::step::Path;
 use segno_core::store;
 use segno_core::time::Timestamp;
 
+use crate::import::Relation;
 use crate::{spec, template};
 
 /// Why a use case did not succeed.
@@ -125,6 +127,36 @@ pub enum Error {
     NotInTrash {
         /// What was given.
         reference: String,
+    },
+    /// A file is not a session that was exported.
+    #[error("{place} cannot be imported: {error}")]
+    Unimportable {
+        /// The file.
+        place: String,
+        /// What is wrong with it.
+        error: bundle::Error,
+    },
+    /// A session does not fit into a file.
+    #[error("session {name} cannot be exported: {error}")]
+    Unexportable {
+        /// Its name.
+        name: Name,
+        /// Why.
+        error: bundle::Error,
+    },
+    /// A session of that id is here.
+    #[error("session {name} ({session}) {}", related(*.relation, *.here, *.there))]
+    Exists {
+        /// The session.
+        session: SessionId,
+        /// What it is called here.
+        name: Name,
+        /// How the two are related.
+        relation: Relation,
+        /// How many entries the one here has.
+        here: u64,
+        /// How many entries the one in the file has.
+        there: u64,
     },
     /// A step failed for good.
     #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(*.attempts))]
@@ -367,6 +399,20 @@ fn asked(times: u32) -> String {
     }
 }
 
+fn related(relation: Relation, here: u64, there: u64) -> String {
+    match relation {
+        Relation::Same => "is here already, with the same journal".into(),
+        Relation::Behind => format!(
+            "is here already: its journal has {here} entries, and the file goes on to entry {there}"
+        ),
+        Relation::Ahead => format!(
+            "is here already: its journal has {here} entries, and the file only the first {there}"
+        ),
+        Relation::Apart => "is here already, and went another way than the one in the file".into(),
+        Relation::InTrash => "is here already, in the trash".into(),
+    }
+}
+
 fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -398,6 +444,7 @@ impl Diagnose for Error {
             | Error::NotInTrash { .. }
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
+            | Error::Unexportable { .. }
             | Error::Unusable { .. }
             | Error::WrongInput { .. }
             | Error::BelowScore { .. }
@@ -405,6 +452,7 @@ impl Diagnose for Error {
             | Error::NotAnAnswer { .. }
             | Error::WhichQuestion { .. } => Kind::Invalid,
             Error::Held { .. }
+            | Error::Exists { .. }
             | Error::Over { .. }
             | Error::InUse { .. }
             | Error::Beside
@@ -421,7 +469,9 @@ impl Diagnose for Error {
             | Error::Waiting { .. }
             | Error::Unanswered { .. }
             | Error::Budget { .. } => Kind::Unavailable,
-            Error::Senseless { .. } | Error::Pinned { .. } => Kind::Damaged,
+            Error::Unimportable { .. } | Error::Senseless { .. } | Error::Pinned { .. } => {
+                Kind::Damaged
+            }
         }
     }
 
@@ -439,6 +489,9 @@ impl Diagnose for Error {
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
             Error::InTrash { .. } => "S0111",
+            Error::Exists { .. } => "S0113",
+            Error::Unimportable { .. } => "F0204",
+            Error::Unexportable { .. } => "F0205",
             Error::NotInTrash { .. } => "S0112",
             Error::NoKey { .. } => "A0101",
             Error::NoClient { .. } => "A0102",
@@ -484,6 +537,26 @@ impl Diagnose for Error {
                 format!("`segno sessions restore {name}` brings it back")
             }
             Error::NotInTrash { .. } => "`segno sessions trash` shows what is in it".into(),
+            Error::Unimportable { .. } => {
+                "export it again, and compare the two files if this one was carried".into()
+            }
+            Error::Exists {
+                session,
+                name,
+                relation,
+                ..
+            } => match relation {
+                Relation::Behind => format!(
+                    "`segno sessions delete {session} --now`, then import again: the file has all of it"
+                ),
+                Relation::InTrash => format!(
+                    "`segno sessions restore {session}`, or `segno sessions delete {session} --now` and import again"
+                ),
+                Relation::Same | Relation::Ahead => {
+                    format!("there is nothing to import; `segno sessions show {name}` shows it")
+                }
+                Relation::Apart => return None,
+            },
             Error::Step { name, error, .. } if !error.kind.is_passing() => {
                 format!(
                     "mend the cause, then `segno resume {name}`: finished steps are not run again"

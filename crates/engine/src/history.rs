@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::world::World;
 
 /// How many entries are read at a time.
-const PAGE: usize = 2000;
+pub(crate) const PAGE: usize = 2000;
 
 /// A session's state, from the newest folded one and the entries after it. Cheap for journals of
 /// any length; enough to look, not to run.

@@ -120,6 +120,23 @@ impl Kept {
         }
     }
 
+    fn read(&self, after: Head, limit: usize) -> Result<Vec<(&Record, Entry)>, Error> {
+        let (session, mut head) = (self.summary.id, after);
+        let skipped = usize::try_from(after.seq.0).unwrap_or(usize::MAX);
+        let mut read = Vec::new();
+        for record in self.records.iter().skip(skipped).take(limit) {
+            let entry = head
+                .open(record)
+                .map_err(|broken| damaged(session, &broken))?;
+            head = entry.head();
+            read.push((record, entry));
+        }
+        if read.len() < limit && head != self.summary.head {
+            return Err(damaged(session, &"it does not continue what was given"));
+        }
+        Ok(read)
+    }
+
     fn append(&mut self, batch: Batch, now: Timestamp) -> Result<Room, Error> {
         self.fence(batch.run)?;
         let (found, after) = (self.summary.head, batch.head());
@@ -167,6 +184,9 @@ impl Sessions for Memory {
         let now = self.clock.now();
         let mut inside = self.inside();
         let result = (|| {
+            if inside.sessions.contains_key(&new.id) {
+                return Err(Error::Exists(new.id));
+            }
             if inside.is_taken(&new.name) {
                 return Err(Error::NameTaken(new.name));
             }
@@ -288,20 +308,15 @@ impl Journal for Memory {
 
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
         self.with(session, |kept| {
-            let mut head = after;
-            let skipped = usize::try_from(after.seq.0).unwrap_or(usize::MAX);
-            let mut entries = Vec::new();
-            for record in kept.records.iter().skip(skipped).take(limit) {
-                let entry = head
-                    .open(record)
-                    .map_err(|broken| damaged(session, &broken))?;
-                head = entry.head();
-                entries.push(entry);
-            }
-            if entries.len() < limit && head != kept.summary.head {
-                return Err(damaged(session, &"it does not continue what was given"));
-            }
-            Ok(entries)
+            let read = kept.read(after, limit)?;
+            Ok(read.into_iter().map(|(_, entry)| entry).collect())
+        })
+    }
+
+    fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>> {
+        self.with(session, |kept| {
+            let read = kept.read(after, limit)?;
+            Ok(read.into_iter().map(|(record, _)| record.clone()).collect())
         })
     }
 

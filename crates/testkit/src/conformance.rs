@@ -26,6 +26,8 @@ macro_rules! conformance {
             what_is_appended_is_read_back,
             a_session_is_made_whole_or_not_at_all,
             names_are_unique,
+            an_id_is_used_once,
+            records_are_read_as_they_were_written,
             an_old_run_cannot_write,
             an_old_run_cannot_renew_or_release,
             a_wrong_head_is_refused,
@@ -117,6 +119,48 @@ pub async fn names_are_unique(store: &dyn Store, _: Clock) {
     let name = new.name.clone();
     assert_eq!(store.create(new).await, Err(Error::NameTaken(name)));
     assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+/// Also by what is in the trash: it may come back.
+pub async fn an_id_is_used_once(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let seen = store.create(pen.create("one")).await.unwrap();
+    let exists = Error::Exists(pen.session);
+    assert_eq!(
+        store.create(Pen::new(1).create("two")).await,
+        Err(exists.clone())
+    );
+    store.discard(pen.session, Some(seen)).await.unwrap();
+    assert_eq!(store.create(Pen::new(1).create("two")).await, Err(exists));
+    store.destroy(pen.session).await.unwrap();
+    store.create(Pen::new(1).create("two")).await.unwrap();
+}
+
+/// The very bytes that the hashes are over, verified like the entries.
+pub async fn records_are_read_as_they_were_written(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let new = pen.create("one");
+    let mut written = new.batch.records.clone();
+    store.create(new).await.unwrap();
+    let batch = pen.batch([started("steps/0"), finished("steps/0", "a")]);
+    written.extend(batch.records.clone());
+    store.append(batch).await.unwrap();
+    let genesis = Head::genesis(pen.session);
+    assert_eq!(
+        store.records(pen.session, genesis, 100).await.unwrap(),
+        written
+    );
+    let after = written[0].head();
+    assert_eq!(
+        store.records(pen.session, after, 2).await.unwrap(),
+        written[1..3]
+    );
+    let error = store.records(pen.session, pen.head, 1).await.unwrap();
+    assert_eq!(error, []);
+    let mut false_head = after;
+    false_head.hash = Digest::of(b"something else");
+    let error = store.records(pen.session, false_head, 9).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Damaged);
 }
 
 /// P3, in its plainest form.

@@ -5,6 +5,7 @@ pub(crate) mod plain;
 pub(crate) mod progress;
 pub(crate) mod table;
 pub(crate) mod tree;
+pub(crate) mod waiting;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -25,6 +26,17 @@ pub(crate) fn printed(line: &str) -> bool {
         let _ = TROUBLE.set(error.to_string());
     }
     written.is_ok()
+}
+
+/// Writes bytes of data as they are.
+pub(crate) fn raw(bytes: &[u8]) {
+    let mut stdout = io::stdout();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = TROUBLE.set(error.to_string());
+    }
 }
 
 /// Writes a line of JSON. What a terminal would act on is escaped, which means the same.

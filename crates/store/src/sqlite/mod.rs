@@ -22,7 +22,7 @@ use rusqlite::Connection;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, Head, Run, Seq};
+use segno_core::journal::{Entry, Head, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
@@ -256,7 +256,15 @@ impl Journal for Sqlite {
     }
 
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
-        Box::pin(async move { self.read(|reader| reader.entries(session, after, limit)) })
+        Box::pin(async move {
+            self.read(|reader| reader.entries(session, after, limit, |_, entry| entry))
+        })
+    }
+
+    fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>> {
+        Box::pin(async move {
+            self.read(|reader| reader.entries(session, after, limit, |record, _| record))
+        })
     }
 
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {

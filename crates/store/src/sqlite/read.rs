@@ -160,29 +160,32 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    pub(super) fn entries(
+    /// Entries, each turned into what is `wanted` of it and its record.
+    pub(super) fn entries<T>(
         &self,
         session: SessionId,
         after: Head,
         limit: usize,
-    ) -> Result<Vec<Entry>, Error> {
-        let read = self.entries_of("journal", session, after, limit);
+        wanted: fn(Record, Entry) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let read = self.entries_of("journal", session, after, limit, wanted);
         match read {
             // The index may be what is damaged: the rows themselves prove whether they are whole.
             Err(Error::Damaged { .. }) => self
-                .entries_of("journal NOT INDEXED", session, after, limit)
+                .entries_of("journal NOT INDEXED", session, after, limit, wanted)
                 .or(read),
             other => other,
         }
     }
 
-    fn entries_of(
+    fn entries_of<T>(
         &self,
         rows: &str,
         session: SessionId,
         after: Head,
         limit: usize,
-    ) -> Result<Vec<Entry>, Error> {
+        wanted: fn(Record, Entry) -> T,
+    ) -> Result<Vec<T>, Error> {
         let trouble =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         // One read transaction, so that the rows and the journal's end belong together.
@@ -200,7 +203,7 @@ impl Reader<'_> {
                 count
             ])
             .map_err(trouble)?;
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries = Vec::new();
         let mut head = after;
         while let Some(row) = rows.next().map_err(trouble)? {
             let record = record(row).map_err(trouble)?;
@@ -208,7 +211,7 @@ impl Reader<'_> {
                 .open(&record)
                 .map_err(|broken| broke(session, &broken))?;
             head = entry.head();
-            entries.push(entry);
+            entries.push(wanted(record, entry));
         }
         if entries.len() < limit && head != end {
             let reason = format!(

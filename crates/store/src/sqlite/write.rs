@@ -59,6 +59,9 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease
         workspace: new.workspace.clone(),
         created_at: now,
     };
+    if is_known(tx, new.id)? || is_discarded(tx, new.id)? {
+        return Err(Error::Exists(new.id));
+    }
     if is_taken(tx, new.id, &row.name)? {
         return Err(Error::NameTaken(row.name));
     }
@@ -361,7 +364,8 @@ pub(super) fn discard(
 
 fn is_known(tx: &Connection, session: SessionId) -> Result<bool, Error> {
     let query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM lease WHERE session_id = ?1)";
-    tx.query_row(query, [session.to_string()], |row| row.get(0))
+    tx.prepare_cached(query)
+        .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
         .map_err(trouble(session))
 }
 

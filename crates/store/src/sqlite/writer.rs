@@ -208,12 +208,17 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
     }
 
     fn left_traces(&self) -> bool {
-        use Error::{Fenced, NameTaken, NoSession, Outrun, WrongHead};
+        use Error::{Exists, Fenced, NameTaken, NoSession, Outrun, WrongHead};
         // These are found out by looking, before anything is written.
         let early = |error: &Error| {
             matches!(
                 error,
-                Fenced { .. } | NameTaken(_) | NoSession(_) | Outrun(_) | WrongHead { .. }
+                Exists(_)
+                    | Fenced { .. }
+                    | NameTaken(_)
+                    | NoSession(_)
+                    | Outrun(_)
+                    | WrongHead { .. }
             )
         };
         matches!(&self.result, Some(Err(error)) if !early(error))

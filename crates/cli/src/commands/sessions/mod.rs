@@ -2,6 +2,8 @@
 
 pub(crate) mod cleanup;
 mod delete;
+mod export;
+mod import;
 mod list;
 mod restore;
 mod show;
@@ -14,7 +16,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// List, show, delete, restore and clean up sessions.
+/// List, show, delete, restore, clean up, export and import sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
@@ -23,6 +25,8 @@ pub(crate) enum Command {
     Trash(trash::Args),
     Restore(restore::Args),
     Cleanup(cleanup::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 impl Command {
@@ -34,6 +38,8 @@ impl Command {
             Command::Trash(args) => args.json,
             Command::Restore(args) => args.json,
             Command::Cleanup(args) => args.json,
+            Command::Export(args) => args.json,
+            Command::Import(args) => args.json,
         }
     }
 
@@ -45,6 +51,8 @@ impl Command {
             Command::Trash(args) => trash::run(&args, context).await,
             Command::Restore(args) => restore::run(args, context).await,
             Command::Cleanup(args) => cleanup::run(&args, context).await,
+            Command::Export(args) => export::run(&args, context).await,
+            Command::Import(args) => import::run(args, context).await,
         }
     }
 }

@@ -20,6 +20,8 @@ fn the_whole_help_text() {
         "sessions trash",
         "sessions restore",
         "sessions cleanup",
+        "sessions export",
+        "sessions import",
         "status",
         "logs",
         "answer",
@@ -57,7 +59,7 @@ fn the_whole_help_text() {
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
-      sessions    List, show, delete, restore and clean up sessions
+      sessions    List, show, delete, restore, clean up, export and import sessions
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
@@ -236,7 +238,7 @@ fn the_whole_help_text() {
 
     $ segno sessions --help
 
-    List, show, delete, restore and clean up sessions
+    List, show, delete, restore, clean up, export and import sessions
 
     Usage: segno sessions <COMMAND>
 
@@ -247,6 +249,8 @@ fn the_whole_help_text() {
       trash    List what is in the trash, or empty it
       restore  Take a session out of the trash
       cleanup  Move old sessions that are over to the trash, and empty it of what is old
+      export   Write a session to one file, which `sessions import` reads
+      import   Make a session out of a file that `sessions export` wrote
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -365,6 +369,59 @@ fn the_whole_help_text() {
 
           --json
               Print the answer as JSON, one line per session
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno sessions export --help
+
+    Write a session to one file, which `sessions import` reads.
+
+    The file has every journal entry as it is stored, and the long texts that they refer to. It is for
+    your eyes only (mode 0600): it says everything that was asked and answered. A session that is being
+    run is written up to this moment.
+
+    Usage: segno sessions export [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>
+              The session: its id, its name, or the beginning of either
+
+    Options:
+      -o, --output <FILE>
+              Where to, or `-` for stdout [default: NAME.segno in this folder]
+
+          --force
+              Replace the file if there is one
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno sessions import --help
+
+    Make a session out of a file that `sessions export` wrote.
+
+    Everything is verified before anything is written. Finished steps stay finished; a session that was
+    being run when it was exported stands as interrupted. Import only what you trust: resuming a session
+    does what its spec says.
+
+    Usage: segno sessions import [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>
+              The file, or `-` for stdin
+
+    Options:
+          --name <NAME>
+              What to call the session [default: its name, numbered if another has it]
+
+          --json
+              Print the answer as JSON
 
       -h, --help
               Print help (see a summary with '-h')

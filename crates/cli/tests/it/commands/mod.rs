@@ -7,6 +7,7 @@
 
 mod answer;
 mod cancel;
+mod carry;
 mod changes;
 mod help;
 mod history;

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::Sandbox;
 
 use crate::commands::{failing_chain, keys, mend, scripted, standings, tidy, tree};
 use crate::sandbox;
@@ -276,7 +276,7 @@ fn a_deletion_that_is_killed_leaves_the_session_whole_or_gone() {
                 let sandbox = stuck();
                 let mut command = sandbox.command(words);
                 command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-                let said = finish(command);
+                let said = segno_testkit::sandbox::finish(command);
                 if !said.crashed() {
                     said.good();
                     assert!(visit > 1);

@@ -1,0 +1,45 @@
+//! What a command says while it takes its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_core::ports::Clock;
+
+use super::{is_live, passing};
+
+/// Nothing is said before this much time has passed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A line about how far something is, on a terminal, if it takes longer than a moment. It is gone
+/// when this is dropped.
+pub(crate) struct Waiting {
+    clock: Arc<dyn Clock>,
+    begun: Duration,
+    shown: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            begun: clock.elapsed(),
+            clock,
+            shown: false,
+        }
+    }
+
+    /// So far it is.
+    pub(crate) fn tell(&mut self, line: &str) {
+        if is_live() && self.clock.elapsed().saturating_sub(self.begun) >= PATIENCE {
+            passing(line);
+            self.shown = true;
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.shown {
+            passing("");
+        }
+    }
+}

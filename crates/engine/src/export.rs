@@ -1,0 +1,90 @@
+//! A session as one file that can be carried elsewhere.
+
+use std::collections::BTreeMap;
+
+use segno_core::bundle::{self, Header, Writer};
+use segno_core::digest::Digest;
+use segno_core::journal::{Head, Text};
+use segno_core::session::{Status, Summary};
+use segno_core::store::Error as StoreError;
+
+use crate::error::Error;
+use crate::history::PAGE;
+use crate::world::World;
+use crate::{claim, pen};
+
+/// A session, ready to be written to a file.
+#[derive(Debug)]
+pub struct Export {
+    /// The file's content.
+    pub bytes: Vec<u8>,
+    /// How many journal entries are in it.
+    pub records: u64,
+    /// How many long texts.
+    pub texts: u64,
+    /// Whether the session was being run: then the file has it up to a moment, and there will be
+    /// more of it.
+    pub running: bool,
+}
+
+/// Makes a file of a session, with every record verified. `progress` is told how many entries are
+/// done, of how many.
+pub async fn export(
+    world: &World,
+    summary: &Summary,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Export, Error> {
+    let session = summary.id;
+    let lease = world.store.lease(session).await?;
+    // Looked at once: a run may go on writing, and what it writes from here on is not in the file.
+    let summary = world.store.summary(session).await?;
+    let running = claim::standing(world, &summary, &lease) == Status::Running;
+    let unwritable = |error: bundle::Error| Error::Unexportable {
+        name: summary.name.clone(),
+        error,
+    };
+    let header = Header {
+        segno_session: bundle::VERSION,
+        session,
+        name: summary.name.clone(),
+        running,
+        version: world.version.to_owned(),
+    };
+    let mut writer = Writer::new(&header).map_err(unwritable)?;
+    let (mut head, end) = (Head::genesis(session), summary.head);
+    let mut texts: BTreeMap<Digest, Text> = BTreeMap::new();
+    while head.seq < end.seq {
+        let left = usize::try_from(end.seq.0 - head.seq.0).unwrap_or(PAGE);
+        for record in world.store.records(session, head, left.min(PAGE)).await? {
+            let entry = head
+                .open(&record)
+                .map_err(|broken| damaged(&summary, &broken))?;
+            if let Some(text @ Text::Blob { blob, .. }) = entry.event.text() {
+                texts.insert(*blob, text.clone());
+            }
+            writer.record(&record).map_err(unwritable)?;
+            head = record.head();
+        }
+        progress(head.seq.0, end.seq.0);
+    }
+    if head != end {
+        return Err(damaged(&summary, &"it does not end where it should"));
+    }
+    for (digest, text) in &texts {
+        let text = pen::recall(world, text).await?;
+        writer.text(*digest, &text).map_err(unwritable)?;
+    }
+    Ok(Export {
+        bytes: writer.finish().map_err(unwritable)?,
+        records: end.seq.0,
+        texts: texts.len() as u64,
+        running,
+    })
+}
+
+fn damaged(summary: &Summary, reason: &dyn std::fmt::Display) -> Error {
+    Error::Store(StoreError::Damaged {
+        object: format!("the journal of session {}", summary.id),
+        reason: reason.to_string(),
+    })
+}
