@@ -151,6 +151,7 @@ impl From<segno_engine::Error> for Failure {
             | E::InTrash { .. }
             | E::NotInTrash { .. }
             | E::Exists { .. }
+            | E::NoSuchStep { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
             E::Unimportable { .. } => 23,

@@ -31,6 +31,8 @@ pub struct State {
     pub head: Head,
     /// What the session was started with; absent only before the first entry.
     pub created: Option<Created>,
+    /// Where it was copied from, if it was.
+    pub forked: Option<Forked>,
     /// Where it stands.
     pub status: Status,
     /// Its newest run.
@@ -81,6 +83,20 @@ pub struct Created {
     pub force: bool,
     /// When.
     pub at: Timestamp,
+}
+
+/// Where a session was copied from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forked {
+    /// The other session.
+    pub from: SessionId,
+    /// What it was called.
+    pub name: Name,
+    /// The last entry of it that was looked at.
+    pub seq: Seq,
+    /// The step before which it was cut, if it was.
+    pub before: Option<Path>,
 }
 
 /// A step that was begun and is not finished.
@@ -164,6 +180,7 @@ impl State {
         Self {
             head: Head::genesis(session),
             created: None,
+            forked: None,
             status: Status::Pending,
             run: Run(0),
             updated_at: Timestamp(0),
@@ -209,6 +226,9 @@ impl State {
                 entry.run, self.run
             )));
         }
+        if matches!(entry.event, Event::SessionForked(_)) && entry.seq != Seq(3) {
+            return Err(illegal("a session is copied when it begins".into()));
+        }
         if let Event::RunEnded(event) = &entry.event
             && !self.status.may_become(event.status)
         {
@@ -247,6 +267,14 @@ impl State {
                     out: event.out.clone(),
                     force: event.force,
                     at: entry.at,
+                });
+            }
+            Event::SessionForked(event) => {
+                self.forked = Some(Forked {
+                    from: event.from,
+                    name: event.from_name.clone(),
+                    seq: event.seq,
+                    before: event.before.clone(),
                 });
             }
             Event::SpecChanged(event) => {

@@ -128,6 +128,16 @@ pub enum Error {
         /// What was given.
         reference: String,
     },
+    /// The session has no such step.
+    #[error("session {name} has no step `{step}`{}", meant(.near))]
+    NoSuchStep {
+        /// Its name.
+        name: Name,
+        /// What was given.
+        step: String,
+        /// Steps that it is like.
+        near: Vec<String>,
+    },
     /// A file is not a session that was exported.
     #[error("{place} cannot be imported: {error}")]
     Unimportable {
@@ -399,6 +409,14 @@ fn asked(times: u32) -> String {
     }
 }
 
+fn meant(near: &[String]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    let near: Vec<String> = near.iter().map(|step| format!("`{step}`")).collect();
+    format!("; did you mean {}?", near.join(" or "))
+}
+
 fn related(relation: Relation, here: u64, there: u64) -> String {
     match relation {
         Relation::Same => "is here already, with the same journal".into(),
@@ -442,6 +460,7 @@ impl Diagnose for Error {
             | Error::NothingHere { .. }
             | Error::InTrash { .. }
             | Error::NotInTrash { .. }
+            | Error::NoSuchStep { .. }
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
             | Error::Unexportable { .. }
@@ -490,6 +509,7 @@ impl Diagnose for Error {
             Error::InUse { .. } => "S0109",
             Error::InTrash { .. } => "S0111",
             Error::Exists { .. } => "S0113",
+            Error::NoSuchStep { .. } => "S0114",
             Error::Unimportable { .. } => "F0204",
             Error::Unexportable { .. } => "F0205",
             Error::NotInTrash { .. } => "S0112",
@@ -531,7 +551,12 @@ impl Diagnose for Error {
             Error::Held { name, .. } => {
                 format!("`segno logs -f {name}` watches it, `segno cancel {name}` ends it")
             }
-            Error::Over { .. } => "start a new session with `segno run`".into(),
+            Error::Over { name, .. } => format!(
+                "`segno sessions fork {name}` makes a copy that goes on; `segno run` starts anew"
+            ),
+            Error::NoSuchStep { name, .. } => {
+                format!("`segno sessions show {name} --all` shows every step that was begun")
+            }
             Error::InUse { name, .. } => format!("`segno cancel {name}` ends it first"),
             Error::InTrash { name, .. } => {
                 format!("`segno sessions restore {name}` brings it back")

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod error;
 pub mod export;
 pub mod flow;
+pub mod fork;
 pub mod history;
 pub mod import;
 mod memory;

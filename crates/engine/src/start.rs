@@ -129,7 +129,7 @@ pub async fn start(
 }
 
 /// A path as it is written down. One that is not UTF-8 cannot be, and must not become another.
-fn text_of(path: &Path) -> Result<String, Error> {
+pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     let unreadable = || Error::Unreadable {
         path: path.to_owned(),
         reason: "its name is not UTF-8".into(),

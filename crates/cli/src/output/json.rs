@@ -114,6 +114,12 @@ pub(crate) fn shown(shown: &Shown) -> Value {
     let state = &shown.state;
     let created = state.created.as_ref();
     line.extend(fields(json!({
+        "forked_from": state.forked.as_ref().map(|forked| json!({
+            "session": forked.from,
+            "name": forked.name,
+            "seq": forked.seq,
+            "before": forked.before,
+        })),
         "spec_path": created.map(|created| &created.spec_path),
         "variables": created.map(|created| &created.variables),
         "usage": usage(&state.usage),

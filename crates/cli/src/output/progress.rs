@@ -200,6 +200,13 @@ impl Observer for Progress {
 pub(crate) fn describe(entry: &Entry) -> String {
     match &entry.event {
         Event::SessionCreated(event) => format!("session {} from {}", event.name, event.spec_path),
+        Event::SessionForked(event) => format!(
+            "copied from {} ({}), up to entry {}{}",
+            event.from_name,
+            event.from,
+            event.seq,
+            before(event.before.as_ref())
+        ),
         Event::SpecChanged(event) => {
             let steps: Vec<&str> = event.steps.iter().map(Path::as_str).collect();
             let what = if steps.is_empty() {
@@ -286,6 +293,11 @@ pub(crate) fn describe(entry: &Entry) -> String {
             None => event.status.to_string(),
         },
     }
+}
+
+/// Before which step a copy was cut, if it was.
+pub(crate) fn before(step: Option<&Path>) -> String {
+    step.map_or(String::new(), |step| format!(", before {step}"))
 }
 
 /// How much of a limit is used up.

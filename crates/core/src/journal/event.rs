@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Seq;
 use crate::digest::Digest;
-use crate::id::Name;
+use crate::id::{Name, SessionId};
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::usage::Usage;
@@ -183,6 +184,18 @@ events! {
         out: String,
         /// Whether artifacts may replace files that this session did not write.
         force: bool,
+    }
+    /// The session is a copy of what another had finished. Always the third, in the run that copies.
+    SessionForked = "session_forked" {
+        /// The other session.
+        from: SessionId,
+        /// What it was called.
+        from_name: Name,
+        /// The last entry of it that was looked at.
+        seq: Seq,
+        /// The step before which it was cut; absent if all of it was looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Path>,
     }
     /// The spec on disk had been edited, and this run goes on with the edited one.
     SpecChanged = "spec_changed" {

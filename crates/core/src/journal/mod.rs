@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub use chain::{Broken, Head, Record};
 pub use event::{
     ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared, ModelReplied, OnChange,
-    QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated, SpecChanged,
-    StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown, StopMode,
-    StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
+    QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated, SessionForked,
+    SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown,
+    StopMode, StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
 };
 
 use crate::digest::Digest;

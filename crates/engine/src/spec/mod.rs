@@ -52,6 +52,7 @@ pub use pattern::{
     AgentStep, Branch, Chain, Choice, Edge, Evaluator, Graph, Node, Orchestrator, Parallel,
     Pattern, Person, Route, Routing, Step, Task, Tasks,
 };
+pub(crate) use problem::near;
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
 pub use references::Files;

@@ -168,6 +168,28 @@ fn printable(text: &str) -> String {
     out
 }
 
+/// The candidates that `word` is most like, the nearest first, if they are like it at all.
+pub(crate) fn near<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<String> {
+    let alike = |candidate: &str| {
+        let edits = distance(word, candidate);
+        (edits <= (candidate.chars().count() / 3).max(1)).then_some(edits)
+    };
+    if word.len() > 512 {
+        return Vec::new();
+    }
+    let mut found: Vec<_> = candidates
+        .into_iter()
+        .filter_map(|candidate| Some((alike(candidate)?, candidate)))
+        .collect();
+    found.sort_by_key(|(edits, _)| *edits);
+    let found = found.into_iter().take(most);
+    found.map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
 /// The candidate that `word` is probably a slip of: a third of its letters may differ.
 pub(super) fn nearest<'a>(
     word: &str,

@@ -3,6 +3,7 @@
 pub(crate) mod cleanup;
 mod delete;
 mod export;
+mod fork;
 mod import;
 mod list;
 mod restore;
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// List, show, delete, restore, clean up, export and import sessions.
+/// List, show, delete, restore, clean up, export, import and fork sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Cleanup(cleanup::Args),
     Export(export::Args),
     Import(import::Args),
+    Fork(fork::Args),
 }
 
 impl Command {
@@ -40,6 +42,7 @@ impl Command {
             Command::Cleanup(args) => args.json,
             Command::Export(args) => args.json,
             Command::Import(args) => args.json,
+            Command::Fork(args) => args.json,
         }
     }
 
@@ -53,6 +56,7 @@ impl Command {
             Command::Cleanup(args) => cleanup::run(&args, context).await,
             Command::Export(args) => export::run(&args, context).await,
             Command::Import(args) => import::run(args, context).await,
+            Command::Fork(args) => fork::run(args, context).await,
         }
     }
 }

@@ -45,6 +45,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if let Some(error) = &state.error {
         field("error", &error.message);
     }
+    if let Some(forked) = &state.forked {
+        let before = progress::before(forked.before.as_ref());
+        field(
+            "copy of",
+            &format!("{} ({}){before}", forked.name, forked.from),
+        );
+    }
     if let Some(created) = &state.created {
         field("spec", &created.spec_path);
         field("folder", &created.workspace);

@@ -22,6 +22,7 @@ fn the_whole_help_text() {
         "sessions cleanup",
         "sessions export",
         "sessions import",
+        "sessions fork",
         "status",
         "logs",
         "answer",
@@ -59,7 +60,7 @@ fn the_whole_help_text() {
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
-      sessions    List, show, delete, restore, clean up, export and import sessions
+      sessions    List, show, delete, restore, clean up, export, import and fork sessions
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
@@ -238,7 +239,7 @@ fn the_whole_help_text() {
 
     $ segno sessions --help
 
-    List, show, delete, restore, clean up, export and import sessions
+    List, show, delete, restore, clean up, export, import and fork sessions
 
     Usage: segno sessions <COMMAND>
 
@@ -251,6 +252,7 @@ fn the_whole_help_text() {
       cleanup  Move old sessions that are over to the trash, and empty it of what is old
       export   Write a session to one file, which `sessions import` reads
       import   Make a session out of a file that `sessions export` wrote
+      fork     Make a new session out of what another has finished
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -422,6 +424,40 @@ fn the_whole_help_text() {
 
           --json
               Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno sessions fork --help
+
+    Make a new session out of what another has finished.
+
+    Finished steps are copied with their answers and not run again. With `--from STEP`, only those that
+    had finished before STEP was first begun. The copy stands as paused, the other session stays as it
+    is. Edit the spec in between, and the copy goes another way.
+
+    Usage: segno sessions fork [OPTIONS] <SESSION>
+
+    Arguments:
+      <SESSION>
+              The session: its id, its name, or the beginning of either
+
+    Options:
+          --from <STEP>
+              The first step to run again, as `sessions show` names it [default: the first unfinished]
+
+          --name <NAME>
+              What to call the copy [default: the session's name with `-fork`, numbered]
+
+          --out <FOLDER>
+              Where its artifacts go [default: where those of the session go]
+
+          --run
+              Go on with the copy at once
+
+          --json
+              Print JSON, one object per line
 
       -h, --help
               Print help (see a summary with '-h')

@@ -9,6 +9,7 @@ mod answer;
 mod cancel;
 mod carry;
 mod changes;
+mod fork;
 mod help;
 mod history;
 mod plan;

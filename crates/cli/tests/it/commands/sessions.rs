@@ -89,7 +89,7 @@ fn a_session_is_shown_with_its_steps() {
     `segno resume stuck` goes on
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @r"artifacts created_at entries error kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown), @r"artifacts created_at entries error forked_from kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
     insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
 }
 

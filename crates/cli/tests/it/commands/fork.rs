@@ -1,0 +1,325 @@
+//! New sessions out of what others have finished.
+
+use std::collections::BTreeSet;
+
+use segno_testkit::sandbox::Sandbox;
+use serde_json::Value;
+
+use crate::commands::{
+    asking, edit, failing_chain, keys, mend, scripted, shown, standings, tidy, tree,
+};
+use crate::sandbox;
+
+/// A completed session `chain` of three steps, each after the answer before it.
+fn done() -> Sandbox {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    mend(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox
+}
+
+fn logs(sandbox: &Sandbox, session: &str) -> Vec<Value> {
+    sandbox.segno(&["logs", session, "--json"]).good().json()
+}
+
+fn paths(session: &Value) -> BTreeSet<String> {
+    let steps = session["steps"].as_array().unwrap().iter();
+    steps
+        .map(|step| step["path"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_copy_goes_on_from_a_step_and_asks_nothing_before_it_again() {
+    let sandbox = done();
+    let before = logs(&sandbox, "chain");
+    let said = sandbox
+        .segno(&["sessions", "fork", "chain", "--from", "steps/1"])
+        .good();
+    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    forked chain into chain-fork ([ID]), paused: 1 step done
+    `segno resume chain-fork` goes on
+    ");
+    assert_eq!(
+        standings(&sandbox),
+        [
+            ("chain-fork".into(), "paused".into()),
+            ("chain".into(), "completed".into())
+        ]
+    );
+    let calls = sandbox.calls().len();
+    let said = sandbox.segno(&["resume", "chain-fork"]).good();
+    assert!(
+        said.stderr.contains("resumed: 1 of 3 steps"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(sandbox.calls()[calls..], ["steps/1", "steps/2"]);
+    assert_eq!(logs(&sandbox, "chain"), before);
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn a_copy_says_where_it_came_from() {
+    let sandbox = done();
+    sandbox
+        .segno(&["sessions", "fork", "chain", "--from", "steps/2"])
+        .good();
+    let entries = logs(&sandbox, "chain-fork");
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|entry| entry["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "session_created",
+            "run_started",
+            "session_forked",
+            "step_started",
+            "step_finished",
+            "step_started",
+            "step_finished",
+            "run_ended"
+        ]
+    );
+    let (copy, from) = (shown(&sandbox, "chain-fork"), shown(&sandbox, "chain"));
+    let origin = &copy["forked_from"];
+    assert_eq!(keys(origin), "before name seq session");
+    assert_eq!(origin["session"], from["session"]);
+    assert_eq!(
+        (&origin["seq"], &origin["before"]),
+        (&6.into(), &"steps/2".into())
+    );
+    assert!(from["forked_from"].is_null());
+    let said = sandbox.segno(&["sessions", "show", "chain-fork"]).good();
+    assert!(
+        tidy(&sandbox, &said.stdout).contains("copy of  chain ([ID]), before steps/2"),
+        "{}",
+        said.stdout
+    );
+    let said = sandbox.segno(&["logs", "chain-fork"]).good();
+    assert!(said.stdout.contains("copied from chain"), "{}", said.stdout);
+}
+
+#[test]
+fn without_a_step_everything_that_is_finished_is_copied() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    mend(&sandbox);
+    let said = sandbox
+        .segno(&["sessions", "fork", "chain", "--run", "--json"])
+        .good();
+    let lines = said.json();
+    assert_eq!(
+        keys(&lines[0]),
+        "from kind name session status steps_finished v"
+    );
+    assert_eq!(lines[0]["steps_finished"], 2);
+    let last = lines.last().unwrap();
+    assert_eq!(
+        (&last["kind"], &last["steps_skipped"]),
+        (&"result".into(), &2.into())
+    );
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/2", "steps/2"]
+    );
+    assert_eq!(shown(&sandbox, "chain")["status"], "failed");
+}
+
+#[test]
+fn of_steps_side_by_side_those_are_copied_that_had_finished() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "answers.yaml",
+        "ledger: calls.log\nanswers: [{step: branches/left/steps/0, text: slow, delay_ms: 400}]\ndefault: {text: fine}\n",
+    );
+    let branch =
+        |id: &str| format!("{{id: {id}, steps: [{{agent: a, input: x}}, {{agent: a, input: y}}]}}");
+    sandbox.write(
+        "both.yaml",
+        &format!(
+            "version: 0\nname: both\nruntime: {{provider: scripted, script: answers.yaml, max_parallel: 2}}\nagents: {{a: {{prompt: Answer.}}}}\npattern:\n  type: parallel\n  config:\n    branches: [{}, {}]\n",
+            branch("left"),
+            branch("right")
+        ),
+    );
+    sandbox.segno(&["run", "both.yaml"]).good();
+    let step = "branches/right/steps/1";
+    let entries = logs(&sandbox, "both");
+    let finished: BTreeSet<String> = entries
+        .iter()
+        .take_while(|entry| !(entry["kind"] == "step_started" && entry["path"] == step))
+        .filter(|entry| entry["kind"] == "step_finished")
+        .map(|entry| entry["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(finished, ["branches/right/steps/0".to_owned()].into());
+    sandbox
+        .segno(&["sessions", "fork", "both", "--from", step])
+        .good();
+    assert_eq!(paths(&shown(&sandbox, "both-fork")), finished);
+    let calls = sandbox.calls().len();
+    sandbox.segno(&["resume", "both-fork"]).good();
+    let again: BTreeSet<_> = sandbox.calls()[calls..].iter().cloned().collect();
+    let expected = ["branches/left/steps/0", "branches/left/steps/1", step];
+    assert_eq!(again, expected.map(str::to_owned).into());
+    // A whole branch is named by what its steps share.
+    let said = sandbox
+        .segno(&[
+            "sessions",
+            "fork",
+            "both",
+            "--from",
+            "branches/left",
+            "--json",
+        ])
+        .good();
+    assert_eq!(said.json()[0]["name"], "both-fork-2");
+}
+
+#[test]
+fn a_step_that_is_not_there_is_told_with_near_ones() {
+    let sandbox = done();
+    sandbox
+        .segno(&["sessions", "fork", "chain", "--from", "step/1"])
+        .refused(
+            17,
+            &["no step `step/1`", "did you mean `steps/1`", "[S0114]"],
+        );
+    sandbox
+        .segno(&["sessions", "fork", "chain", "--from", "elsewhere"])
+        .refused(17, &["[S0114]", "segno sessions show chain --all"]);
+    assert_eq!(standings(&sandbox).len(), 1);
+}
+
+#[test]
+fn a_copy_with_an_edited_spec_goes_another_way() {
+    let sandbox = done();
+    sandbox
+        .segno(&[
+            "sessions", "fork", "chain", "--from", "steps/1", "--name", "other",
+        ])
+        .good();
+    edit(&sandbox, "two after", "deux after");
+    let said = sandbox.segno(&["resume", "other"]).good();
+    assert!(
+        said.stderr.contains("it changes steps/1"),
+        "{}",
+        said.stderr
+    );
+    let full = sandbox.segno(&["logs", "other", "--full"]).good().stdout;
+    assert!(full.contains("| deux after fine"), "{full}");
+    sandbox
+        .segno(&["sessions", "fork", "chain", "--name", "other"])
+        .refused(17, &["other", "[S0102]"]);
+}
+
+#[test]
+fn answers_of_people_are_copied_too() {
+    let sandbox = sandbox();
+    asking(&sandbox);
+    sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    sandbox
+        .segno(&["answer", "report", "yes", "--resume"])
+        .good();
+    let said = sandbox
+        .segno(&["sessions", "fork", "report", "--from", "steps/2", "--run"])
+        .good();
+    assert!(said.stdout.ends_with("published\n"), "{}", said.stdout);
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/2", "steps/2"]);
+    // Before the question it is asked again.
+    sandbox
+        .segno(&["sessions", "fork", "report", "--from", "steps/1", "--run"])
+        .refused(19, &["Publish it?"]);
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn a_copy_does_not_write_over_the_artifacts_of_the_other() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 0);
+    sandbox.segno(&["run", "chain.yaml", "--force"]).good();
+    let before = sandbox.read("artifacts/out.txt");
+    sandbox.write(
+        "answers.yaml",
+        "ledger: calls.log\ndefault: {text: another}\n",
+    );
+    let fork = ["sessions", "fork", "chain", "--from", "steps/1", "--run"];
+    sandbox
+        .segno(&fork)
+        .refused(12, &["out.txt exists", "[F0202]"]);
+    sandbox
+        .segno(&[fork.as_slice(), &["--out", "apart"]].concat())
+        .good();
+    assert_eq!(sandbox.read("apart/out.txt"), "another");
+    assert_eq!(sandbox.read("artifacts/out.txt"), before);
+}
+
+#[test]
+fn a_copy_outlives_the_other_with_all_its_texts() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x", "input: \"{{ steps[0].response | length }}\""],
+        "default: {repeat: {text: x, bytes: 300000}}",
+    );
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox
+        .segno(&["sessions", "fork", "chain", "--from", "steps/1"])
+        .good();
+    sandbox
+        .segno(&["sessions", "delete", "chain", "--now", "--yes"])
+        .good();
+    for path in tree(&sandbox.home().join("blobs")) {
+        if path.is_file() {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
+    }
+    sandbox.segno(&["sessions", "trash", "--empty"]).good();
+    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["resume", "chain-fork"]).good();
+    let full = sandbox.segno(&["logs", "chain-fork", "--full"]).good();
+    assert!(full.stdout.contains("| 300000"), "{}", full.stdout);
+}
+
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_fork_that_is_killed_leaves_nothing_or_the_whole_copy() {
+    use segno_core::fault::Point;
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x", "input: y"],
+        "default: {repeat: {text: x, bytes: 300000}}",
+    );
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    let mut kills = 0;
+    for point in Point::ALL {
+        for visit in 1.. {
+            let name = format!("{}-{visit}", point.name());
+            let mut command = sandbox.command(&["sessions", "fork", "chain", "--name", &name]);
+            command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
+            let said = segno_testkit::sandbox::finish(command);
+            let crashed = said.crashed();
+            kills += usize::from(crashed);
+            let all = standings(&sandbox);
+            assert!(crashed || all.len() == 2, "{name}: {all:?}");
+            if all.len() == 2 {
+                assert_eq!(all[0], (name.clone(), "paused".into()));
+                assert_eq!(shown(&sandbox, &name)["steps_finished"], 2, "{name}");
+                sandbox
+                    .segno(&["sessions", "delete", &name, "--now", "--yes"])
+                    .good();
+            }
+            if !crashed {
+                break;
+            }
+        }
+    }
+    assert!(kills >= 5, "{kills} kills");
+    sandbox.segno(&["doctor"]).good();
+}
