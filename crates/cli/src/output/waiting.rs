@@ -27,9 +27,13 @@ impl Waiting {
         }
     }
 
+    fn is_long(&self) -> bool {
+        self.clock.elapsed().saturating_sub(self.begun) >= PATIENCE
+    }
+
     /// So far it is.
     pub(crate) fn tell(&mut self, line: &str) {
-        if is_live() && self.clock.elapsed().saturating_sub(self.begun) >= PATIENCE {
+        if is_live() && self.is_long() {
             passing(line);
             self.shown = true;
         }
@@ -41,5 +45,23 @@ impl Drop for Waiting {
         if self.shown {
             passing("");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_testkit::clock::HandClock;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_about_a_moment() {
+        let clock = Arc::new(HandClock::default());
+        clock.turn(5000);
+        let waiting = Waiting::new(clock.clone());
+        clock.turn(999);
+        assert!(!waiting.is_long());
+        clock.turn(1);
+        assert!(waiting.is_long());
     }
 }

@@ -9,6 +9,7 @@ mod examine;
 mod read;
 mod row;
 mod schema;
+mod trash;
 mod write;
 mod writer;
 
@@ -206,7 +207,7 @@ impl Trash for Sqlite {
             let noted = matches!(self.witness.read(session), Note::Acknowledged(_));
             let now = self.clock.now();
             self.writer
-                .write(move |tx| write::discard(tx, session, seen.as_ref(), noted, now))
+                .write(move |tx| trash::discard(tx, session, seen.as_ref(), noted, now))
                 .await?;
             Ok(())
         })
@@ -219,7 +220,7 @@ impl Trash for Sqlite {
     fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
         Box::pin(async move {
             self.writer
-                .write(move |tx| write::restore(tx, session, name.as_ref()))
+                .write(move |tx| trash::restore(tx, session, name.as_ref()))
                 .await?;
             Ok(())
         })
@@ -227,7 +228,7 @@ impl Trash for Sqlite {
 
     fn destroy(&self, session: SessionId) -> Reply<'_, ()> {
         Box::pin(async move {
-            if !self.read(|reader| write::is_discarded(reader.connection, session))? {
+            if !self.read(|reader| trash::is_discarded(reader.connection, session))? {
                 return Err(Error::NoSession(session));
             }
             // The note goes first: a note without its session means that the session was lost.
@@ -238,7 +239,7 @@ impl Trash for Sqlite {
                     reason: error.to_string(),
                 })?;
             self.writer
-                .write(move |tx| write::destroy(tx, session))
+                .write(move |tx| trash::destroy(tx, session))
                 .forgetting(session)
                 .await?;
             Ok(())

@@ -14,7 +14,8 @@ use segno_core::store::{Batch, Error, Folded, Hold, Message, New};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
-use super::row::{self, LeaseRow, SessionRow, TrashRow};
+use super::row::{self, LeaseRow, SessionRow};
+use super::trash::{is_discarded, is_known};
 
 /// A transaction, and what this process remembers of leases.
 pub(super) struct Tx<'a> {
@@ -47,7 +48,7 @@ impl Leases {
     }
 }
 
-fn trouble(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
+pub(super) fn trouble(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
     move |error| classify(format!("session {session}"), &error)
 }
 
@@ -314,7 +315,7 @@ pub(super) fn post(
 }
 
 /// Whether a session other than `session` has the name.
-fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Result<bool, Error> {
+pub(super) fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Result<bool, Error> {
     tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM session WHERE name = ?1 AND id != ?2)")
         .and_then(|mut statement| {
             statement.query_row([name.as_str(), &session.to_string()], |row| row.get(0))
@@ -322,169 +323,11 @@ fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Result<bool, Er
         .map_err(trouble(session))
 }
 
-fn is_as(row: &LeaseRow, seen: &Lease) -> bool {
+pub(super) fn is_as(row: &LeaseRow, seen: &Lease) -> bool {
     (row.run, &row.owner, row.until) == (seen.run, &seen.owner, seen.until)
 }
 
-pub(super) fn is_discarded(tx: &Connection, session: SessionId) -> Result<bool, Error> {
-    tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM trash WHERE session_id = ?1)")
-        .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
-        .map_err(trouble(session))
-}
-
-/// Throws a session away. `noted` says that there is a note of it, whatever the tables know.
-pub(super) fn discard(
-    tx: &mut Tx<'_>,
-    session: SessionId,
-    seen: Option<&Lease>,
-    noted: bool,
-    now: Timestamp,
-) -> Result<(), Error> {
-    if is_discarded(tx, session)? || !(noted || is_known(tx, session)?) {
-        return Err(Error::NoSession(session));
-    }
-    fence(tx, session, seen)?;
-    let row = TrashRow {
-        session,
-        at: now,
-        name: free_name(tx, session)?,
-    };
-    let insert = format!(
-        "INSERT INTO trash ({}) VALUES (?1, ?2, ?3, ?4)",
-        TrashRow::COLUMNS
-    );
-    let name = row.name.as_ref().map(Name::as_str);
-    tx.execute(
-        &insert,
-        params![session.to_string(), now.0, name, row.check()],
-    )
-    .map_err(trouble(session))?;
-    Ok(())
-}
-
-fn is_known(tx: &Connection, session: SessionId) -> Result<bool, Error> {
-    let query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM lease WHERE session_id = ?1)";
-    tx.prepare_cached(query)
-        .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
-        .map_err(trouble(session))
-}
-
-/// Raises the run, so that whoever has the lease can do nothing more with it (P3).
-fn fence(tx: &mut Tx<'_>, session: SessionId, seen: Option<&Lease>) -> Result<(), Error> {
-    match load(tx, session) {
-        Ok(before) if seen.is_some_and(|seen| !is_as(&before, seen)) => Err(Error::Outrun(session)),
-        Ok(before) => store(
-            tx,
-            &LeaseRow {
-                run: before.run.next(),
-                owner: None,
-                ..before
-            },
-        ),
-        Err(Error::NoSession(_)) => Ok(()),
-        // An owner may remember the row as it was, by its check: now it cannot be mistaken for it.
-        Err(Error::Damaged { .. }) => {
-            tx.execute(
-                "UPDATE lease SET row_check = x'' WHERE session_id = ?1",
-                [session.to_string()],
-            )
-            .map_err(trouble(session))?;
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Lets go of a session's name, and returns it: in the trash a session is called like its id.
-fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error> {
-    match session_row(tx, session) {
-        Ok(Some(row)) => {
-            let name = row.name.clone();
-            rename(tx, row, Name::like(&session.to_string()))?;
-            Ok(Some(name))
-        }
-        Ok(None) => Ok(None),
-        // A damaged row stays damaged, and gives its name free if it can.
-        Err(Error::Damaged { .. }) => {
-            let _ = tx.execute(
-                "UPDATE session SET name = id WHERE id = ?1",
-                [session.to_string()],
-            );
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn session_row(tx: &Connection, session: SessionId) -> Result<Option<SessionRow>, Error> {
-    let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
-    tx.query_row(&query, [session.to_string()], |row| {
-        Ok(SessionRow::read(row))
-    })
-    .optional()
-    .map_err(trouble(session))?
-    .transpose()
-}
-
-fn rename(tx: &Connection, row: SessionRow, name: Name) -> Result<(), Error> {
-    let row = SessionRow { name, ..row };
-    tx.execute(
-        "UPDATE session SET name = ?2, row_check = ?3 WHERE id = ?1",
-        params![row.id.to_string(), row.name.as_str(), row.check()],
-    )
-    .map_err(trouble(row.id))?;
-    Ok(())
-}
-
-pub(super) fn restore(
-    tx: &Connection,
-    session: SessionId,
-    name: Option<&Name>,
-) -> Result<(), Error> {
-    let id = session.to_string();
-    let query = format!(
-        "SELECT {} FROM trash WHERE session_id = ?1",
-        TrashRow::COLUMNS
-    );
-    let kept = tx
-        .query_row(&query, [&id], |row| Ok(TrashRow::read(row)))
-        .optional()
-        .map_err(trouble(session))?
-        .ok_or(Error::NoSession(session))?;
-    let name = name.cloned().or(kept.ok().and_then(|kept| kept.name));
-    // A damaged row has no name to give back; it is as damaged as it was.
-    if let (Some(name), Ok(Some(row))) = (name, session_row(tx, session)) {
-        if is_taken(tx, session, &name)? {
-            return Err(Error::NameTaken(name));
-        }
-        rename(tx, row, name)?;
-    }
-    tx.execute("DELETE FROM trash WHERE session_id = ?1", [&id])
-        .map_err(trouble(session))?;
-    Ok(())
-}
-
-pub(super) fn destroy(tx: &Connection, session: SessionId) -> Result<(), Error> {
-    // P8: asked in the transaction that destroys, because someone may have had it back.
-    if !is_discarded(tx, session)? {
-        return Err(Error::NoSession(session));
-    }
-    let id = session.to_string();
-    for (table, key) in [
-        ("journal", "session_id"),
-        ("folded", "session_id"),
-        ("inbox", "session_id"),
-        ("lease", "session_id"),
-        ("session", "id"),
-        ("trash", "session_id"),
-    ] {
-        tx.execute(&format!("DELETE FROM {table} WHERE {key} = ?1"), [&id])
-            .map_err(trouble(session))?;
-    }
-    Ok(())
-}
-
-fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
+pub(super) fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
     static QUERY: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         format!(
             "SELECT {} FROM lease WHERE session_id = ?1",
@@ -502,7 +345,7 @@ fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
         .map_err(|error| of_session(session, error))
 }
 
-fn store(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
+pub(super) fn store(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
     tx.prepare_cached(
         "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1",
     )

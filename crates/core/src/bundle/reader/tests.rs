@@ -1,0 +1,134 @@
+use super::super::writer::{PIECE, Writer};
+use super::*;
+use crate::id::Name;
+use crate::journal::{QuestionAsked, Run, RunEnded, RunStarted, SessionCreated, StepStarted};
+use crate::session::{Kind, Status};
+use crate::step::Path;
+use crate::time::Timestamp;
+
+fn session() -> SessionId {
+    SessionId::new(Timestamp(1), [7; 10])
+}
+
+fn sealed_by_hand(texts: &[&str], events: &[Event]) -> Vec<u8> {
+    let header = Header {
+        segno_session: VERSION,
+        session: session(),
+        name: Name::like("report"),
+        running: false,
+        version: "0".into(),
+    };
+    let mut writer = Writer::new(&header).unwrap();
+    let mut head = Head::genesis(session());
+    for event in events {
+        let record = head.seal(Run(1), Timestamp(2), event);
+        head = record.head();
+        writer.record(&record).unwrap();
+    }
+    for text in texts {
+        writer.text(Digest::of(text.as_bytes()), text).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn events(long: &str) -> Vec<Event> {
+    let created = SessionCreated {
+        name: Name::like("report"),
+        session_kind: Kind::Workflow,
+        workspace: "/work".into(),
+        spec_path: "/work/a.yaml".into(),
+        spec: Text::Inline("version: 0\n".into()),
+        spec_digest: Digest::of(b"version: 0\n"),
+        variables: BTreeMap::new(),
+        out: "/work/out".into(),
+        force: false,
+    };
+    let run = RunStarted {
+        host: "a".into(),
+        pid: 7,
+        version: "0".into(),
+    };
+    let started = StepStarted {
+        path: Path::new("steps/0").unwrap(),
+        revision: 0,
+        attempt: 1,
+        agent: "a".into(),
+        input: Text::Blob {
+            blob: Digest::of(long.as_bytes()),
+            bytes: long.len() as u64,
+        },
+        input_digest: Digest::of(b"x"),
+    };
+    vec![created.into(), run.into(), started.into()]
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let long = "ä\"\\\n".repeat(PIECE / 2);
+    let bytes = sealed_by_hand(&[&long], &events(&long));
+    let bundle = read(&bytes).unwrap();
+    assert_eq!(bundle.header.session, session());
+    assert_eq!(bundle.records.len(), 3);
+    assert_eq!(bundle.state.status, Status::Running);
+    assert_eq!(bundle.texts[&Digest::of(long.as_bytes())], long);
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_refused() {
+    let bytes = sealed_by_hand(&["a long text"], &events("a long text"));
+    assert!(read(&bytes).is_ok());
+    for at in 0..bytes.len() {
+        assert!(read(&bytes[..at]).is_err(), "cut at {at}");
+        for bit in 0..8 {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << bit;
+            assert!(read(&flipped).is_err(), "bit {bit} of byte {at}");
+        }
+    }
+    assert!(read(&[bytes.as_slice(), b"\n"].concat()).is_err());
+}
+
+#[test]
+fn a_file_that_was_sealed_anew_must_still_make_sense() {
+    let good = events("text");
+    let refused = |texts: &[&str], events: &[Event]| {
+        read(&sealed_by_hand(texts, events))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(&[], &good).contains("it is missing"));
+    assert!(refused(&["text", "more"], &good).contains("nothing refers to it"));
+    assert!(refused(&["text", "text"], &good).contains("a second time"));
+    assert!(refused(&["text"], &good[1..]).contains("created once, and first"));
+    let over = RunEnded {
+        status: Status::Completed,
+        error: None,
+    };
+    let asked = QuestionAsked {
+        path: Path::new("steps/1").unwrap(),
+        prompt: "?".into(),
+        context: None,
+        default: None,
+        timeout_s: None,
+        validation: None,
+    };
+    let mut twice = good.clone();
+    twice.extend([over.into(), asked.into(), good[1].clone()]);
+    assert!(refused(&["text"], &twice).contains("the session is completed"));
+    assert!(refused(&[], &[]).contains("its end is missing"));
+}
+
+#[test]
+fn a_newer_format_and_another_file_are_told_apart() {
+    assert_eq!(
+        read(b"{\"segno_session\":2}\n").unwrap_err(),
+        Error::Newer(2)
+    );
+    for other in ["", "hello\n", "{}\n", "[1]\n", "{\"segno_session\":0}\n"] {
+        assert_eq!(
+            read(other.as_bytes()).unwrap_err(),
+            Error::Foreign,
+            "{other}"
+        );
+    }
+}
