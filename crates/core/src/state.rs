@@ -173,7 +173,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 4;
+    pub const VERSION: u16 = 5;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {

@@ -31,8 +31,8 @@ pub mod spec;
 pub mod start;
 pub mod stop;
 pub mod template;
-pub mod trash;
 mod trace;
+pub mod trash;
 pub mod world;
 
 pub use error::Error;

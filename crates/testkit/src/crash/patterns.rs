@@ -24,10 +24,8 @@ pub(super) fn of(workload: Workload) -> String {
 /// question always has the same answer, and every step has one of its own.
 pub(super) fn answer(workload: Workload, question: &str) -> String {
     let number = || {
-        let digits = question.split(|c: char| !c.is_ascii_digit());
-        digits
-            .filter_map(|digits| digits.parse::<u32>().ok())
-            .next()
+        let mut digits = question.split(|c: char| !c.is_ascii_digit());
+        digits.find_map(|digits| digits.parse::<u32>().ok())
     };
     let n = number().unwrap_or(0);
     match workload {

@@ -133,7 +133,8 @@ fn a_private_address_is_not_called_unless_it_is_allowed() {
             ),
         ),
     ] {
-        spec(&sandbox, &asks(tool, input), more);
+        let model = asks(tool, input);
+        spec(&sandbox, &model, more);
         let said = run(&sandbox).good();
         assert!(
             said.stdout.contains("network.allow_private"),
@@ -166,12 +167,14 @@ fn a_mounted_folder_is_seen_in_the_workspace_and_nothing_beside_it() {
         ("./data/data.txt", "mounted"),
         ("data/../other.txt", "outside of the workspace"),
     ] {
-        spec(&sandbox, &asks("file_read", json!({"path": path})), mounts);
+        let model = asks("file_read", json!({"path": path}));
+        spec(&sandbox, &model, mounts);
         let said = run(&sandbox).good();
         assert!(said.stdout.contains(expected), "{path}: {}", said.stdout);
     }
     let all = "tools: {python: [file_read]}\nenv: {mounts: {data: /etc}}\n";
-    spec(&sandbox, &asks("file_read", json!({})), all);
+    let model = asks("file_read", json!({}));
+    spec(&sandbox, &model, all);
     run(&sandbox).refused(12, &["mount `data` must be a folder below"]);
 }
 

@@ -17,6 +17,7 @@ mod bare;
 mod chain;
 mod disk;
 mod figures;
+mod growth;
 mod long;
 mod many;
 mod parts;
@@ -32,14 +33,15 @@ use crate::disk::Disk;
 use crate::figures::Table;
 
 const USAGE: &str =
-    "usage: bench --segno PATH [--peers DIR|none] [--quick] [--json FILE] [--dir DIR] [--only PART]...
+    "usage: bench --segno PATH [--peers DIR|none] [--quick] [--json FILE] [--plot FILE] [--dir DIR] [--only PART]...
 
   --segno PATH   the binary to measure, built with --release
   --peers DIR    measure other systems too; what they need is kept in DIR (on the same disk)
   --quick        fewer rounds, shorter journals: minutes become one
   --json FILE    write every sample
+  --plot FILE    draw what long workflows cost, as SVG
   --dir DIR      where to measure [default: beside this program]
-  --only PART    append, many, chain, resume or long (repeatable)";
+  --only PART    append, many, chain, resume, growth or long (repeatable)";
 
 /// Measures something, looking at the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
@@ -50,6 +52,7 @@ pub(crate) struct Plan {
     peers: Option<PathBuf>,
     quick: bool,
     json: Option<PathBuf>,
+    plot: Option<PathBuf>,
     only: Vec<String>,
     /// A folder of our own on the disk that is measured; gone at the end.
     folder: TempDir,
@@ -59,7 +62,8 @@ impl Plan {
     fn parse() -> Result<Self, String> {
         let mut segno = None;
         let mut dir = None;
-        let (mut peers, mut quick, mut json, mut only) = (None, false, None, Vec::new());
+        let (mut peers, mut quick, mut json, mut plot) = (None, false, None, None);
+        let mut only = Vec::new();
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -68,6 +72,7 @@ impl Plan {
                 "--peers" => peers = Some(value()?).filter(|dir| dir != "none"),
                 "--quick" => quick = true,
                 "--json" => json = Some(value()?.into()),
+                "--plot" => plot = Some(value()?.into()),
                 "--dir" => dir = Some(PathBuf::from(value()?)),
                 "--only" => only.push(value()?),
                 _ => return Err(format!("{word} is not known")),
@@ -85,6 +90,7 @@ impl Plan {
             peers: peers.map(PathBuf::from),
             quick,
             json,
+            plot,
             only,
             folder,
         })
@@ -117,11 +123,12 @@ fn main() -> ExitCode {
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("append", append::measure),
         ("many", many::measure),
         ("chain", chain::measure),
         ("resume", resume::measure),
+        ("growth", growth::measure),
         ("long", long::measure),
     ];
     for (name, measure) in parts {
