@@ -1,5 +1,6 @@
 //! Where things are, and what the person has set.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use segno_agents::Reach;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
+use segno_core::usage::Price;
 use segno_store::LocalDisk;
 
 /// What can be set in `config.toml`.
@@ -21,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) trash_keep: Duration,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
+    /// What models cost, by name.
+    pub(crate) prices: BTreeMap<String, Price>,
     /// What the person should know about the file.
     pub(crate) notices: Vec<String>,
 }
@@ -34,6 +38,7 @@ impl Default for Config {
             cleanup_auto: false,
             trash_keep: Duration::from_hours(7 * 24),
             reach: Reach::default(),
+            prices: BTreeMap::new(),
             notices: Vec::new(),
         }
     }
@@ -136,7 +141,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
 fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     let mut config = Config::default();
     for key in names(table) {
-        if !KEYS.contains(&key.as_str()) {
+        if !KEYS.contains(&key.as_str()) && !key.starts_with("prices.") {
             let known = KEYS.join(", ");
             config.notices.push(format!(
                 "{}: `{key}` is not a setting; there are {known}",
@@ -144,7 +149,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
             ));
         }
     }
-    for section in ["lease", "cleanup", "trash", "network"] {
+    for section in ["lease", "cleanup", "trash", "network", "prices"] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
         }
@@ -178,7 +183,34 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         config.reach = Reach::new(hosts)
             .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
     }
+    if let Some(toml::Value::Table(prices)) = table.get("prices") {
+        for (model, price) in prices {
+            config
+                .prices
+                .insert(model.clone(), self::price(model, price)?);
+        }
+    }
     Ok(config)
+}
+
+/// What a model costs.
+fn price(model: &str, table: &toml::Value) -> Result<Price, String> {
+    let of = |key: &str| {
+        let value = table.get(key);
+        let number = value.and_then(|value| {
+            let whole = value.as_integer().map(|whole| whole as f64);
+            value.as_float().or(whole)
+        });
+        number
+            .filter(|dollars| (0.0..=1e6).contains(dollars))
+            .ok_or_else(|| {
+                format!("`prices.{model}` needs `input` and `output`: dollars for a million tokens")
+            })
+    };
+    Ok(Price {
+        input: of("input")?,
+        output: of("output")?,
+    })
 }
 
 fn number(

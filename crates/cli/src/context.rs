@@ -82,6 +82,7 @@ impl Context {
             drivers: Arc::new(MachineDrivers {
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
+                prices: config.prices.clone(),
             }),
             people: Arc::new(Nobody),
             exporter: Arc::<MachineExporter>::default(),

@@ -181,6 +181,7 @@ impl From<segno_engine::Error> for Failure {
             | E::NoServer { .. }
             | E::NoClient { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
+            E::NoPrice { .. } => 18,
             E::Budget { .. } => 20,
             E::Changed { .. } => 22,
             E::NoRoom { .. }

@@ -63,6 +63,27 @@ impl Usage {
     }
 }
 
+/// What a model costs: dollars for a million tokens, which is millionths of a dollar for one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// For tokens that it reads.
+    pub input: f64,
+    /// For tokens that it writes.
+    pub output: f64,
+}
+
+impl Price {
+    /// `usage` with its cost.
+    pub fn on(self, usage: Usage) -> Usage {
+        let micros =
+            self.input * usage.input_tokens as f64 + self.output * usage.output_tokens as f64;
+        Usage {
+            cost: Cost::from_usd(micros / 1e6).unwrap_or(usage.cost),
+            ..usage
+        }
+    }
+}
+
 impl Add for Usage {
     type Output = Self;
 

@@ -214,6 +214,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// There is a limit on money, and nobody has said what a model costs.
+    #[error("`max_cost_usd` cannot be kept: the price of model `{model}` is not known")]
+    NoPrice {
+        /// The model.
+        model: String,
+    },
     /// Not begun, because something that runs beside it failed. What failed is what is told.
     #[error("not begun, because something beside it failed")]
     Beside,
@@ -468,6 +474,7 @@ impl Diagnose for Error {
             | Error::WrongInput { .. }
             | Error::BelowScore { .. }
             | Error::Loop { .. }
+            | Error::NoPrice { .. }
             | Error::NotAnAnswer { .. }
             | Error::WhichQuestion { .. } => Kind::Invalid,
             Error::Held { .. }
@@ -517,6 +524,7 @@ impl Diagnose for Error {
             Error::NoClient { .. } => "A0102",
             Error::NoSecret { .. } => "A0103",
             Error::NoServer { .. } => "A0104",
+            Error::NoPrice { .. } => "A0105",
             Error::Step { .. } | Error::Beside => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::Unknown { .. } => "R0103",
@@ -600,6 +608,9 @@ impl Diagnose for Error {
                 "set it; secrets are never read from a spec, so that they are never written down"
                     .into()
             }
+            Error::NoPrice { model } => format!(
+                "say it in config.toml, in dollars for a million tokens: `[prices.\"{model}\"]`, `input = 3`, `output = 15`; or limit `max_tokens`"
+            ),
             Error::NoServer { .. } => {
                 "start it by hand to see what it says; nothing was begun and nothing was paid for"
                     .into()

@@ -12,6 +12,7 @@ use segno_core::ports::{Boxed, Clock, Disk, Random};
 use segno_core::redact::Redactor;
 use segno_core::store::Store;
 use segno_core::tool::Tools;
+use segno_core::usage::Price;
 
 use crate::error::Error;
 use crate::spec::{Executor, Provider, Server, Skill};
@@ -140,6 +141,12 @@ pub trait Drivers: Send + Sync {
             id,
             reason: "there are none here".to_owned(),
         })))
+    }
+
+    /// What a model costs, if the person has said so.
+    fn price(&self, model: &str) -> Option<Price> {
+        let _ = model;
+        None
     }
 
     /// A variable of this process's environment.

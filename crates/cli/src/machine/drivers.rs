@@ -1,5 +1,6 @@
 //! Which driver speaks to which provider.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use segno_agents::{
 };
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
+use segno_core::usage::Price;
 use segno_engine::spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_engine::{Drivers, Error, Order, Speaker};
 use segno_store::LocalDisk;
@@ -25,6 +27,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
+    /// What models cost, by name.
+    pub(crate) prices: BTreeMap<String, Price>,
 }
 
 impl Drivers for MachineDrivers {
@@ -109,6 +113,10 @@ impl Drivers for MachineDrivers {
                 .map_err(|error| unusable(format!("{}: {}", error.tried, error.reason)))?;
             Ok(Arc::new(mcp) as Arc<dyn Tools>)
         })
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        self.prices.get(model).copied()
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use segno_testkit::model::{ModelServer, Play};
+
 use crate::sandbox;
 
 fn folder() -> PathBuf {
@@ -54,4 +56,26 @@ fn there_is_one_for_each_pattern_and_each_runs_offline() {
     );
     let artifacts = fs::read_dir(sandbox.work().join("artifacts")).unwrap();
     assert_eq!(artifacts.count(), 7);
+}
+
+/// The answer of a model that is content with everything: whatever shape is wanted is in it.
+const ANYTHING: &str = "OK: {\"route\": \"billing\", \"score\": 90} [{\"task\": \"look\"}]";
+
+#[test]
+fn each_runs_with_a_model_when_one_line_is_changed() {
+    let server = ModelServer::start(|_, _| Play::Text(ANYTHING.into()));
+    for spec in specs() {
+        let sandbox = sandbox();
+        let text = sandbox.read(spec.to_str().unwrap());
+        let is_runtime = |line: &&str| line.starts_with("runtime:");
+        let line = text.lines().find(is_runtime).unwrap();
+        let other = format!("runtime: {{provider: openai, host: \"{}\"}}", server.host());
+        sandbox.write("spec.yaml", &text.replace(line, &other));
+        let mut said = sandbox.segno(&["run", "spec.yaml"]);
+        if said.status.code() == Some(19) {
+            said = sandbox.segno(&["answer", "release-notes", "yes", "--resume"]);
+        }
+        said.good();
+    }
+    assert!(server.asked().len() >= 20);
 }

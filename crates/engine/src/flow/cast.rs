@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use segno_core::model::Model;
 use segno_core::tool::Tools;
+use segno_core::usage::Price;
 
 use super::kit::Kit;
 use crate::error::Error;
@@ -29,8 +30,10 @@ pub(crate) struct Performer {
     pub(super) identity: String,
     /// How it is spoken to.
     pub(super) speaker: Speaker,
-    /// What sums up for it what was said, if it does not do so itself.
-    pub(super) summarizer: Option<Arc<dyn Model>>,
+    /// What it costs, if that is known.
+    pub(super) price: Option<Price>,
+    /// What sums up for it what was said, if it does not do so itself, and what that costs.
+    pub(super) summarizer: Option<Summarizer>,
     /// What it may ask for.
     pub(super) tools: Vec<String>,
     /// What it may do with that.
@@ -38,6 +41,9 @@ pub(crate) struct Performer {
     pub(super) input_schema: Option<Schema>,
     pub(super) output_schema: Option<Schema>,
 }
+
+/// A model that sums up, and what it costs.
+type Summarizer = (Arc<dyn Model>, Option<Price>);
 
 impl Cast {
     /// Gets everyone ready, before anything is asked. `spec_path` is where the spec stands.
@@ -61,6 +67,7 @@ impl Cast {
             };
             made.push((&agent.provider, speaker.clone()));
             let performer = Performer {
+                price: price(world, workflow, agent.provider.model())?,
                 summarizer: summarizer(world, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
                 skills: told(&workflow.skills),
@@ -105,20 +112,35 @@ fn summarizer(
     workflow: &Workflow,
     provider: &Provider,
     folder: &Path,
-) -> Result<Option<Arc<dyn Model>>, Error> {
+) -> Result<Option<Summarizer>, Error> {
     let compaction = workflow.context.compaction.as_ref();
     let (Some(model), Provider::Api(api)) = (compaction.and_then(|c| c.model.clone()), provider)
     else {
         return Ok(None);
     };
+    let price = price(world, workflow, Some(&model))?;
     let provider = Provider::Api(Api {
         model,
         ..api.clone()
     });
     Ok(match world.drivers.driver(&provider, folder)? {
-        Speaker::Model(model) => Some(model),
+        Speaker::Model(model) => Some((model, price)),
         Speaker::Agent(_) => None,
     })
+}
+
+/// What a model costs. A limit on money cannot be kept without knowing that.
+fn price(world: &World, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
+    let Some(model) = model else {
+        return Ok(None);
+    };
+    let price = world.drivers.price(model);
+    if price.is_none() && workflow.runtime.budgets.max_cost.is_some() {
+        return Err(Error::NoPrice {
+            model: model.to_owned(),
+        });
+    }
+    Ok(price)
 }
 
 /// A kit for each set of tools that some agent or step has.

@@ -14,7 +14,7 @@ use segno_core::usage::Usage;
 
 use super::Flow;
 use super::kit::Kit;
-use super::step::Ask;
+use super::step::{Ask, priced};
 use crate::error::Error;
 use crate::pen;
 use crate::spec::Permission;
@@ -134,7 +134,8 @@ impl Flow {
             };
             // What earlier turns took is counted already.
             listener.hear(agent::Event::Usage(Usage::default()));
-            let reply = model.reply(call, listener).await?;
+            let mut reply = model.reply(call, listener).await?;
+            reply.usage = priced(ask.price, reply.usage);
             talk.weight = Some(reply.usage.tokens());
             if offered.is_empty() || reply.calls().next().is_none() {
                 return Ok(answer(&reply)?);

@@ -228,7 +228,11 @@ impl Flow {
             input: Arc::clone(&input),
             kit: self.cast.kit(tools),
             permissions: &performer.permissions,
-            summarizer: performer.summarizer.as_deref(),
+            price: performer.price,
+            summarizer: performer
+                .summarizer
+                .as_ref()
+                .map(|(model, price)| (&**model, *price)),
         };
         let answer = self.answers.add(self.step(ask).await?);
         if let Some(notes) = &self.notes {

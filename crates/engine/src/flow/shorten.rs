@@ -11,7 +11,7 @@ use segno_core::usage::Usage;
 
 use super::Flow;
 use super::converse::{Talk, Trouble, answer};
-use super::step::Ask;
+use super::step::{Ask, priced};
 use crate::pen;
 use crate::spec::Compaction;
 
@@ -55,12 +55,9 @@ impl Flow {
             tools: &[],
         };
         listener.hear(agent::Event::Usage(Usage::default()));
-        let reply = ask
-            .summarizer
-            .unwrap_or(model)
-            .reply(call, listener)
-            .await?;
-        let usage = reply.usage;
+        let (model, price) = ask.summarizer.unwrap_or((model, ask.price));
+        let reply = model.reply(call, listener).await?;
+        let usage = priced(price, reply.usage);
         let (summary, clean) = pen::keep(&self.world, &answer(&reply)?.text).await?;
         self.budget.spend(usage, false);
         // It is on the disk before the next call, like every answer.

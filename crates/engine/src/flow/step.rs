@@ -14,7 +14,7 @@ use segno_core::state::{Open, State};
 use segno_core::step::Path;
 use segno_core::store::Room;
 use segno_core::time::Timestamp;
-use segno_core::usage::Usage;
+use segno_core::usage::{Cost, Price, Usage};
 
 use super::Flow;
 use super::converse::{Talk, Trouble};
@@ -48,8 +48,10 @@ pub(super) struct Ask<'a> {
     pub(super) kit: Option<&'a Kit>,
     /// What it may do with that.
     pub(super) permissions: &'a Permissions,
-    /// What sums up what was said, if it does not do so itself.
-    pub(super) summarizer: Option<&'a dyn Model>,
+    /// What it costs, if that is known.
+    pub(super) price: Option<Price>,
+    /// What sums up what was said, if it does not do so itself, and what that costs.
+    pub(super) summarizer: Option<(&'a dyn Model, Option<Price>)>,
 }
 
 impl Ask<'_> {
@@ -248,7 +250,7 @@ impl Flow {
                 let usage = answer.usage;
                 Attempt::Answered(answer, usage)
             }
-            Err(Trouble::Agent(error)) => Attempt::Failed(error, heard),
+            Err(Trouble::Agent(error)) => Attempt::Failed(error, priced(ask.price, heard)),
             Err(Trouble::Own(error)) => Attempt::Broken(error),
             Err(Trouble::Stopped(stop)) => Attempt::Paused(stop),
         }
@@ -345,6 +347,14 @@ pub(crate) fn begun(state: &State) -> HashMap<Path, Open> {
     let open = state.open.iter();
     open.map(|(path, open)| (path.clone(), open.clone()))
         .collect()
+}
+
+/// What was used, with what it cost where that is known.
+pub(super) fn priced(price: Option<Price>, usage: Usage) -> Usage {
+    match price {
+        Some(price) if usage.cost == Cost::default() => price.on(usage),
+        _ => usage,
+    }
 }
 
 /// Hears a driver, and remembers what was used even if no answer follows.

@@ -398,8 +398,8 @@ fn what_a_later_version_does_is_refused_by_name() {
         ),
         (
             "scripted\n  script: answers.yaml",
-            "openai\n  budgets: {max_cost_usd: 2}",
-            "/runtime (line 3): `max_cost_usd` is not supported yet",
+            "command\n  command: [cat]\n  budgets: {max_cost_usd: 2}",
+            "/runtime (line 3): `max_cost_usd` cannot be kept with provider `command`",
         ),
         (
             "version: 0",

@@ -162,9 +162,18 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         if let Some(place) = fields.get("agents") {
             agents = agents::read(&place, &defaults, &context.jit_tools);
         }
-        let priced = |agent: &Agent| !matches!(agent.provider, Provider::Api(_));
-        if runtime.budgets.max_cost.is_some() && !agents.values().all(priced) {
-            place.unsupported("`max_cost_usd` is not supported yet for models behind an API, whose prices are not known here: use `max_tokens`");
+        // What a program uses it does not tell.
+        let told = |agent: &Agent| !matches!(agent.provider, Provider::Command { .. });
+        let Budgets {
+            max_cost,
+            max_tokens,
+            ..
+        } = runtime.budgets;
+        if max_cost.is_some() && !agents.values().all(told) {
+            place.unsupported("`max_cost_usd` cannot be kept with provider `command`, which does not tell what it costs");
+        }
+        if max_tokens.is_some() && !agents.is_empty() && !agents.values().any(told) {
+            place.unsupported("`max_tokens` cannot be kept with provider `command`, which does not tell what it uses");
         }
     }
     let names = fields.read("agents", |place| place.keys());

@@ -140,6 +140,32 @@ fn a_key_that_is_missing_is_named_before_anything_is_asked() {
 }
 
 #[test]
+fn money_is_counted_where_prices_are_said_and_its_limit_is_kept() {
+    let (sandbox, server) = (sandbox(), server());
+    let more = ", budgets: {max_cost_usd: 0.0003}";
+    let questions = ["one", "two", "three"];
+    chain(&sandbox, "openai", &server.host(), more, &questions);
+    let said = run(&sandbox, &["run", "ask.yaml"]);
+    said.refused(
+        18,
+        &["the price of model `small-1` is not known", "[A0105]"],
+    );
+    assert!(server.asked().is_empty());
+    // 11 tokens in and 7 out are 0.00018 dollars.
+    sandbox.configure("[prices.small-1]\ninput = 10\noutput = 10.0\n");
+    run(&sandbox, &["run", "ask.yaml"]).refused(20, &["max_cost_usd", "[R0112]"]);
+    assert_eq!(server.asked().len(), 2);
+    let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
+    assert_eq!(shown.good().json()[0]["usage"]["cost_usd"], 0.000_36);
+    sandbox.configure("[prices.small-1]\ninput = 10\n");
+    let said = run(&sandbox, &["resume"]);
+    said.refused(
+        2,
+        &["`prices.small-1` needs `input` and `output`", "[C0102]"],
+    );
+}
+
+#[test]
 fn a_killed_run_asks_no_answered_question_again() {
     let (sandbox, server) = (sandbox(), server());
     chain(

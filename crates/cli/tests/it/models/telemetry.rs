@@ -1,5 +1,9 @@
 //! What a collector of telemetry is told. The collector is a socket of our own, and what it hears is
-//! read with the definitions that OpenTelemetry publishes.
+//! read with the definitions that OpenTelemetry publishes. `make test` puts them where this finds
+//! them; `SEGNO_PYTHON` names another Python that has them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use segno_testkit::model::{ModelServer, Play};
 use segno_testkit::sandbox::Sandbox;
@@ -127,6 +131,32 @@ fn a_collector_is_told_of_runs_agents_calls_and_tools() {
             .count(),
         2
     );
+}
+
+#[test]
+fn what_is_sent_is_what_opentelemetry_defines() {
+    let (sandbox, model, collector) = (sandbox(), model(), collector());
+    spec(&sandbox, &model, &collector.host(), "");
+    run(&sandbox, &["run", "ask.yaml"]).good();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = match std::env::var_os("SEGNO_PYTHON") {
+        Some(python) => PathBuf::from(python),
+        None => here.join("../../target/python/bin/python"),
+    };
+    let bodies = collector.asked();
+    let lines: Vec<String> = bodies.iter().map(|asked| asked.body.to_string()).collect();
+    sandbox.write("sent.jsonl", &lines.join("\n"));
+    let mut command = Command::new(python);
+    command
+        .arg(here.join("tests/it/models/otlp.py"))
+        .arg(sandbox.work().join("sent.jsonl"));
+    let said = segno_testkit::sandbox::finish(command).good();
+    let names: Vec<String> = spans(&collector)
+        .iter()
+        .map(|span| span["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(said.stdout.lines().collect::<Vec<_>>(), names);
+    assert_eq!(names.len(), 2 * 4 + 1);
 }
 
 #[test]
