@@ -83,6 +83,7 @@ impl Context {
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
                 prices: config.prices.clone(),
+                web: std::sync::OnceLock::new(),
             }),
             people: Arc::new(Nobody),
             exporter: Arc::<MachineExporter>::default(),

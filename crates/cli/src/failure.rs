@@ -179,6 +179,7 @@ impl From<segno_engine::Error> for Failure {
             | E::NoKey { .. }
             | E::NoSecret { .. }
             | E::NoServer { .. }
+            | E::OutOfReach { .. }
             | E::NoClient { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::NoPrice { .. } => 18,

@@ -214,6 +214,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A service must not be called.
+    #[error("service `{id}` cannot be used: {reason}")]
+    OutOfReach {
+        /// The service.
+        id: String,
+        /// Why, and how it can be.
+        reason: String,
+    },
     /// There is a limit on money, and nobody has said what a model costs.
     #[error("`max_cost_usd` cannot be kept: the price of model `{model}` is not known")]
     NoPrice {
@@ -486,7 +494,9 @@ impl Diagnose for Error {
             | Error::Unknown { .. }
             | Error::Changed { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
-            Error::NoKey { .. } | Error::NoSecret { .. } => Kind::Forbidden,
+            Error::NoKey { .. } | Error::NoSecret { .. } | Error::OutOfReach { .. } => {
+                Kind::Forbidden
+            }
             Error::NoRoom { .. }
             | Error::NoClient { .. }
             | Error::NoServer { .. }
@@ -525,6 +535,7 @@ impl Diagnose for Error {
             Error::NoSecret { .. } => "A0103",
             Error::NoServer { .. } => "A0104",
             Error::NoPrice { .. } => "A0105",
+            Error::OutOfReach { .. } => "A0106",
             Error::Step { .. } | Error::Beside => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::Unknown { .. } => "R0103",

@@ -100,7 +100,15 @@ async fn begin(
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
     let workspace = Path::new(&created.workspace);
-    let cast = Cast::gather(&world, &spec.workflow, &secrets, spec_path, workspace).await?;
+    let gathered = Cast::gather(
+        &world,
+        &spec.workflow,
+        &secrets,
+        spec_path,
+        workspace,
+        observer,
+    );
+    let cast = gathered.await?;
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);

@@ -152,8 +152,7 @@ pub(crate) async fn execute(
     drop((flow, pen));
     let _ = scribe.await;
     if let Some((tracer, sender)) = tracer {
-        tracer.close();
-        let _ = tokio::join!(sender);
+        tracer.close(world, sender).await;
     }
     let output = ended?;
     Ok(Outcome {

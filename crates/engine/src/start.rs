@@ -85,7 +85,15 @@ pub async fn start(
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
     let variables = bind(world, &workflow, &request, &notice)?;
-    let cast = Cast::gather(world, &workflow, secrets, &request.spec, &request.workspace).await?;
+    let gathered = Cast::gather(
+        world,
+        &workflow,
+        secrets,
+        &request.spec,
+        &request.workspace,
+        &*observer,
+    );
+    let cast = gathered.await?;
     artifacts::foresee(
         world,
         &Templates::new(),

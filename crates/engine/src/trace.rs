@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
@@ -24,6 +25,9 @@ const LONGEST_TEXT: usize = 4096;
 
 /// How many spans wait to be sent; more are let go.
 const QUEUE: usize = 4096;
+
+/// How long the end of a run waits for a collector.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many spans `TRACE` shows.
 const SHOWN: usize = 1000;
@@ -461,12 +465,18 @@ impl Tracer {
         Some((Arc::new(tracer), sender))
     }
 
-    /// Says that nothing follows.
-    pub(crate) fn close(&self) {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+    /// Sends what is left, and does not wait for long.
+    pub(crate) async fn close(&self, world: &World, mut sender: JoinHandle<()>) {
+        drop(
+            self.queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        tokio::select! {
+            _ = &mut sender => {}
+            () = world.clock.sleep(PATIENCE) => sender.abort(),
+        }
     }
 }
 

@@ -65,6 +65,18 @@ impl Reach {
         })
     }
 
+    /// Why an address can never be called, where that is known before anyone asks for it. What a
+    /// name leads to is only known then.
+    pub fn refusal(&self, address: &str) -> Option<String> {
+        let url = Url::parse(address).ok()?;
+        let host = url.host_str()?;
+        let is_own = host == "localhost" || host.ends_with(".localhost");
+        let own = is_own.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let leads_to = literal(host).or(own).filter(|_| !self.names(&url))?;
+        let refused = check(host, leads_to).err();
+        refused.map(|refusal| refusal.to_string())
+    }
+
     /// Whether the person named the host of this address, so that it may be private.
     pub(super) fn names(&self, url: &Url) -> bool {
         let port = url.port_or_known_default();
@@ -180,6 +192,23 @@ mod tests {
 
     fn is_public(address: &str) -> bool {
         check("host", address.parse().unwrap()).is_ok()
+    }
+
+    #[test]
+    fn what_can_never_be_called_is_known_before() {
+        let reach = Reach::new(vec!["127.0.0.1:8080".to_owned()]).unwrap();
+        for (address, refused) in [
+            ("http://127.0.0.1:8080/v1", false),
+            ("http://127.0.0.1:8081/v1", true),
+            ("http://localhost:8080", true),
+            ("http://a.localhost", true),
+            ("http://0x7f.1", true),
+            ("http://[::1]/", true),
+            ("https://api.example.com", false),
+            ("https://8.8.8.8", false),
+        ] {
+            assert_eq!(reach.refusal(address).is_some(), refused, "{address}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use segno_agents::{
     Anthropic, Client, Command, Endpoint, Executor, Executors, Gear, Inference, KeyHeader, Launch,
@@ -20,6 +21,9 @@ use super::spec_verify::SpecVerify;
 /// The hidden word that turns this program into the warden of an agent's processes.
 pub(crate) const WARDEN: &str = "__warden";
 
+/// How long an MCP server may take to start: `npx` may have to fetch it first.
+const STARTING: Duration = Duration::from_mins(2);
+
 /// The longest file of answers that is read.
 const LONGEST_SCRIPT: u64 = 64 * 1024 * 1024;
 
@@ -29,6 +33,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) reach: Reach,
     /// What models cost, by name.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// What calls the web, once it was needed.
+    pub(crate) web: OnceLock<Web>,
 }
 
 impl Drivers for MachineDrivers {
@@ -42,11 +48,7 @@ impl Drivers for MachineDrivers {
 
     fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
         let disk = Arc::new(LocalDisk);
-        let web = Web::new(self.reach.clone(), Arc::clone(&self.clock));
-        let web = web.map_err(|error| Error::NoClient {
-            provider: "tools",
-            reason: error.message,
-        })?;
+        let web = self.web()?;
         let gear = Gear {
             disk: disk.clone(),
             clock: Arc::clone(&self.clock),
@@ -66,6 +68,14 @@ impl Drivers for MachineDrivers {
             timeout: executor.timeout,
             description: executor.description.clone(),
         };
+        for executor in order.executors {
+            if let Some(reason) = self.reach.refusal(&executor.base_url) {
+                return Err(Error::OutOfReach {
+                    id: executor.id.clone(),
+                    reason,
+                });
+            }
+        }
         let services = order.executors.iter().map(service).collect();
         tools.push(Arc::new(Executors::new(services, web)));
         if !order.skills.is_empty() {
@@ -102,7 +112,10 @@ impl Drivers for MachineDrivers {
                 warden: warden(),
                 client: Client::new().map_err(|error| unusable(error.message))?,
                 clock: Arc::clone(&self.clock),
-                limits: mcp::Limits::default(),
+                limits: mcp::Limits {
+                    connect: STARTING,
+                    ..mcp::Limits::default()
+                },
             };
             let server = McpServer {
                 id: server.id.clone(),
@@ -193,6 +206,19 @@ fn model(api: &Api) -> Result<Speaker, Error> {
 }
 
 impl MachineDrivers {
+    /// What calls the web, made once: reading this machine's certificates takes a while.
+    fn web(&self) -> Result<Web, Error> {
+        if let Some(web) = self.web.get() {
+            return Ok(web.clone());
+        }
+        let web = Web::new(self.reach.clone(), Arc::clone(&self.clock));
+        let web = web.map_err(|error| Error::NoClient {
+            provider: "tools",
+            reason: error.message,
+        })?;
+        Ok(self.web.get_or_init(|| web).clone())
+    }
+
     fn scripted(&self, path: &Path) -> Result<Speaker, Error> {
         let unreadable = |reason: String| Error::Unreadable {
             path: path.to_owned(),

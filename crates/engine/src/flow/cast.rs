@@ -11,6 +11,7 @@ use segno_core::usage::Price;
 
 use super::kit::Kit;
 use crate::error::Error;
+use crate::observe::Observer;
 use crate::secrets::Secrets;
 use crate::spec::{Api, Declared, Permissions, Provider, Schema, Skill, Workflow, outline};
 use crate::world::{Order, Speaker, World};
@@ -53,6 +54,7 @@ impl Cast {
         secrets: &Secrets,
         spec_path: &Path,
         workspace: &Path,
+        observer: &dyn Observer,
     ) -> Result<Self, Error> {
         let folder = spec_path.parent().unwrap_or(Path::new("."));
         let mut made: Vec<(&Provider, Speaker)> = Vec::new();
@@ -85,7 +87,7 @@ impl Cast {
             .values()
             .any(|performer| matches!(performer.speaker, Speaker::Model(_)));
         let kits = if models {
-            kits(world, workflow, secrets, folder, workspace).await?
+            kits(world, workflow, secrets, folder, workspace, observer).await?
         } else {
             BTreeMap::new()
         };
@@ -150,6 +152,7 @@ async fn kits(
     secrets: &Secrets,
     folder: &Path,
     workspace: &Path,
+    observer: &dyn Observer,
 ) -> Result<BTreeMap<Vec<String>, Kit>, Error> {
     let own = workflow.agents.values().map(|agent| agent.tools.clone());
     let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
@@ -163,6 +166,9 @@ async fn kits(
     let Declared {
         executors, servers, ..
     } = secrets.fill(&wanted)?;
+    for server in &servers {
+        observer.notice(&format!("starting MCP server `{}`", server.id));
+    }
     let started = servers.iter().map(|server| async {
         let tools = world.drivers.server(server, folder, workspace).await?;
         Ok::<_, Error>((server.id.as_str(), tools))

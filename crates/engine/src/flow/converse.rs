@@ -5,6 +5,8 @@
 //! down before it is run; if the run is lost in between, the model is told that the outcome is
 //! unknown, and looks for itself (P6).
 
+use std::fmt::Write;
+
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, ModelReplied, ToolFinished, ToolStarted};
@@ -22,6 +24,10 @@ use crate::stop;
 
 /// A step that asks for tools more often than this does not come to an end.
 const MOST_TURNS: u32 = 200;
+
+/// How much of a tool's answer goes to the model: about fifty thousand tokens. More would fill its
+/// context, and the step could never be finished.
+const LONGEST_OUTPUT: usize = 200 * 1024;
 
 /// What a model is told about a tool that may or may not have taken effect.
 const UNKNOWN: &str = "The outcome of this call is unknown: the run was lost while it was in flight. Find out whether it took effect before you repeat it.";
@@ -56,6 +62,8 @@ pub(super) struct Talk {
     pub(super) own: usize,
     /// How many tokens the last call took, where that is known.
     pub(super) weight: Option<u64>,
+    /// After which answer it was last summed up.
+    pub(super) summed_up: Option<u32>,
     /// Answers of the model so far.
     pub(super) turn: u32,
     /// Calls of the last answer that were begun.
@@ -233,7 +241,7 @@ impl Flow {
                 }
             };
             let is_error = outcome.is_err();
-            let output = outcome.unwrap_or_else(|problem| problem);
+            let output = bounded(outcome.unwrap_or_else(|problem| problem));
             // What is kept is what is used, so that a later run computes with the same text (P7).
             let (kept, output) = pen::keep(&self.world, &output).await?;
             self.pen.note(ToolFinished {
@@ -328,6 +336,20 @@ impl Flow {
         }
         Ok(())
     }
+}
+
+/// What a tool answered, as far as a model can take it in.
+fn bounded(mut output: String) -> String {
+    if output.len() > LONGEST_OUTPUT {
+        let bytes = output.len();
+        output.truncate(output.floor_char_boundary(LONGEST_OUTPUT));
+        let _ = write!(
+            output,
+            "\n[cut: these are the first {} of {bytes} bytes]",
+            output.len()
+        );
+    }
+    output
 }
 
 /// The words of the last answer.

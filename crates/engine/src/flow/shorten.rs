@@ -35,7 +35,8 @@ impl Flow {
         let Some(policy) = &self.compaction else {
             return Ok(());
         };
-        if talk.weight() <= policy.when_tokens_over {
+        // Once between two answers is enough, also after a restart.
+        if talk.summed_up == Some(talk.turn) || talk.weight() <= policy.when_tokens_over {
             return Ok(());
         }
         let Some(cut) = talk.cut(policy) else {
@@ -102,11 +103,14 @@ impl Talk {
             reason = "a part of a small number"
         )]
         let part = (older as f64 * policy.summary_ratio).ceil() as usize;
-        let from = part.clamp(1, older.max(1));
+        // A summary of less than two messages besides the step's own question saves nothing.
+        let least = if self.own < 3 { 3 } else { 2 };
+        let from = part.max(least);
+        if from > older {
+            return None;
+        }
         let results = |place: &usize| matches!(self.messages[*place], Message::Tools { .. });
-        let cut = (from..count).find(|place| !results(place))?;
-        // The question alone cannot be made shorter by summing it up.
-        (cut > 1 || self.own > 0).then_some(cut)
+        (from..count).find(|place| !results(place))
     }
 
     /// Puts a summary in the place of the first messages. The step's own question stays.
@@ -126,6 +130,7 @@ impl Talk {
         }
         self.messages.extend(rest);
         self.weight = None;
+        self.summed_up = Some(self.turn);
     }
 }
 

@@ -6,7 +6,7 @@ use super::fields::Keys;
 use super::place::Place;
 use super::provider::{self, Defaults, Own, Provider, Sort, sort};
 use super::schema::Schema;
-use super::tools::list;
+use super::tools::{self, list};
 
 const KEYS: Keys = Keys {
     required: &["prompt"],
@@ -45,8 +45,11 @@ impl Permissions {
     /// The word for all tools that are not named.
     const OTHERS: &str = "*";
 
-    fn read(place: &Place<'_>) -> Self {
+    fn read(place: &Place<'_>, tools: &[String]) -> Self {
         let tools = place.entries().into_iter().map(|(name, place)| {
+            if name != Self::OTHERS && !tools.iter().any(|tool| tool == name) {
+                tools::check_name(&place, name, "would be ignored: this agent has no tool");
+            }
             let permission = place.choice(&[
                 ("allow", Permission::Allow),
                 ("ask", Permission::Ask),
@@ -149,8 +152,8 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, 
     let agent = Agent {
         input_schema: schema("input_schema"),
         output_schema: schema("output_schema"),
+        permissions: fields.read("permissions", |place| Permissions::read(&place, &tools)),
         tools,
-        permissions: fields.read("permissions", |place| Permissions::read(&place)),
         // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
         prompt: fields.read("prompt", |prompt| prompt.text()),
         provider: provider::choose(place, sort, &own, defaults),

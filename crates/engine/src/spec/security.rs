@@ -2,6 +2,7 @@
 
 use super::fields::Keys;
 use super::place::Place;
+use super::tools;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -42,10 +43,16 @@ pub(super) fn read(place: &Place<'_>) -> Guardrails {
             deny_network: truth("deny_network"),
             pii_redaction: truth("pii_redaction"),
             allow_tools: fields.get("allow_tools").map(|place| {
-                let names = place.list(0).into_iter().map(|place| place.line_of_text());
-                // With or without the module that others keep it in.
-                let name = |given: String| given.rsplit('.').next().unwrap_or_default().to_owned();
-                names.map(name).collect()
+                let allowed = place.list(0).into_iter().map(|place| {
+                    let given = place.line_of_text();
+                    // With or without the module that others keep it in.
+                    let name = given.rsplit('.').next().unwrap_or_default();
+                    if !tools::is_known(&place, name) {
+                        tools::check_name(&place, name, "no such tool:");
+                    }
+                    name.to_owned()
+                });
+                allowed.collect()
             }),
         }
     })

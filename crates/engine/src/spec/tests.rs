@@ -516,6 +516,10 @@ fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
             "did you mean `allow_tools`?",
         ),
         (
+            "security: {guardrails: {allow_tools: [heat]}}",
+            "no such tool: `heat`; did you mean `head`?",
+        ),
+        (
             "continuity: {memory: all}",
             "must be one of `steps`, `none`",
         ),
@@ -524,6 +528,22 @@ fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
         let problems = parse(&spec).expect_err(&spec).to_string();
         assert!(problems.contains(expected), "{more}\n{problems}");
     }
+}
+
+#[test]
+fn a_permission_for_a_tool_that_the_agent_has_not_is_refused() {
+    let read = |permissions: &str, more: &str| {
+        let agent = format!("briefly., tools: [head], permissions: {{{permissions}}}}}");
+        parse(&format!("{}{more}\n", SMALL.replace("briefly.}", &agent)))
+    };
+    read("head: ask, '*': deny", "").unwrap();
+    let problems = read("tail: deny", "").unwrap_err().to_string();
+    assert!(
+        problems.contains("this agent has no tool `tail`"),
+        "{problems}"
+    );
+    // A server may have it.
+    read("tail: deny", "tools: {mcp: [{id: x, command: y}]}").unwrap();
 }
 
 #[test]

@@ -305,6 +305,27 @@ fn outlined(value: &Value) -> String {
     }
 }
 
+/// Whether this is the name of a tool, a service or a server that there is.
+pub(super) fn is_known(place: &Place<'_>, name: &str) -> bool {
+    native().any(|known| known == name)
+        || place.declared().names().iter().any(|known| known == name)
+}
+
+/// Reports a name that is none of a tool, unless some server may have a tool of that name.
+pub(super) fn check_name(place: &Place<'_>, name: &str, problem: &str) {
+    let declared = place.declared();
+    if declared.servers.is_empty() {
+        let known = declared.names();
+        let known = known.iter().map(String::as_str);
+        let message = format!("{problem} `{}`", shortened(name));
+        place.unknown(
+            message,
+            name,
+            native().map(|name| -> &str { name }).chain(known),
+        );
+    }
+}
+
 /// A list of tools.
 pub(super) fn list(place: &Place<'_>) -> Vec<String> {
     let (declared, guardrails) = (place.declared(), place.guardrails());

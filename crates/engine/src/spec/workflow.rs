@@ -140,10 +140,10 @@ pub fn load(text: &str, files: Files<'_>) -> Result<(String, Workflow), Problems
 fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
     let fields = place.fields(&KEYS);
     // What the blocks below are held to comes first.
-    let guardrails = fields.read("security", |place| security::read(&place));
-    let guardrails = desk.guardrails.get_or_init(|| guardrails).clone();
     let tools = fields.read("tools", |place| tools::read(&place));
     let tools = desk.declared.get_or_init(|| tools).clone();
+    let guardrails = fields.read("security", |place| security::read(&place));
+    let guardrails = desk.guardrails.get_or_init(|| guardrails).clone();
     let context = fields.read("context_policy", |place| context::read(&place));
     if let Some(version) = fields.get("version") {
         // Authors count their own versions here; the format has only one.

@@ -124,14 +124,6 @@ fn a_private_address_is_not_called_unless_it_is_allowed() {
             json!({"url": service.host()}),
             "tools: {python: [web_fetch]}\n",
         ),
-        (
-            "inside",
-            json!({"path": "x"}),
-            &format!(
-                "tools: {{http_executors: [{{id: inside, base_url: \"{}\"}}]}}\n",
-                service.host()
-            ),
-        ),
     ] {
         let model = asks(tool, input);
         spec(&sandbox, &model, more);
@@ -142,7 +134,14 @@ fn a_private_address_is_not_called_unless_it_is_allowed() {
             said.stdout
         );
     }
-    assert!(service.asked().is_empty());
+    let inside = format!(
+        "tools: {{http_executors: [{{id: inside, base_url: \"{}\"}}]}}\n",
+        service.host()
+    );
+    let model = asks("inside", json!({"path": "x"}));
+    spec(&sandbox, &model, &inside);
+    run(&sandbox).refused(2, &["service `inside`", "this machine itself", "[A0106]"]);
+    assert!(model.asked().is_empty() && service.asked().is_empty());
 }
 
 #[test]
