@@ -162,8 +162,8 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         if let Some(place) = fields.get("agents") {
             agents = agents::read(&place, &defaults, &context.jit_tools);
         }
-        // What a program uses it does not tell.
-        let told = |agent: &Agent| !matches!(agent.provider, Provider::Command { .. });
+        // What a program uses it does not tell. A provider that was refused has no program.
+        let told = |agent: &Agent| !matches!(&agent.provider, Provider::Command { argv } if !argv.is_empty());
         let Budgets {
             max_cost,
             max_tokens,
