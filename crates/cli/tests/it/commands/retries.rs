@@ -1,5 +1,9 @@
 //! Steps that fail, and are tried again.
 
+use std::io::{BufRead, BufReader};
+
+use segno_testkit::sandbox::until;
+
 use crate::commands::{edit, mend, of_kind, scripted, shown, until_gone};
 use crate::sandbox;
 
@@ -54,6 +58,36 @@ fn a_step_that_fails_for_good_ends_the_run_and_goes_on_once_mended() {
     let lines = said.json();
     assert_eq!(of_kind(&lines, "step_finished")[0]["attempt"], 4);
     assert_eq!(sandbox.calls().len(), 5);
+}
+
+#[test]
+fn a_wait_that_a_provider_asked_for_goes_on_after_a_kill() {
+    let sandbox = sandbox();
+    scripted(
+        &sandbox,
+        &["input: x"],
+        "default: {text: fine, fail: {kind: rate_limited, message: slow down, attempts: 1, retry_after_ms: 600000}}",
+    );
+    let mut child = sandbox.start(&["run", "chain.yaml"]);
+    let failed = || {
+        let said = sandbox.segno(&["logs", "--json"]);
+        said.status.success() && said.stdout.contains("step_failed")
+    };
+    until("it waits", failed);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Its stderr says that it waits, before anyone is asked again.
+    let mut child = sandbox.start(&["resume"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let waits = told.find(|line| {
+        let line = line.as_ref().unwrap();
+        line.contains("steps/0 waits until") || line.contains("attempt 2")
+    });
+    let waits = waits.unwrap().unwrap();
+    assert!(waits.contains("as its agent's provider asked"), "{waits}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(sandbox.calls().len(), 1);
 }
 
 #[test]
