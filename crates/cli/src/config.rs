@@ -11,6 +11,7 @@ use segno_agents::Reach;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_core::usage::Price;
+use segno_engine::checkpoint::Retention;
 use segno_store::LocalDisk;
 
 /// What can be set in `config.toml`.
@@ -21,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) keep_completed: bool,
     pub(crate) cleanup_auto: bool,
     pub(crate) trash_keep: Duration,
+    /// How many checkpoints stay.
+    pub(crate) retention: Retention,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
     /// What models cost, by name.
@@ -37,6 +40,7 @@ impl Default for Config {
             keep_completed: true,
             cleanup_auto: false,
             trash_keep: Duration::from_hours(7 * 24),
+            retention: Retention::default(),
             reach: Reach::default(),
             prices: BTreeMap::new(),
             notices: Vec::new(),
@@ -50,6 +54,8 @@ const KEYS: &[&str] = &[
     "cleanup.keep_completed",
     "cleanup.auto",
     "trash.keep_days",
+    "checkpoints.keep",
+    "checkpoints.max_age_days",
     "network.allow_private",
 ];
 
@@ -149,7 +155,14 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
             ));
         }
     }
-    for section in ["lease", "cleanup", "trash", "network", "prices"] {
+    for section in [
+        "lease",
+        "cleanup",
+        "trash",
+        "checkpoints",
+        "network",
+        "prices",
+    ] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
         }
@@ -162,6 +175,12 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(days) = number(table, "trash", "keep_days", 0..=36_500)? {
         config.trash_keep = Duration::from_hours(days * 24);
+    }
+    if let Some(keep) = number(table, "checkpoints", "keep", 1..=100_000)? {
+        config.retention.count = usize::try_from(keep).unwrap_or(usize::MAX);
+    }
+    if let Some(days) = number(table, "checkpoints", "max_age_days", 0..=36_500)? {
+        config.retention.age = Duration::from_hours(days * 24);
     }
     if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;

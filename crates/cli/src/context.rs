@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
+use segno_core::snapshot::{Nowhere, Snapshots};
 use segno_core::store::Store;
 use segno_engine::spec::Workflow;
 use segno_engine::start::read_spec;
@@ -15,6 +16,7 @@ use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
     MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
+    MachineSnapshots,
 };
 use crate::output::say;
 
@@ -55,6 +57,7 @@ impl Context {
     pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let mut snapshots: Arc<dyn Snapshots> = Arc::new(Nowhere);
         let store: Arc<dyn Store> = match keep {
             Keep::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
             Keep::Home => {
@@ -70,6 +73,11 @@ impl Context {
                         home.root().display()
                     ));
                 }
+                snapshots = Arc::new(MachineSnapshots {
+                    root: home.snapshots(),
+                    person: std::env::var_os("HOME").map(PathBuf::from),
+                    clock: Arc::clone(&self.clock),
+                });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }
         };
@@ -87,6 +95,8 @@ impl Context {
             }),
             people: Arc::new(Nobody),
             exporter: Arc::<MachineExporter>::default(),
+            snapshots,
+            retention: config.retention,
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,
             version: env!("CARGO_PKG_VERSION"),

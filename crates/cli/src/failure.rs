@@ -152,9 +152,18 @@ impl From<segno_engine::Error> for Failure {
             | E::NotInTrash { .. }
             | E::Exists { .. }
             | E::NoSuchStep { .. }
+            | E::NoSuchCheckpoint { .. }
+            | E::WhichCheckpoint { .. }
+            | E::Busy { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
             E::Unimportable { .. } => 23,
+            E::Snapshot(error) => match error.kind() {
+                Kind::NotFound | Kind::Conflict => 17,
+                Kind::Damaged => 23,
+                Kind::Internal => 70,
+                _ => 12,
+            },
             E::Held { .. } => 21,
             E::Stopped {
                 status: Status::Paused,

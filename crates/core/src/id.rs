@@ -1,4 +1,4 @@
-//! Names of sessions: the identifier that never changes, and the name that people type.
+//! Names: identifiers that never change, and the names of sessions that people type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,77 +9,96 @@ use crate::time::Timestamp;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// A session's identifier: a ULID, so that ids sort by the time of their making.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u128);
-
-impl SessionId {
-    /// An id for a session made at `at`; only `entropy` keeps two of one moment apart.
-    pub fn new(at: Timestamp, entropy: [u8; 10]) -> Self {
-        let millis = u128::try_from(at.0.max(0)).unwrap_or(0) & 0xFFFF_FFFF_FFFF;
-        let random = entropy
-            .iter()
-            .fold(0, |sum: u128, byte| sum << 8 | u128::from(*byte));
-        Self(millis << 80 | random)
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0; 26];
-        for (place, letter) in text.iter_mut().rev().enumerate() {
-            *letter = ALPHABET[(self.0 >> (5 * place) & 31) as usize];
-        }
-        f.pad(std::str::from_utf8(&text).expect("the alphabet is ASCII"))
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SessionId({self})")
-    }
-}
-
-impl FromStr for SessionId {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        if text.len() != 26 {
-            return Err(ParseError);
-        }
-        let mut value: u128 = 0;
-        for (index, letter) in text.bytes().enumerate() {
-            let digit = ALPHABET
-                .iter()
-                .position(|known| *known == letter.to_ascii_uppercase())
-                .ok_or(ParseError)?;
-            // 26 letters of 5 bits are 130 bits: the first may only use three of its five.
-            if index == 0 && digit > 7 {
-                return Err(ParseError);
-            }
-            value = value << 5 | digit as u128;
-        }
-        Ok(Self(value))
-    }
-}
-
 /// The text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a session id: expected 26 letters and digits")]
+#[error("not an id: expected 26 letters and digits")]
 pub struct ParseError;
 
-impl Serialize for SessionId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+macro_rules! ulids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// An id for what is made at `at`; only `entropy` keeps two of one moment apart.
+            pub fn new(at: Timestamp, entropy: [u8; 10]) -> Self {
+                Self(ulid(at, entropy))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut text = [0; 26];
+                for (place, letter) in text.iter_mut().rev().enumerate() {
+                    *letter = ALPHABET[(self.0 >> (5 * place) & 31) as usize];
+                }
+                f.pad(std::str::from_utf8(&text).expect("the alphabet is ASCII"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseError;
+
+            fn from_str(text: &str) -> Result<Self, ParseError> {
+                read(text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?
+                    .parse()
+                    .map_err(de::Error::custom)
+            }
+        }
+    )*};
 }
 
-impl<'de> Deserialize<'de> for SessionId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+ulids! {
+    /// A session's identifier: a ULID, so that ids sort by the time of their making.
+    SessionId,
+    /// A checkpoint's, of the same sort.
+    CheckpointId,
+}
+
+fn ulid(at: Timestamp, entropy: [u8; 10]) -> u128 {
+    let millis = u128::try_from(at.0.max(0)).unwrap_or(0) & 0xFFFF_FFFF_FFFF;
+    let random = entropy
+        .iter()
+        .fold(0, |sum: u128, byte| sum << 8 | u128::from(*byte));
+    millis << 80 | random
+}
+
+fn read(text: &str) -> Result<u128, ParseError> {
+    if text.len() != 26 {
+        return Err(ParseError);
     }
+    let mut value: u128 = 0;
+    for (index, letter) in text.bytes().enumerate() {
+        let digit = ALPHABET
+            .iter()
+            .position(|known| *known == letter.to_ascii_uppercase())
+            .ok_or(ParseError)?;
+        // 26 letters of 5 bits are 130 bits: the first may only use three of its five.
+        if index == 0 && digit > 7 {
+            return Err(ParseError);
+        }
+        value = value << 5 | digit as u128;
+    }
+    Ok(value)
 }
 
 /// What people call a session: letters, digits and `. _ : -`, at most 64 of them. Unique in a store.

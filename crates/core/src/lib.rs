@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod bundle;
+pub mod checkpoint;
 pub mod digest;
 pub mod error;
 pub mod fault;
@@ -17,6 +18,7 @@ pub mod ports;
 pub mod redact;
 pub mod retry;
 pub mod session;
+pub mod snapshot;
 pub mod state;
 pub mod step;
 pub mod store;

@@ -1,19 +1,15 @@
 //! What a session is, and the one table that says how its status may change.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{Head, Run};
 use crate::time::Timestamp;
 
+/// Words of a closed set, which are written down and typed.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum $name { $($(#[$doc])* $variant,)* }
 
@@ -27,21 +23,23 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.as_str())
             }
         }
 
-        impl FromStr for $name {
-            type Err = UnknownWord;
+        impl std::str::FromStr for $name {
+            type Err = $crate::session::UnknownWord;
 
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or(UnknownWord)
+            fn from_str(word: &str) -> Result<Self, $crate::session::UnknownWord> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or($crate::session::UnknownWord)
             }
         }
     };
 }
+
+pub(crate) use words;
 
 /// The word means nothing here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

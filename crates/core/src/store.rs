@@ -1,9 +1,10 @@
 //! What a store can do, cut by ability. Every implementation passes the conformance suite of
 //! `segno-testkit`; what is written here is what that suite checks.
 
+use crate::checkpoint::Manifest;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
-use crate::id::{Name, SessionId};
+use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{Entry, Head, Record, Run, Seq, StopMode};
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
@@ -395,6 +396,20 @@ pub struct Swept {
     pub bytes: u64,
 }
 
+/// Keeping checkpoints. Each is named by its id, and sealed with a key of this installation.
+pub trait Checkpoints: Send + Sync {
+    /// Keeps one; durable when it returns. Everything that it names is durable before. `key` becomes
+    /// that of this installation if it has none.
+    fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()>;
+
+    /// All of them, oldest first; those of one session if one is given. Damage to one does not hide
+    /// the others (P9).
+    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>>;
+
+    /// Lets go of one. What it named stays until it is swept. That it is gone already is no error.
+    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()>;
+}
+
 /// Looking for damage that reading one session does not show.
 pub trait Examine: Send + Sync {
     /// Everything found, none if all is well.
@@ -425,6 +440,9 @@ pub enum Severity {
 }
 
 /// Everything that a session's life needs of a store.
-pub trait Store: Sessions + Trash + Journal + Leases + Inbox + Blobs + Examine {}
+pub trait Store:
+    Sessions + Trash + Journal + Leases + Inbox + Blobs + Checkpoints + Examine
+{
+}
 
-impl<T: Sessions + Trash + Journal + Leases + Inbox + Blobs + Examine> Store for T {}
+impl<T: Sessions + Trash + Journal + Leases + Inbox + Blobs + Checkpoints + Examine> Store for T {}

@@ -6,9 +6,10 @@ use segno_core::agent;
 use segno_core::bundle;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
-use segno_core::id::{Name, SessionId};
+use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::lease::Owner;
 use segno_core::session::Status;
+use segno_core::snapshot;
 use segno_core::step::Path;
 use segno_core::store;
 use segno_core::time::Timestamp;
@@ -22,6 +23,31 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// Files could not be kept or brought back.
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    /// No checkpoint is meant.
+    #[error("there is no checkpoint `{reference}`")]
+    NoSuchCheckpoint {
+        /// What was given.
+        reference: String,
+    },
+    /// Several checkpoints may be meant.
+    #[error("`{reference}` may mean {}", list(.candidates.iter()))]
+    WhichCheckpoint {
+        /// What was given.
+        reference: String,
+        /// What it may mean.
+        candidates: Vec<CheckpointId>,
+    },
+    /// The session runs, and its files must not be replaced under it.
+    #[error("session {name} ({session}) is being run: its files cannot be replaced under it")]
+    Busy {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+    },
     /// The spec cannot be used.
     #[error("{} {}", .path.display(), unusable(problems))]
     Spec {
@@ -465,11 +491,13 @@ impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
             Error::Store(error) => error.kind(),
+            Error::Snapshot(error) => error.kind(),
             Error::Spec { problems, .. } => problems.kind(),
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
             Error::Step { error, .. } => error.kind.sort(),
             Error::NoSuchSession { .. }
+            | Error::NoSuchCheckpoint { .. }
             | Error::NothingToResume { .. }
             | Error::NothingHere { .. }
             | Error::InTrash { .. }
@@ -477,6 +505,7 @@ impl Diagnose for Error {
             | Error::NoSuchStep { .. }
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
+            | Error::WhichCheckpoint { .. }
             | Error::Unexportable { .. }
             | Error::Unusable { .. }
             | Error::WrongInput { .. }
@@ -489,6 +518,7 @@ impl Diagnose for Error {
             | Error::Exists { .. }
             | Error::Over { .. }
             | Error::InUse { .. }
+            | Error::Busy { .. }
             | Error::Beside
             | Error::Stopped { .. }
             | Error::Unknown { .. }
@@ -514,6 +544,10 @@ impl Diagnose for Error {
     fn code(&self) -> &'static str {
         match self {
             Error::Store(error) => error.code(),
+            Error::Snapshot(error) => error.code(),
+            Error::NoSuchCheckpoint { .. } => "K0201",
+            Error::WhichCheckpoint { .. } => "K0202",
+            Error::Busy { .. } => "K0203",
             Error::Spec { problems, .. } => problems.code(),
             Error::Variables { problems, .. } => problems.code(),
             Error::Template { error, .. } => error.code(),
@@ -560,6 +594,14 @@ impl Diagnose for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Error::Store(error) => return error.hint(),
+            Error::Snapshot(error) => return error.hint(),
+            Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
+            Error::WhichCheckpoint { .. } => "give more of the id".into(),
+            Error::Busy { name, .. } => {
+                format!(
+                    "stop it first, or restore elsewhere with `--into FOLDER`: `segno cancel {name}`"
+                )
+            }
             Error::Variables { problems, .. } => return problems.hint(),
             Error::Template { error, .. } => return error.hint(),
             Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),

@@ -7,8 +7,10 @@
 pub mod answer;
 pub mod answers;
 mod artifacts;
+mod boundaries;
 mod budget;
 pub mod cancel;
+pub mod checkpoint;
 pub mod claim;
 pub mod doctor;
 pub mod error;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use segno_core::checkpoint::Trigger;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
@@ -19,7 +20,7 @@ use crate::spec::{self, Change, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
 use crate::stop::Brake;
 use crate::world::World;
-use crate::{claim, flow, history, pen};
+use crate::{boundaries, claim, flow, history, pen};
 
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,7 +49,18 @@ pub async fn resume(
             return Err(error);
         }
     };
-    run::execute(&world, begin, observer, brake).await
+    let lost = begin.state.status == Status::Running;
+    if lost && begin.workflow.checkpoints.on.contains(&Trigger::Crash) {
+        // Before anything is changed: what the lost run left behind.
+        Box::pin(boundaries::keep(
+            &world,
+            begin.session,
+            Trigger::Crash,
+            &*observer,
+        ))
+        .await;
+    }
+    Box::pin(run::execute(&world, begin, observer, brake)).await
 }
 
 fn over(summary: &Summary) -> Result<(), Error> {

@@ -13,6 +13,7 @@ use segno_core::store::Message;
 use tokio::sync::Semaphore;
 
 use crate::answers::Answers;
+use crate::boundaries::Boundaries;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::flow::{self, Cast, Flow, Saved};
@@ -97,6 +98,11 @@ pub(crate) async fn execute(
         Some((tracer, _)) => Arc::clone(tracer) as Arc<dyn Observer>,
         None => observer,
     };
+    let boundaries = Boundaries::begin(world, &workflow.checkpoints, session, observer.clone());
+    let observer = match &boundaries {
+        Some((boundaries, _)) => Arc::clone(boundaries) as Arc<dyn Observer>,
+        None => observer,
+    };
     let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
     let keeper = tokio::spawn(claim::keep(
         world.clone(),
@@ -151,6 +157,9 @@ pub(crate) async fn execute(
     );
     drop((flow, pen));
     let _ = scribe.await;
+    if let Some((boundaries, taker)) = boundaries {
+        boundaries.close(taker).await;
+    }
     if let Some((tracer, sender)) = tracer {
         tracer.close(world, sender).await;
     }

@@ -133,7 +133,7 @@ pub async fn start(
         opening: Vec::new(),
         on_change: OnChange::Warn,
     };
-    run::execute(world, begin, observer, brake).await
+    Box::pin(run::execute(world, begin, observer, brake)).await
 }
 
 /// A path as it is written down. One that is not UTF-8 cannot be, and must not become another.

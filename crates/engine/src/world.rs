@@ -10,10 +10,12 @@ use segno_core::lease::Processes;
 use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
 use segno_core::redact::Redactor;
+use segno_core::snapshot::Snapshots;
 use segno_core::store::Store;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
 
+use crate::checkpoint::Retention;
 use crate::error::Error;
 use crate::spec::{Executor, Provider, Server, Skill};
 
@@ -34,6 +36,10 @@ pub struct World {
     pub drivers: Arc<dyn Drivers>,
     /// Who can be asked, if anyone is there.
     pub people: Arc<dyn People>,
+    /// The files of workspaces.
+    pub snapshots: Arc<dyn Snapshots>,
+    /// How many checkpoints stay.
+    pub retention: Retention,
     /// Who is told what runs do.
     pub exporter: Arc<dyn Exporter>,
     /// What is never written down.

@@ -38,7 +38,13 @@ impl Home {
         };
         make(&home.root)?;
         home.check()?;
-        for folder in [home.blobs(), home.heads(), home.backups()] {
+        for folder in [
+            home.blobs(),
+            home.heads(),
+            home.backups(),
+            home.checkpoints(),
+            home.snapshots(),
+        ] {
             make(&folder)?;
         }
         Ok(home)
@@ -83,6 +89,16 @@ impl Home {
     /// What was acknowledged, one small file per session.
     pub fn heads(&self) -> PathBuf {
         self.root.join("heads")
+    }
+
+    /// Where sessions stood, a folder for each.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// The files of workspaces.
+    pub fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
     }
 
     /// Copies of the database from before each change of its format.

@@ -6,6 +6,7 @@ pub mod blobs;
 pub mod disk;
 pub mod home;
 pub mod memory;
+mod shelf;
 pub mod sqlite;
 mod witness;
 

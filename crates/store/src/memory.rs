@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
-use segno_core::id::{Name, SessionId};
+use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Entry, Head, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::Clock;
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Discarded, Error, Examine, Finding, Folded, Hold, Inbox, Journal, Leases,
-    Message, New, Reply, Room, Sessions, Swept, Trash,
+    Batch, Blobs, Checkpoints, Discarded, Error, Examine, Finding, Folded, Hold, Inbox, Journal,
+    Leases, Message, New, Reply, Room, Sessions, Swept, Trash,
 };
 use segno_core::time::Timestamp;
 
@@ -30,6 +31,7 @@ struct Inside {
     /// Bytes, and when they were last put.
     blobs: BTreeMap<Digest, (Vec<u8>, Timestamp)>,
     messages: u64,
+    checkpoints: BTreeMap<(SessionId, CheckpointId), Manifest>,
 }
 
 struct Kept {
@@ -412,6 +414,32 @@ impl Inbox for Memory {
 
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
         self.with(session, |kept| Ok(kept.inbox.clone().into_iter().collect()))
+    }
+}
+
+impl Checkpoints for Memory {
+    fn keep(&self, manifest: Manifest, _: [u8; 32]) -> Reply<'_, ()> {
+        let name = (manifest.session, manifest.id);
+        self.inside().checkpoints.insert(name, manifest);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
+        let inside = self.inside();
+        let wanted = |manifest: &&Manifest| session.is_none_or(|only| manifest.session == only);
+        let mut kept: Vec<_> = inside
+            .checkpoints
+            .values()
+            .filter(wanted)
+            .cloned()
+            .collect();
+        kept.sort_by_key(|manifest| manifest.id);
+        Box::pin(std::future::ready(Ok(kept.into_iter().map(Ok).collect())))
+    }
+
+    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
+        self.inside().checkpoints.remove(&(session, checkpoint));
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

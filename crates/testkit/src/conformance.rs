@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::Name;
@@ -15,7 +16,7 @@ use segno_core::store::{Discarded, Error, Folded, Hold, Message, Store, Swept};
 use segno_core::time::Timestamp;
 
 use crate::clock::HandClock;
-use crate::journal::{Pen, TTL, ended, finished, owner, started};
+use crate::journal::{Pen, TTL, checkpoint, ended, finished, owner, started};
 
 /// Makes one test out of each case, for the store that `$make` returns.
 #[macro_export]
@@ -48,6 +49,7 @@ macro_rules! conformance {
             a_session_that_changed_is_not_thrown_away,
             destroying_leaves_nothing,
             only_old_blobs_that_nobody_keeps_are_swept,
+            checkpoints_are_kept_until_they_are_let_go,
             what_does_not_exist_is_said_to_be_missing,
             many_sessions_do_not_disturb_each_other,
         );
@@ -577,6 +579,29 @@ pub async fn only_old_blobs_that_nobody_keeps_are_swept(store: &dyn Store, clock
     for digest in [kept, again, young] {
         store.get(digest).await.unwrap();
     }
+}
+
+/// Oldest first, by session, and as they were.
+pub async fn checkpoints_are_kept_until_they_are_let_go(store: &dyn Store, clock: Clock) {
+    let sessions = [Pen::new(1).session, Pen::new(2).session];
+    let mut kept = Vec::new();
+    for (n, session) in [(1, sessions[0]), (2, sessions[1]), (3, sessions[0])] {
+        clock.turn(1000);
+        let manifest = checkpoint(session, clock.now());
+        // Whoever comes first makes the key; the others' keys count for nothing.
+        store.keep(manifest.clone(), [n; 32]).await.unwrap();
+        kept.push(manifest);
+    }
+    let all = |found: Vec<Result<Manifest, Error>>| -> Vec<Manifest> {
+        found.into_iter().map(Result::unwrap).collect()
+    };
+    assert_eq!(all(store.kept(None).await.unwrap()), kept);
+    let of_one = store.kept(Some(sessions[0])).await.unwrap();
+    assert_eq!(all(of_one), [kept[0].clone(), kept[2].clone()]);
+    for _ in 0..2 {
+        store.forget(sessions[0], kept[0].id).await.unwrap();
+    }
+    assert_eq!(all(store.kept(None).await.unwrap()), kept[1..]);
 }
 
 /// No guess, no empty answer.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
 use segno_core::digest::Digest;
-use segno_core::id::{Name, SessionId};
+use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{
-    Event, Head, Record, Run, RunEnded, RunStarted, SessionCreated, StepFinished, StepStarted, Text,
+    Event, Head, Record, Run, RunEnded, RunStarted, Seq, SessionCreated, StepFinished, StepStarted,
+    Text,
 };
 use segno_core::lease::Owner;
 use segno_core::session::{Kind, Status};
@@ -146,4 +148,42 @@ pub fn ended(status: Status) -> Event {
         error: None,
     }
     .into()
+}
+
+/// A checkpoint of a session, taken at `at`.
+pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
+    let digest = Digest::of(b"files");
+    Manifest {
+        segno_checkpoint: checkpoint::VERSION,
+        id: CheckpointId::new(at, [9; 10]),
+        session,
+        trigger: Trigger::Manual,
+        note: None,
+        at,
+        host: "here".into(),
+        version: "0".into(),
+        parent: None,
+        journal: Position {
+            run: Run(1),
+            seq: Seq(1),
+            hash: digest,
+        },
+        status: Status::Paused,
+        finished: 0,
+        usage: Usage::default(),
+        workspace: "/".into(),
+        files: Files {
+            snapshot: digest,
+            files: 1,
+            bytes: 1,
+            unstable: 0,
+            skipped: 0,
+            left_out: 0,
+        },
+        repositories: Vec::new(),
+        environment: BTreeMap::new(),
+        conversation: None,
+        terminal: None,
+        mcp: BTreeMap::new(),
+    }
 }

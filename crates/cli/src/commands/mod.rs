@@ -2,10 +2,12 @@
 
 mod answer;
 mod cancel;
+mod checkpoint;
 mod completion;
 mod demo;
 mod doctor;
 mod explain;
+mod gc;
 mod logs;
 mod plan;
 mod resume;
@@ -43,6 +45,9 @@ enum Command {
     Explain(explain::Args),
     #[command(subcommand)]
     Sessions(sessions::Command),
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Command),
+    Gc(gc::Args),
     Status(status::Args),
     Logs(logs::Args),
     Answer(answer::Args),
@@ -62,6 +67,8 @@ impl Cli {
             Command::Plan(args) => args.json,
             Command::Explain(args) => args.json,
             Command::Sessions(command) => command.is_json(),
+            Command::Checkpoint(command) => command.is_json(),
+            Command::Gc(args) => args.json,
             Command::Status(args) => args.json,
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
@@ -79,6 +86,8 @@ impl Cli {
             Command::Plan(args) => plan::run(&args, context),
             Command::Explain(args) => explain::run(&args, context),
             Command::Sessions(command) => command.run(context).await,
+            Command::Checkpoint(command) => command.run(context).await,
+            Command::Gc(args) => gc::run(&args, context).await,
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => answer::run(args, context).await,

@@ -5,6 +5,7 @@ mod drivers;
 pub(crate) mod people;
 mod processes;
 mod random;
+mod snapshots;
 mod spec_verify;
 mod telemetry;
 
@@ -12,4 +13,5 @@ pub(crate) use clock::MachineClock;
 pub(crate) use drivers::{MachineDrivers, WARDEN};
 pub(crate) use processes::MachineProcesses;
 pub(crate) use random::MachineRandom;
+pub(crate) use snapshots::MachineSnapshots;
 pub(crate) use telemetry::MachineExporter;

@@ -1,8 +1,9 @@
 //! The top of a spec, and the way in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use segno_core::checkpoint::Trigger;
 use segno_core::journal::InFlight;
 
 use super::agents::{self, Agent};
@@ -48,7 +49,13 @@ const METADATA_KEYS: Keys = Keys {
 };
 const CONTINUITY_KEYS: Keys = Keys {
     required: &[],
-    optional: &["in_flight", "memory", "max_wait_s"],
+    optional: &["in_flight", "memory", "max_wait_s", "checkpoint"],
+    later: &[],
+};
+
+const CHECKPOINT_KEYS: Keys = Keys {
+    required: &[],
+    optional: &["on", "every_s"],
     later: &[],
 };
 
@@ -89,6 +96,46 @@ pub struct Workflow {
     pub remembers: bool,
     /// How long a step waits where its provider says when to come back.
     pub longest_wait: Duration,
+    /// When its files are kept.
+    pub checkpoints: Checkpoints,
+}
+
+/// When the files of a workspace are kept, without anyone asking.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// At these boundaries.
+    pub on: BTreeSet<Trigger>,
+    /// And this often.
+    pub every: Option<Duration>,
+}
+
+impl Checkpoints {
+    /// Whether they are never kept.
+    pub fn is_empty(&self) -> bool {
+        self.on.is_empty() && self.every.is_none()
+    }
+
+    fn read(place: &Place<'_>) -> Self {
+        let fields = place.fields(&CHECKPOINT_KEYS);
+        let on = fields.read("on", |place| place.list(0));
+        let trigger = |place: &Place<'_>| {
+            place.choice(&[
+                ("complete", Trigger::Complete),
+                ("error", Trigger::Error),
+                ("pause", Trigger::Pause),
+                ("task_complete", Trigger::TaskComplete),
+                ("timeout", Trigger::Timeout),
+                ("shutdown", Trigger::Shutdown),
+                ("crash", Trigger::Crash),
+            ])
+        };
+        Self {
+            on: on.iter().map(trigger).collect(),
+            every: fields
+                .get("every_s")
+                .map(|place| Duration::from_secs(place.integer(1..=WEEK_S).into())),
+        }
+    }
 }
 
 /// How long is waited unless a spec says otherwise.
@@ -200,6 +247,9 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         }),
         remembers: continuity("memory")
             .is_none_or(|place| place.choice(&[("steps", true), ("none", false)])),
+        checkpoints: continuity("checkpoint")
+            .map(|place| Checkpoints::read(&place))
+            .unwrap_or_default(),
         longest_wait: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
             Duration::from_secs(place.integer(0..=WEEK_S).into())
         }),

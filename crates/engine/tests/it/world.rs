@@ -76,6 +76,8 @@ pub(crate) fn stage(script: &str) -> Stage {
     let world = World {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
+        snapshots: Arc::new(segno_core::snapshot::Nowhere),
+        retention: segno_engine::checkpoint::Retention::default(),
         store: Arc::new(Memory::new(clock.clone())),
         clock: clock.clone(),
         random: Arc::new(Seeded::new(1)),

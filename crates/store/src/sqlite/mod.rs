@@ -20,22 +20,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::id::{Name, SessionId};
+use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Entry, Head, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Discarded, Error, Examine, Finding, Folded, Inbox, Journal, Leases, Message, New,
-    Reply, Room, Sessions, Swept, Trash,
+    Batch, Blobs, Checkpoints, Discarded, Error, Examine, Finding, Folded, Inbox, Journal, Leases,
+    Message, New, Reply, Room, Sessions, Swept, Trash,
 };
 use segno_core::time::Timestamp;
 
 use crate::blobs::Folder;
 use crate::home::{self, Home};
+use crate::shelf::Shelf;
 use crate::witness::{Note, Witness};
 use writer::Writer;
 
@@ -52,6 +54,7 @@ pub struct Sqlite {
     reader: Mutex<Connection>,
     writer: Writer,
     blobs: Folder,
+    shelf: Shelf,
     witness: Witness,
     /// Last, so that it is dropped when the database is closed.
     refill: Option<Refill>,
@@ -89,6 +92,7 @@ impl Sqlite {
             writer: Writer::start(writing, home.clone(), witness.clone()),
             reader: Mutex::new(reading),
             blobs: Folder::new(&home, Arc::clone(&clock)),
+            shelf: Shelf::new(&home),
             witness,
             clock,
             home,
@@ -351,11 +355,26 @@ impl Blobs for Sqlite {
     }
 }
 
+impl Checkpoints for Sqlite {
+    fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()> {
+        Box::pin(std::future::ready(self.shelf.keep(&manifest, &key)))
+    }
+
+    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
+        Box::pin(std::future::ready(self.shelf.kept(session)))
+    }
+
+    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
+        Box::pin(std::future::ready(self.shelf.forget(session, checkpoint)))
+    }
+}
+
 impl Examine for Sqlite {
     fn examine(&self) -> Reply<'_, Vec<Finding>> {
         Box::pin(async move {
             let mut findings = self.read(examine::database)?;
             findings.extend(self.blobs.examine());
+            findings.extend(self.shelf.examine());
             findings.extend(examine::folder(&self.home));
             Ok(findings)
         })

@@ -21,7 +21,7 @@ fn codes(text: &str) -> BTreeSet<String> {
     let words = text.split('"');
     let is_code = |word: &&str| {
         let (letter, digits) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-        letter.chars().all(|c| "ASJFWRC".contains(c))
+        letter.chars().all(|c| "ASJFWRCK".contains(c))
             && digits.len() == 4
             && digits.chars().all(|c| c.is_ascii_digit())
     };
@@ -31,7 +31,7 @@ fn codes(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_error_code_has_a_page_and_every_page_a_code() {
     let mut texts = Vec::new();
-    for room in ["core", "store", "agents", "engine", "cli"] {
+    for room in ["core", "store", "agents", "engine", "snapshot", "cli"] {
         sources(&root().join("crates").join(room).join("src"), &mut texts);
     }
     let used: BTreeSet<String> = texts.iter().flat_map(|text| codes(text)).collect();

@@ -23,6 +23,15 @@ fn the_whole_help_text() {
         "sessions export",
         "sessions import",
         "sessions fork",
+        "checkpoint",
+        "checkpoint create",
+        "checkpoint list",
+        "checkpoint show",
+        "checkpoint diff",
+        "checkpoint verify",
+        "checkpoint restore",
+        "checkpoint prune",
+        "gc",
         "status",
         "logs",
         "answer",
@@ -61,6 +70,8 @@ fn the_whole_help_text() {
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
       sessions    List, show, delete, restore, clean up, export, import and fork sessions
+      checkpoint  Keep the files of a session's workspace, compare them, and bring them back
+      gc          Free the room of files that no checkpoint names any more
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
@@ -458,6 +469,187 @@ fn the_whole_help_text() {
 
           --json
               Print JSON, one object per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno checkpoint --help
+
+    Keep the files of a session's workspace, compare them, and bring them back
+
+    Usage: segno checkpoint <COMMAND>
+
+    Commands:
+      create   Keep where a session stands: its files, and its place in its journal
+      list     List checkpoints, newest first
+      show     Show a checkpoint in full
+      diff     Show what changed from one checkpoint to another
+      verify   Read everything that a checkpoint needs, and name what is damaged
+      restore  Bring the files of a checkpoint back
+      prune    Let go of old checkpoints: of each session all but the newest, and those that are too old
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+
+    $ segno checkpoint create --help
+
+    Keep where a session stands: its files, and its place in its journal.
+
+    Uncommitted, untracked and ignored files are kept too, and `.git` with them. What can be made again
+    (`node_modules` beside a `package.json`, `target` beside a `Cargo.toml`, …) is left out, unless git
+    tracks it. The session is not disturbed, also if it is being run.
+
+    Usage: segno checkpoint create [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              The session [default: the newest of this folder]
+
+    Options:
+      -m, --note <TEXT>
+              A word about it
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno checkpoint list --help
+
+    List checkpoints, newest first
+
+    Usage: segno checkpoint list [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]  The session [default: the newest of this folder]
+
+    Options:
+      -a, --all   Those of all sessions
+          --json  Print them as JSON, one per line
+      -h, --help  Print help
+
+
+    $ segno checkpoint show --help
+
+    Show a checkpoint in full
+
+    Usage: segno checkpoint show [OPTIONS] <CHECKPOINT>
+
+    Arguments:
+      <CHECKPOINT>  The checkpoint: its id, or the beginning or the end of it
+
+    Options:
+          --json  Print it as JSON
+      -h, --help  Print help
+
+
+    $ segno checkpoint diff --help
+
+    Show what changed from one checkpoint to another
+
+    Usage: segno checkpoint diff [OPTIONS] <FROM> <TO>
+
+    Arguments:
+      <FROM>  The one to begin with: its id, or the beginning or the end of it
+      <TO>    The other
+
+    Options:
+      -p, --patch  Show what changed inside text files
+          --json   Print it as JSON, one object per line
+      -h, --help   Print help
+
+
+    $ segno checkpoint verify --help
+
+    Read everything that a checkpoint needs, and name what is damaged
+
+    Usage: segno checkpoint verify [OPTIONS] [CHECKPOINTS]...
+
+    Arguments:
+      [CHECKPOINTS]...  The checkpoints [default: all]
+
+    Options:
+          --json  Print what is found as JSON, one per line
+      -h, --help  Print help
+
+
+    $ segno checkpoint restore --help
+
+    Bring the files of a checkpoint back.
+
+    Every file is verified as it is written. Files that the checkpoint does not have stay, unless
+    `--exact` is given. What is replaced in the session's own folder is kept in a checkpoint first.
+
+    Usage: segno checkpoint restore [OPTIONS] <CHECKPOINT>
+
+    Arguments:
+      <CHECKPOINT>
+              The checkpoint: its id, or the beginning or the end of it
+
+    Options:
+          --into <FOLDER>
+              Where to [default: where the files came from]
+
+          --exact
+              Remove files that the checkpoint would have if they had been there
+
+          --dry-run
+              Only tell what would be done
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno checkpoint prune --help
+
+    Let go of old checkpoints: of each session all but the newest, and those that are too old.
+
+    The newest checkpoint of a session always stays, and so do those of how it ended (`complete`) and
+    how it went wrong (`error`). `segno gc` then frees the room.
+
+    Usage: segno checkpoint prune [OPTIONS]
+
+    Options:
+          --keep <N>
+              How many of each session stay [default: 10, or `checkpoints.keep` in config.toml]
+
+          --max-age-days <DAYS>
+              For how many days [default: 7, or `checkpoints.max_age_days` in config.toml]
+
+          --dry-run
+              Only tell which would go
+
+          --json
+              Print them as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno gc --help
+
+    Free the room of files that no checkpoint names any more.
+
+    What became needless lately waits for a while: someone may be about to name it.
+
+    Usage: segno gc [OPTIONS]
+
+    Options:
+          --grace-hours <HOURS>
+              How long needless files wait
+
+              [default: 24]
+
+          --json
+              Print the answer as JSON
 
       -h, --help
               Print help (see a summary with '-h')

@@ -9,6 +9,7 @@ mod answer;
 mod cancel;
 mod carry;
 mod changes;
+mod checkpoint;
 mod fork;
 mod help;
 mod history;

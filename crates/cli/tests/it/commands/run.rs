@@ -307,7 +307,7 @@ fn nobody_else_can_enter_where_sessions_are_kept() {
     let (live, _) = start_waiting(&sandbox, &[]);
     let all = [tree(&sandbox.home()), vec![sandbox.home()]].concat();
     let folders: Vec<_> = all.iter().filter(|path| path.is_dir()).collect();
-    assert_eq!(folders.len(), 4, "{folders:?}");
+    assert_eq!(folders.len(), 6, "{folders:?}");
     for path in folders {
         let mode = path.metadata().unwrap().permissions().mode() & 0o7777;
         assert_eq!(mode, 0o700, "{} has {mode:o}", path.display());

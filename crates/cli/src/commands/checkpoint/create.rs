@@ -1,0 +1,86 @@
+use std::process::ExitCode;
+
+use segno_core::checkpoint::Trigger;
+use segno_core::snapshot::Left;
+use segno_engine::checkpoint;
+use serde_json::json;
+
+use super::{bytes, progress, session, shape};
+use crate::context::{Context, Keep};
+use crate::failure::Failure;
+use crate::output::{data, json_line, plain, say};
+
+/// How many files that need a word are named.
+const NAMED: usize = 5;
+
+/// Keep where a session stands: its files, and its place in its journal.
+///
+/// Uncommitted, untracked and ignored files are kept too, and `.git` with them. What can be made
+/// again (`node_modules` beside a `package.json`, `target` beside a `Cargo.toml`, …) is left out,
+/// unless git tracks it. The session is not disturbed, also if it is being run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session [default: the newest of this folder]
+    session: Option<String>,
+    /// A word about it
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let summary = session(&world, args.session.as_deref()).await?;
+    let progress = progress(&world, "reading");
+    let taken = checkpoint::take(&world, &summary, Trigger::Manual, args.note, &progress).await?;
+    drop(progress);
+    let captured = &taken.captured;
+    if args.json {
+        let list = |left: &[Left]| -> Vec<_> {
+            let shape = |left: &Left| json!({"path": left.path, "why": left.why});
+            left.iter().map(shape).collect()
+        };
+        let mut shape = shape("checkpoint_taken", &taken.manifest);
+        shape["written"] = json!(captured.written);
+        shape["unstable_files"] = json!(captured.unstable);
+        shape["skipped_files"] = json!(list(&captured.skipped));
+        shape["left_out_files"] = json!(list(&captured.left_out));
+        json_line(&shape);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (what, left) in [
+        ("could not be read", &captured.skipped),
+        ("was left out", &captured.left_out),
+    ] {
+        for one in left.iter().take(NAMED) {
+            say(&format!(
+                "note: {} {what}: {}",
+                plain::plain(&one.path),
+                plain::plain(&one.why)
+            ));
+        }
+        if left.len() > NAMED {
+            say(&format!(
+                "note: {} more; `--json` names them all",
+                left.len() - NAMED
+            ));
+        }
+    }
+    for path in captured.unstable.iter().take(NAMED) {
+        say(&format!(
+            "note: {} changed while it was read, and may be kept half-way",
+            plain::plain(path)
+        ));
+    }
+    data(&format!(
+        "kept {} as {}: {}, {} ({} new)",
+        summary.name,
+        taken.manifest.id,
+        plain::count(captured.files, "file"),
+        bytes(captured.bytes),
+        bytes(captured.written)
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,116 @@
+use std::process::ExitCode;
+
+use segno_core::checkpoint::Manifest;
+use segno_core::snapshot::{Change, Sort};
+use segno_engine::{World, checkpoint};
+use serde_json::json;
+
+use crate::context::{Context, Keep};
+use crate::failure::Failure;
+use crate::output::{data, json as shapes, json_line, plain, progress};
+
+/// Longer files are not compared line by line.
+const LONGEST: usize = 1024 * 1024;
+
+/// Show what changed from one checkpoint to another.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The one to begin with: its id, or the beginning or the end of it
+    from: String,
+    /// The other
+    to: String,
+    /// Show what changed inside text files
+    #[arg(short, long, conflicts_with = "json")]
+    patch: bool,
+    /// Print it as JSON, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn word(sort: Sort) -> (&'static str, char) {
+    match sort {
+        Sort::Added => ("added", '+'),
+        Sort::Removed => ("removed", '-'),
+        Sort::Changed => ("changed", '~'),
+        Sort::Mode => ("mode", '%'),
+    }
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let from = checkpoint::find(&world, &args.from).await?;
+    let to = checkpoint::find(&world, &args.to).await?;
+    let found = checkpoint::diff(&world, &from, &to).await?;
+    if args.json {
+        for change in &found.files {
+            let (word, _) = word(change.sort);
+            json_line(&json!({"v": 1, "kind": "file", "change": word, "path": change.path}));
+        }
+        json_line(&json!({
+            "v": 1,
+            "kind": "difference",
+            "from": from.id,
+            "to": to.id,
+            "files": found.files.len(),
+            "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
+            "usage": shapes::usage(&found.usage),
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for change in &found.files {
+        if args.patch {
+            show(&world, &from, &to, change).await?;
+        } else {
+            let (_, mark) = word(change.sort);
+            data(&format!("{mark} {}", plain::plain(&change.path)));
+        }
+    }
+    let spent = match progress::spent(&found.usage).as_str() {
+        "" => String::new(),
+        spent => format!(", {spent}"),
+    };
+    data(&format!(
+        "{} changed; {:+} steps{spent}",
+        plain::count(found.files.len() as u64, "file"),
+        found.steps
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what changed inside a file, as `diff -u` does.
+async fn show(
+    world: &World,
+    from: &Manifest,
+    to: &Manifest,
+    change: &Change,
+) -> Result<(), Failure> {
+    let path = plain::plain(&change.path);
+    if change.sort == Sort::Mode {
+        data(&format!("{path}: only its mode changed"));
+        return Ok(());
+    }
+    let (mut before, mut after) = (Some(String::new()), Some(String::new()));
+    if change.sort != Sort::Added {
+        before = words(checkpoint::content(world, from, &change.path).await);
+    }
+    if change.sort != Sort::Removed {
+        after = words(checkpoint::content(world, to, &change.path).await);
+    }
+    let (Some(before), Some(after)) = (before, after) else {
+        data(&format!("{path}: no text, or too long to be compared"));
+        return Ok(());
+    };
+    let compared = similar::TextDiff::from_lines(&before, &after);
+    let (old, new) = (format!("a/{path}"), format!("b/{path}"));
+    let patch = compared.unified_diff().header(&old, &new).to_string();
+    patch.lines().for_each(|line| data(&plain::plain(line)));
+    Ok(())
+}
+
+/// The text of a file, if it is one.
+fn words(content: Result<Vec<u8>, segno_engine::Error>) -> Option<String> {
+    let bytes = content.ok().filter(|bytes| bytes.len() <= LONGEST)?;
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+}

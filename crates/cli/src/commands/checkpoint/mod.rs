@@ -1,0 +1,124 @@
+//! `segno checkpoint …`
+
+mod create;
+mod diff;
+mod list;
+mod prune;
+mod restore;
+mod show;
+mod verify;
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use segno_core::checkpoint::Manifest;
+use segno_core::session::Summary;
+use segno_engine::{Error, World, sessions};
+use serde_json::{Value, json};
+
+use crate::context::{Context, workspace};
+use crate::failure::Failure;
+use crate::output::waiting::Waiting;
+use crate::output::{json as shapes, plain};
+
+/// Keep the files of a session's workspace, compare them, and bring them back.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Create(create::Args),
+    List(list::Args),
+    Show(show::Args),
+    Diff(diff::Args),
+    Verify(verify::Args),
+    Restore(restore::Args),
+    Prune(prune::Args),
+}
+
+impl Command {
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Command::Create(args) => args.json,
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Diff(args) => args.json,
+            Command::Verify(args) => args.json,
+            Command::Restore(args) => args.json,
+            Command::Prune(args) => args.json,
+        }
+    }
+
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self {
+            Command::Create(args) => create::run(args, context).await,
+            Command::List(args) => list::run(&args, context).await,
+            Command::Show(args) => show::run(&args, context).await,
+            Command::Diff(args) => diff::run(&args, context).await,
+            Command::Verify(args) => verify::run(&args, context).await,
+            Command::Restore(args) => restore::run(args, context).await,
+            Command::Prune(args) => prune::run(&args, context).await,
+        }
+    }
+}
+
+/// The session that is meant, or the newest of this folder.
+async fn session(world: &World, reference: Option<&str>) -> Result<Summary, Failure> {
+    if let Some(reference) = reference {
+        return Ok(sessions::find(world, reference).await?);
+    }
+    let here = workspace()?;
+    let (listed, _) = sessions::list(world).await?;
+    let mut those = listed.into_iter().map(|listed| listed.summary);
+    let newest = those.find(|summary| std::path::Path::new(&summary.workspace) == here);
+    Ok(newest.ok_or(Error::NothingHere { workspace: here })?)
+}
+
+/// Shows how far something is, if it takes longer than a moment.
+fn progress(world: &World, what: &'static str) -> impl Fn(u64, u64) + Send + Sync + use<> {
+    let waiting = Mutex::new(Waiting::new(world.clock.clone()));
+    move |done, of| {
+        let (done, of) = (plain::number(done), plain::number(of));
+        if let Ok(mut waiting) = waiting.lock() {
+            waiting.tell(&format!("{what}: {done} of {of}"));
+        }
+    }
+}
+
+/// So many bytes, for people.
+fn bytes(n: u64) -> String {
+    let units = ["bytes", "KB", "MB", "GB", "TB"];
+    let mut size = n as f64;
+    let mut unit = 0;
+    while size >= 1024.0 && unit < units.len() - 1 {
+        size /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => plain::count(n, "byte"),
+        _ => format!("{size:.1} {}", units[unit]),
+    }
+}
+
+/// A checkpoint as programs see it.
+fn shape(kind: &str, manifest: &Manifest) -> Value {
+    json!({
+        "v": 1,
+        "kind": kind,
+        "checkpoint": manifest.id,
+        "session": manifest.session,
+        "trigger": manifest.trigger,
+        "note": manifest.note,
+        "at": manifest.at.to_string(),
+        "host": manifest.host,
+        "parent": manifest.parent,
+        "entry": manifest.journal.seq,
+        "status": manifest.status,
+        "steps_finished": manifest.finished,
+        "usage": shapes::usage(&manifest.usage),
+        "workspace": manifest.workspace,
+        "snapshot": manifest.files.snapshot,
+        "files": manifest.files.files,
+        "bytes": manifest.files.bytes,
+        "unstable": manifest.files.unstable,
+        "skipped": manifest.files.skipped,
+        "left_out": manifest.files.left_out,
+    })
+}

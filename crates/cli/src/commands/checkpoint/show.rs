@@ -1,0 +1,107 @@
+use std::process::ExitCode;
+
+use segno_engine::{checkpoint, sessions};
+use serde_json::json;
+
+use super::{bytes, shape};
+use crate::context::{Context, Keep};
+use crate::failure::Failure;
+use crate::output::{data, json_line, plain, progress};
+
+/// Show a checkpoint in full.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The checkpoint: its id, or the beginning or the end of it
+    checkpoint: String,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let manifest = checkpoint::find(&world, &args.checkpoint).await?;
+    let size = checkpoint::size(&world, &manifest).await.ok();
+    if args.json {
+        let mut shape = shape("checkpoint", &manifest);
+        shape["own_bytes"] = json!(size.map(|size| size.own));
+        shape["shared_bytes"] = json!(size.map(|size| size.shared));
+        shape["environment"] = json!(manifest.environment);
+        shape["version"] = json!(manifest.version);
+        json_line(&shape);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let session = match sessions::find(&world, &manifest.session.to_string()).await {
+        Ok(summary) => format!("{} ({})", summary.name, summary.id),
+        Err(_) => format!("{}, which is not here", manifest.session),
+    };
+    let files = &manifest.files;
+    let taken = if size.is_some() { "" } else { " (damaged)" };
+    let mut lines = vec![
+        ("checkpoint", manifest.id.to_string()),
+        ("session", session),
+        (
+            "taken",
+            format!("{}, {} on {}", manifest.at, manifest.trigger, manifest.host),
+        ),
+        (
+            "stood",
+            format!(
+                "{}, entry {} of run {}",
+                manifest.status, manifest.journal.seq, manifest.journal.run
+            ),
+        ),
+        (
+            "done",
+            join(
+                &plain::count(manifest.finished, "step"),
+                &progress::spent(&manifest.usage),
+            ),
+        ),
+        ("folder", manifest.workspace.clone()),
+        (
+            "files",
+            format!(
+                "{}, {}{taken}",
+                plain::count(files.files, "file"),
+                bytes(files.bytes)
+            ),
+        ),
+    ];
+    if let Some(size) = size {
+        lines.push((
+            "on disk",
+            format!(
+                "{} of its own, {} shared",
+                bytes(size.own),
+                bytes(size.shared)
+            ),
+        ));
+    }
+    for (name, count) in [
+        ("unstable", files.unstable),
+        ("skipped", files.skipped),
+        ("left out", files.left_out),
+    ] {
+        if count > 0 {
+            lines.push((name, plain::number(count)));
+        }
+    }
+    if let Some(note) = &manifest.note {
+        lines.push(("note", note.clone()));
+    }
+    if let Some(parent) = &manifest.parent {
+        lines.push(("after", parent.to_string()));
+    }
+    for (name, value) in lines {
+        data(&format!("{name:<10} {}", plain::plain(&value)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn join(one: &str, other: &str) -> String {
+    match other {
+        "" => one.to_owned(),
+        other => format!("{one}, {other}"),
+    }
+}

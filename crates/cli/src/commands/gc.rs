@@ -1,0 +1,49 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use segno_engine::checkpoint;
+use serde_json::json;
+
+use crate::context::{Context, Keep};
+use crate::failure::Failure;
+use crate::output::{data, json_line, plain};
+
+/// Free the room of files that no checkpoint names any more.
+///
+/// What became needless lately waits for a while: someone may be about to name it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long needless files wait
+    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=8760))]
+    grace_hours: u64,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let grace = Duration::from_hours(args.grace_hours);
+    let swept = checkpoint::sweep(&world, grace).await?;
+    if args.json {
+        json_line(&json!({
+            "v": 1,
+            "kind": "swept",
+            "snapshots": swept.snapshots,
+            "freed_bytes": swept.freed,
+            "waiting": swept.waiting,
+            "busy": swept.busy,
+        }));
+    } else if swept.busy {
+        data("files are being kept or brought back right now: nothing was done, try again later");
+    } else {
+        data(&format!(
+            "let go of {}; freed {} bytes; {} wait for {} hours",
+            plain::count(swept.snapshots, "snapshot"),
+            plain::number(swept.freed),
+            plain::count(swept.waiting, "file"),
+            args.grace_hours
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

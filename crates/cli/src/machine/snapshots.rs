@@ -1,0 +1,264 @@
+//! The files of workspaces, in the vault of the home.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_core::digest::Digest;
+use segno_core::error::Diagnose;
+use segno_core::ports::{Boxed, Clock};
+use segno_core::snapshot::{
+    Captured, Change, Error, Left, Progress, Restore, Restored, Size, Snapshots, Sort, Swept,
+};
+use segno_core::time::Timestamp;
+use segno_snapshot::scope::{Evidence, Rules};
+use segno_snapshot::{Difference, Request, Scope, Vault, Why};
+
+/// Keeps files in a folder of the home.
+pub(crate) struct MachineSnapshots {
+    pub(crate) root: PathBuf,
+    /// The person's own folder, which is never kept as a whole.
+    pub(crate) person: Option<PathBuf>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+fn told(error: &segno_snapshot::Error) -> Error {
+    Error {
+        kind: error.kind(),
+        code: error.code(),
+        message: error.to_string(),
+        hint: error.hint(),
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl MachineSnapshots {
+    /// Does something with the vault on a thread of its own, and passes on how far it is.
+    async fn with<T: Send + 'static>(
+        &self,
+        progress: &Progress,
+        work: impl FnOnce(
+            &Vault,
+            &(dyn Fn(segno_snapshot::Progress) + Sync),
+        ) -> Result<T, segno_snapshot::Error>
+        + Send
+        + 'static,
+    ) -> Result<T, Error> {
+        let root = self.root.clone();
+        let (told_so_far, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let job = tokio::task::spawn_blocking(move || {
+            let vault = Vault::open(&root)?;
+            work(&vault, &|progress| {
+                let _ = told_so_far.send(progress);
+            })
+        });
+        while let Some(so_far) = heard.recv().await {
+            progress(so_far.files, so_far.of);
+        }
+        let done = job.await.expect("what a vault does ends");
+        done.map_err(|error| told(&error))
+    }
+
+    /// The same, where nobody watches.
+    async fn quietly<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Vault) -> Result<T, segno_snapshot::Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.with(&|_, _| {}, |vault, _| work(vault)).await
+    }
+}
+
+/// What belongs to a snapshot of `folder`.
+fn scope(folder: &Path) -> impl Scope + use<> {
+    Evidence::new(folder, Rules::default())
+}
+
+impl Snapshots for MachineSnapshots {
+    fn capture<'a>(
+        &'a self,
+        folder: &'a Path,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Captured, Error>> {
+        let (folder, person) = (folder.to_owned(), self.person.clone());
+        let clock = Arc::clone(&self.clock);
+        Box::pin(self.with(progress, move |vault, progress| {
+            let scope = scope(&folder);
+            let request = Request {
+                home: person.as_deref(),
+                scope: &scope,
+                ..Request::new(&folder, &*clock)
+            };
+            let captured = vault.capture(&request, progress)?;
+            let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
+            for one in &captured.skipped {
+                let left = Left {
+                    path: text(&one.path),
+                    why: one.why.to_string(),
+                };
+                match &one.why {
+                    Why::Rule(rule) => left_out.push(Left {
+                        why: rule.clone(),
+                        ..left
+                    }),
+                    _ => skipped.push(left),
+                }
+            }
+            Ok(Captured {
+                snapshot: captured.snapshot,
+                files: captured.files,
+                bytes: captured.bytes,
+                written: captured.stored_bytes,
+                unstable: captured.unstable.iter().map(|path| text(path)).collect(),
+                skipped,
+                left_out,
+            })
+        }))
+    }
+
+    fn restore<'a>(
+        &'a self,
+        snapshot: Digest,
+        folder: &'a Path,
+        options: Restore,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Restored, Error>> {
+        let (folder, person) = (folder.to_owned(), self.person.clone());
+        let clock = Arc::clone(&self.clock);
+        Box::pin(self.with(progress, move |vault, progress| {
+            let scope = scope(&folder);
+            if options.dry {
+                return foresee(vault, snapshot, &folder, options.exact, &scope, &*clock);
+            }
+            let how = segno_snapshot::Restore {
+                home: person.as_deref(),
+                exact: options.exact,
+                scope: &scope,
+                ..segno_snapshot::Restore::default()
+            };
+            let restored = vault.restore(snapshot, &folder, &how, progress)?;
+            Ok(Restored {
+                written: restored.written,
+                bytes: restored.bytes,
+                unchanged: restored.unchanged,
+                removed: restored.removed.iter().map(|path| text(path)).collect(),
+            })
+        }))
+    }
+
+    fn verify<'a>(
+        &'a self,
+        snapshot: Digest,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.with(progress, move |vault, progress| {
+            let damage = vault.verify(snapshot, progress)?;
+            let told = |damage: &segno_snapshot::Damage| {
+                let some: Vec<String> =
+                    damage.paths.iter().take(5).map(|path| text(path)).collect();
+                let lost = match damage.paths.len() {
+                    0 => String::new(),
+                    n if n > some.len() => {
+                        format!("; lost: {} and {} more", some.join(", "), n - some.len())
+                    }
+                    _ => format!("; lost: {}", some.join(", ")),
+                };
+                format!("{} is damaged: {}{lost}", damage.object, damage.reason)
+            };
+            Ok(damage.iter().map(told).collect())
+        }))
+    }
+
+    fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
+        Box::pin(self.quietly(move |vault| {
+            let change = |change: &segno_snapshot::Change| Change {
+                path: text(&change.path),
+                sort: match change.what {
+                    Difference::Added => Sort::Added,
+                    Difference::Removed => Sort::Removed,
+                    Difference::Mode => Sort::Mode,
+                    Difference::Content | Difference::Type => Sort::Changed,
+                },
+            };
+            Ok(vault.diff(from, to)?.iter().map(change).collect())
+        }))
+    }
+
+    fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
+        Box::pin(self.quietly(move |vault| vault.read(snapshot, &path)))
+    }
+
+    fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>> {
+        Box::pin(self.quietly(move |vault| {
+            let size = vault.size(snapshot)?;
+            Ok(Size {
+                own: size.own,
+                shared: size.shared,
+            })
+        }))
+    }
+
+    fn sweep(
+        &self,
+        kept: Vec<Digest>,
+        before: Timestamp,
+        grace: Duration,
+    ) -> Boxed<'_, Result<Swept, Error>> {
+        let now = self.clock.now();
+        Box::pin(self.quietly(move |vault| {
+            let snapshots = vault.keep_only(&kept, before)?;
+            let swept = vault.gc(now, grace)?;
+            Ok(Swept {
+                busy: swept.busy,
+                snapshots,
+                freed: swept.bytes,
+                waiting: swept.thrown,
+            })
+        }))
+    }
+}
+
+/// What a restore would do: the folder as it is, kept and compared.
+fn foresee(
+    vault: &Vault,
+    snapshot: Digest,
+    folder: &Path,
+    exact: bool,
+    scope: &dyn Scope,
+    clock: &dyn Clock,
+) -> Result<Restored, segno_snapshot::Error> {
+    let wanted = vault.list(snapshot)?;
+    let is_file =
+        |entry: &&segno_snapshot::Entry| matches!(entry.kind, segno_snapshot::Kind::File { .. });
+    let files: Vec<_> = wanted.iter().filter(is_file).collect();
+    let mut foreseen = Restored::default();
+    let mut same = Vec::new();
+    if folder.is_dir() {
+        let request = Request {
+            scope,
+            ..Request::new(folder, clock)
+        };
+        let now = vault.capture(&request, &|_| {})?.snapshot;
+        let changes = vault.diff(now, snapshot)?;
+        let differs = |path: &Path| changes.iter().any(|change| change.path == path);
+        same = files.iter().map(|entry| !differs(&entry.path)).collect();
+        let gone = changes
+            .iter()
+            .filter(|change| change.what == Difference::Removed);
+        if exact {
+            foreseen.removed = gone.map(|change| text(&change.path)).collect();
+        }
+    }
+    same.resize(files.len(), false);
+    for (entry, same) in files.iter().zip(same) {
+        if same {
+            foreseen.unchanged += 1;
+        } else {
+            foreseen.written += 1;
+            foreseen.bytes += entry.size();
+        }
+    }
+    Ok(foreseen)
+}

@@ -1,0 +1,317 @@
+//! Keeping the files of a workspace, comparing them, bringing them back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use segno_testkit::sandbox::{Sandbox, finish};
+use serde_json::Value;
+
+use crate::sandbox;
+
+/// A session that is done, in a folder with some files.
+fn session(sandbox: &Sandbox, more: &str) {
+    sandbox.write("src/main.rs", "fn main() {}\n");
+    sandbox.write("src/.hidden", "kept too\n");
+    sandbox.write(".env", "not in git, and kept\n");
+    sandbox.scripted_chain(2, 0);
+    let spec = sandbox.read("chain.yaml") + more;
+    sandbox.write("chain.yaml", &spec);
+}
+
+fn run(sandbox: &Sandbox) {
+    sandbox.segno(&["run", "chain.yaml"]).good();
+}
+
+fn take(sandbox: &Sandbox) -> Value {
+    let said = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    said.json().remove(0)
+}
+
+fn id(checkpoint: &Value) -> &str {
+    checkpoint["checkpoint"].as_str().unwrap()
+}
+
+fn list(sandbox: &Sandbox) -> Vec<Value> {
+    let words = ["checkpoint", "list", "--all", "--json"];
+    sandbox.segno(&words).good().json()
+}
+
+fn triggers(sandbox: &Sandbox) -> Vec<String> {
+    let mut triggers: Vec<String> = list(sandbox)
+        .iter()
+        .map(|line| line["trigger"].as_str().unwrap().to_owned())
+        .collect();
+    triggers.reverse();
+    triggers
+}
+
+/// Every file below a folder, with its mode and content; links with where they lead.
+fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for file in fs::read_dir(&folder).unwrap() {
+            let path = file.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let mode = metadata.permissions().mode();
+            let content = if metadata.is_symlink() {
+                let leads_to = fs::read_link(&path).unwrap();
+                leads_to.to_str().unwrap().as_bytes().to_vec()
+            } else if metadata.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else {
+                bytes(&path)
+            };
+            found.push((path.strip_prefix(root).unwrap().to_owned(), mode, content));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test's own files")]
+fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test's own files")]
+fn remove(path: &Path) {
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn files_are_kept_and_come_back_as_they_were() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let work = sandbox.work();
+    std::os::unix::fs::symlink("src/main.rs", work.join("link")).unwrap();
+    fs::set_permissions(work.join("src/main.rs"), fs::Permissions::from_mode(0o755)).unwrap();
+    let before = tree(&work);
+    let kept = take(&sandbox);
+    assert_eq!(kept["trigger"], "manual");
+    assert_eq!(kept["steps_finished"], 2);
+    // Changed, gone, and new.
+    sandbox.write("src/main.rs", "fn main() { panic!() }\n");
+    remove(&work.join(".env"));
+    sandbox.write("new.txt", "mine\n");
+    let said = sandbox.segno(&["checkpoint", "restore", id(&kept)]).good();
+    assert!(said.stdout.contains("wrote 2 files"), "{}", said.stdout);
+    assert_eq!(
+        sandbox.read("new.txt"),
+        "mine\n",
+        "what it does not know stays"
+    );
+    remove(&work.join("new.txt"));
+    assert_eq!(tree(&work), before);
+    // What was replaced can be had back.
+    let rescue = list(&sandbox).remove(0);
+    assert!(rescue["note"].as_str().unwrap().starts_with("before "));
+    sandbox
+        .segno(&["checkpoint", "restore", id(&rescue), "--exact"])
+        .good();
+    assert_eq!(sandbox.read("src/main.rs"), "fn main() { panic!() }\n");
+    assert!(!work.join(".env").exists());
+    assert_eq!(sandbox.read("new.txt"), "mine\n");
+}
+
+#[test]
+fn files_come_back_elsewhere_without_touching_the_workspace() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let kept = take(&sandbox);
+    let before = tree(&sandbox.work());
+    let into = sandbox.work().parent().unwrap().join("elsewhere");
+    let place = into.to_str().unwrap();
+    let words = ["checkpoint", "restore", id(&kept), "--into", place];
+    let said = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    assert!(said.stdout.starts_with("would write"), "{}", said.stdout);
+    assert!(!into.exists());
+    sandbox.segno(&words).good();
+    assert_eq!(tree(&into), before);
+    assert_eq!(tree(&sandbox.work()), before);
+    assert_eq!(
+        list(&sandbox).len(),
+        1,
+        "nothing was replaced, so nothing was kept"
+    );
+}
+
+#[test]
+fn two_checkpoints_are_compared() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let one = take(&sandbox);
+    sandbox.write("src/main.rs", "fn main() { todo() }\n");
+    sandbox.write("more.txt", "");
+    remove(&sandbox.work().join(".env"));
+    let two = take(&sandbox);
+    let said = sandbox
+        .segno(&["checkpoint", "diff", id(&one), id(&two)])
+        .good();
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "- .env",
+            "+ more.txt",
+            "~ src/main.rs",
+            "3 files changed; +0 steps"
+        ]
+    );
+    let said = sandbox
+        .segno(&["checkpoint", "diff", id(&one), id(&two), "--patch"])
+        .good();
+    assert!(
+        said.stdout.contains("--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1 +1 @@\n-fn main() {}\n+fn main() { todo() }\n"),
+        "{}",
+        said.stdout
+    );
+    let shown = sandbox
+        .segno(&["checkpoint", "show", &id(&two)[20..]])
+        .good();
+    assert!(
+        shown.stdout.contains(id(&one)),
+        "its parent: {}",
+        shown.stdout
+    );
+}
+
+#[test]
+fn a_workflow_keeps_its_files_at_the_boundaries_that_it_names() {
+    let sandbox = sandbox();
+    let policy = "continuity: {checkpoint: {on: [complete, crash, error]}}\n";
+    session(&sandbox, policy);
+    let mut command = sandbox.command(&["run", "chain.yaml"]);
+    command.env("SEGNO_FAILPOINT", "step.before_effect:2");
+    assert!(finish(command).crashed());
+    assert!(list(&sandbox).is_empty());
+    sandbox.segno(&["resume"]).good();
+    assert_eq!(triggers(&sandbox), ["crash", "complete"]);
+    let stood: Vec<u64> = list(&sandbox)
+        .iter()
+        .map(|line| line["steps_finished"].as_u64().unwrap())
+        .collect();
+    assert_eq!(stood, [2, 1], "newest first");
+}
+
+#[test]
+fn a_step_that_is_done_is_a_boundary_and_a_failure_too() {
+    let sandbox = sandbox();
+    session(
+        &sandbox,
+        "continuity: {checkpoint: {on: [task_complete, error]}}\n",
+    );
+    let script = "answers:\n  - {step: steps/0, text: one, delay_ms: 50}\n  - {step: steps/1, fail: {kind: auth, message: no}}\n";
+    sandbox.write("answers.yaml", script);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let found = triggers(&sandbox);
+    assert_eq!(found.last().map(String::as_str), Some("error"), "{found:?}");
+    assert!(found.len() <= 2, "{found:?}");
+}
+
+#[test]
+fn the_files_of_a_session_that_runs_are_kept_and_not_replaced() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    sandbox.scripted_chain(2, 60_000);
+    let mut child = sandbox.start(&["run", "chain.yaml"]);
+    segno_testkit::sandbox::until("it runs", || !sandbox.calls().is_empty());
+    let kept = take(&sandbox);
+    sandbox
+        .segno(&["checkpoint", "restore", id(&kept)])
+        .refused(17, &["is being run", "--into", "[K0203]"]);
+    sandbox
+        .segno(&["checkpoint", "restore", id(&kept), "--into", "../other"])
+        .good();
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_is_not_there_is_named() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    sandbox
+        .segno(&["checkpoint", "create"])
+        .refused(17, &["no session was started in"]);
+    run(&sandbox);
+    let said = sandbox.segno(&["checkpoint", "list"]).good();
+    assert!(said.stdout.contains("no checkpoints"), "{}", said.stdout);
+    sandbox
+        .segno(&["checkpoint", "show", "01ABCDEFGH"])
+        .refused(17, &["there is no checkpoint `01ABCDEFGH`", "[K0201]"]);
+}
+
+#[test]
+fn damage_is_named_and_what_is_sound_stays_usable() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let one = take(&sandbox);
+    sandbox.write("src/main.rs", "fn main() { loop {} }\n");
+    let two = take(&sandbox);
+    let verified = sandbox.segno(&["checkpoint", "verify"]).good();
+    assert!(
+        verified.stdout.contains("2 checkpoints verified"),
+        "{}",
+        verified.stdout
+    );
+    let session = two["session"].as_str().unwrap();
+    let place = sandbox.home().join("checkpoints").join(session);
+    let file = place.join(format!("{}.json", id(&two)));
+    let text = String::from_utf8(bytes(&file)).unwrap();
+    sandbox.write(file.to_str().unwrap(), &text.replace("manual", "crash"));
+    sandbox
+        .segno(&["checkpoint", "verify"])
+        .refused(23, &["1 problem in 1 checkpoint"]);
+    let said = sandbox.segno(&["checkpoint", "list"]).good();
+    assert!(
+        said.stderr.contains("it was changed after it was written"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stdout.contains(id(&one)));
+    sandbox.segno(&["checkpoint", "restore", id(&one)]).good();
+    // Nothing is swept while it is not known what is needed.
+    sandbox.segno(&["gc"]).refused(17, &["is damaged"]);
+}
+
+#[test]
+fn old_checkpoints_go_and_their_room_is_freed() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    for round in 0..4 {
+        sandbox.write("big.bin", &format!("{round}").repeat(100_000));
+        take(&sandbox);
+    }
+    let words = ["checkpoint", "prune", "--keep", "2"];
+    let said = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    assert!(
+        said.stdout.contains("would let go of 2 of 4 checkpoints"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(list(&sandbox).len(), 4);
+    sandbox.segno(&words).good();
+    let left = list(&sandbox);
+    assert_eq!(left.len(), 2);
+    let swept = |hours: &str| -> Value {
+        let said = sandbox.segno(&["gc", "--grace-hours", hours, "--json"]);
+        said.good().json().remove(0)
+    };
+    let waits = swept("24");
+    assert_eq!(waits["freed_bytes"], 0, "{waits}");
+    swept("0");
+    swept("0");
+    for checkpoint in &left {
+        sandbox
+            .segno(&["checkpoint", "verify", id(checkpoint)])
+            .good();
+    }
+}

@@ -1,0 +1,303 @@
+//! What a checkpoint is: one small manifest that names only what is durable already.
+//!
+//! A checkpoint says where a session stood: its journal up to some entry, and the files of its
+//! workspace at that moment. It is kept as two lines of text: the manifest as JSON, and the seal
+//! under it, which tells whether the first line is what this installation wrote.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::{CheckpointId, SessionId};
+use crate::journal::{Run, Seq};
+use crate::session::{Status, words};
+use crate::time::Timestamp;
+use crate::usage::Usage;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// Separates seals from every other use of BLAKE3 in the system.
+const DOMAIN: &str = "segno 2026 checkpoint seal";
+
+words! {
+    /// Why a checkpoint was taken.
+    Trigger {
+        /// A person asked for it.
+        Manual = "manual",
+        /// It was time.
+        Periodic = "periodic",
+        /// A run was paused.
+        Pause = "pause",
+        /// A step or task was done.
+        TaskComplete = "task_complete",
+        /// The whole workflow was done.
+        Complete = "complete",
+        /// A step failed for good.
+        Error = "error",
+        /// A step took too long.
+        Timeout = "timeout",
+        /// Segno was told to end.
+        Shutdown = "shutdown",
+        /// A run was found lost.
+        Crash = "crash",
+        /// Whoever watched went away.
+        Detach = "detach",
+        /// The agent's context is used up.
+        Exhaustion = "exhaustion",
+        /// The session was idle for too long.
+        Expiry = "expiry",
+    }
+}
+
+impl Trigger {
+    /// Whether retention never drops it by itself: how it ended, and how it went wrong.
+    pub const fn is_kept(self) -> bool {
+        matches!(self, Self::Complete | Self::Error)
+    }
+}
+
+/// Where a session stood.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The format's version.
+    pub segno_checkpoint: u32,
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// The session.
+    pub session: SessionId,
+    /// Why it was taken.
+    pub trigger: Trigger,
+    /// What a person wrote about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// On which machine.
+    pub host: String,
+    /// By which version of this program.
+    pub version: String,
+    /// The checkpoint of the same session before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<CheckpointId>,
+    /// The end of the journal.
+    pub journal: Position,
+    /// Where the session stood.
+    pub status: Status,
+    /// Steps that were finished.
+    pub finished: u64,
+    /// What everything had taken.
+    pub usage: Usage,
+    /// The folder that the session works in.
+    pub workspace: String,
+    /// Its files.
+    pub files: Files,
+    /// Git's own truth of the repositories in it, as JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<serde_json::Value>,
+    /// What the environment was, as far as it is no secret and says something.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The agent's conversation, if it is not in the journal: a blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Digest>,
+    /// What the terminal showed: a blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Digest>,
+    /// What MCP servers had: blobs, by server.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp: BTreeMap<String, Digest>,
+}
+
+/// An entry of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// The run that wrote it.
+    pub run: Run,
+    /// Its place.
+    pub seq: Seq,
+    /// The hash over everything up to it.
+    pub hash: Digest,
+}
+
+/// The files of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// What the snapshot is called.
+    pub snapshot: Digest,
+    /// How many files there are.
+    pub files: u64,
+    /// How long they are, all together.
+    pub bytes: u64,
+    /// Of these, how many changed while they were read.
+    pub unstable: u64,
+    /// What could not be read.
+    pub skipped: u64,
+    /// What was left out because it can be made again.
+    pub left_out: u64,
+}
+
+/// Why a text is not a checkpoint that was kept here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It is not two lines.
+    #[error("it has no seal")]
+    Unsealed,
+    /// The first line is not what was sealed.
+    #[error("it was changed after it was written")]
+    Altered,
+    /// It was sealed with another key.
+    #[error("it was not written by this installation")]
+    Foreign,
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// It was written by a newer program.
+    #[error("it has format {0}, and this program knows formats up to {VERSION}")]
+    Newer(u32),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seal {
+    digest: Digest,
+    seal: Digest,
+}
+
+/// Enough of a manifest to know whether the rest can be read.
+#[derive(Deserialize)]
+struct Version {
+    segno_checkpoint: u32,
+}
+
+impl Manifest {
+    /// The two lines that are kept, sealed with the key of this installation.
+    pub fn to_text(&self, key: &[u8; 32]) -> String {
+        let line = serde_json::to_string(self).expect("a manifest is plain data");
+        let seal = Seal {
+            digest: Digest::of(line.as_bytes()),
+            seal: seal(key, line.as_bytes()),
+        };
+        let seal = serde_json::to_string(&seal).expect("a seal is plain data");
+        format!("{line}\n{seal}\n")
+    }
+
+    /// Reads the two lines back. Everything is verified before anything is believed (P9).
+    pub fn from_text(text: &str, key: &[u8; 32]) -> Result<Self, Broken> {
+        let body = text.strip_suffix('\n').ok_or(Broken::Unsealed)?;
+        let (line, sealed) = body.split_once('\n').ok_or(Broken::Unsealed)?;
+        let sealed: Seal = serde_json::from_str(sealed).map_err(|_| Broken::Unsealed)?;
+        if sealed.digest != Digest::of(line.as_bytes()) {
+            return Err(Broken::Altered);
+        }
+        if sealed.seal != seal(key, line.as_bytes()) {
+            return Err(Broken::Foreign);
+        }
+        let unreadable = |error: serde_json::Error| Broken::Unreadable(error.to_string());
+        let version: Version = serde_json::from_str(line).map_err(unreadable)?;
+        if version.segno_checkpoint > VERSION {
+            return Err(Broken::Newer(version.segno_checkpoint));
+        }
+        serde_json::from_str(line).map_err(unreadable)
+    }
+}
+
+fn seal(key: &[u8; 32], line: &[u8]) -> Digest {
+    let key = blake3::derive_key(DOMAIN, key);
+    let hash = blake3::keyed_hash(&key, line);
+    Digest::from_bytes(hash.as_bytes()).expect("a hash has the length of a digest")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn manifest() -> Manifest {
+        let digest = Digest::of(b"x");
+        Manifest {
+            segno_checkpoint: VERSION,
+            id: CheckpointId::new(Timestamp(1_794_738_089_000), [1; 10]),
+            session: SessionId::new(Timestamp(1_794_738_089_000), [2; 10]),
+            trigger: Trigger::Manual,
+            note: Some("before the \"rewrite\"\n".into()),
+            at: Timestamp(1_794_738_089_000),
+            host: "desk".into(),
+            version: "0".into(),
+            parent: None,
+            journal: Position {
+                run: Run(1),
+                seq: Seq(9),
+                hash: digest,
+            },
+            status: Status::Paused,
+            finished: 3,
+            usage: Usage::default(),
+            workspace: "/work".into(),
+            files: Files {
+                snapshot: digest,
+                files: 2,
+                bytes: 10,
+                unstable: 0,
+                skipped: 0,
+                left_out: 1,
+            },
+            repositories: Vec::new(),
+            environment: BTreeMap::from([("TZ".into(), "UTC".into())]),
+            conversation: None,
+            terminal: None,
+            mcp: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_sealed_reads_back_here_and_nowhere_else() {
+        let text = manifest().to_text(&KEY);
+        assert_eq!(text.lines().count(), 2);
+        assert_eq!(Manifest::from_text(&text, &KEY), Ok(manifest()));
+        assert_eq!(Manifest::from_text(&text, &[8; 32]), Err(Broken::Foreign));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_refused() {
+        let text = manifest().to_text(&KEY).into_bytes();
+        for place in 0..text.len() {
+            let cut = std::str::from_utf8(&text[..place]).unwrap();
+            assert!(Manifest::from_text(cut, &KEY).is_err(), "cut at {place}");
+            for bit in 0..8 {
+                let mut flipped = text.clone();
+                flipped[place] ^= 1 << bit;
+                if let Ok(flipped) = std::str::from_utf8(&flipped) {
+                    assert!(Manifest::from_text(flipped, &KEY).is_err(), "{place} {bit}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_called_newer_and_not_damaged() {
+        let newer = Manifest {
+            segno_checkpoint: VERSION + 1,
+            ..manifest()
+        };
+        let text = newer.to_text(&KEY);
+        assert_eq!(
+            Manifest::from_text(&text, &KEY),
+            Err(Broken::Newer(VERSION + 1))
+        );
+    }
+
+    #[test]
+    fn every_trigger_has_a_word() {
+        for trigger in Trigger::ALL {
+            assert_eq!(trigger.as_str().parse(), Ok(*trigger));
+            let json = serde_json::to_string(trigger).unwrap();
+            assert_eq!(json, format!("\"{trigger}\""));
+        }
+    }
+}

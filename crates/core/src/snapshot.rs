@@ -1,0 +1,228 @@
+//! What it is to keep the files of a workspace, for whoever takes checkpoints.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::digest::Digest;
+use crate::error::{Diagnose, Kind};
+use crate::ports::Boxed;
+use crate::time::Timestamp;
+
+/// Keeps the files of folders. A snapshot is named by what is in it.
+pub trait Snapshots: Send + Sync {
+    /// Keeps the files of `folder`; durable when it returns.
+    fn capture<'a>(
+        &'a self,
+        folder: &'a Path,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Captured, Error>>;
+
+    /// Brings the files back into `folder`.
+    fn restore<'a>(
+        &'a self,
+        snapshot: Digest,
+        folder: &'a Path,
+        options: Restore,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Restored, Error>>;
+
+    /// Reads everything that a snapshot needs, and names what is damaged.
+    fn verify<'a>(
+        &'a self,
+        snapshot: Digest,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Vec<String>, Error>>;
+
+    /// How one snapshot differs from another.
+    fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>>;
+
+    /// The content of one file.
+    fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
+
+    /// What a snapshot takes on the disk.
+    fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
+
+    /// Lets go of every snapshot but these and those that were taken since `before`, and of what
+    /// nothing has needed for `grace`.
+    fn sweep(
+        &self,
+        kept: Vec<Digest>,
+        before: Timestamp,
+        grace: Duration,
+    ) -> Boxed<'_, Result<Swept, Error>>;
+}
+
+/// Hears how far something is: done, and of how many.
+pub type Progress = dyn Fn(u64, u64) + Send + Sync;
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// What it is called.
+    pub snapshot: Digest,
+    /// How many files it has.
+    pub files: u64,
+    /// How long they are, all together.
+    pub bytes: u64,
+    /// How much was written for it.
+    pub written: u64,
+    /// Files that changed while they were read.
+    pub unstable: Vec<String>,
+    /// What could not be read.
+    pub skipped: Vec<Left>,
+    /// What was left out because it can be made again.
+    pub left_out: Vec<Left>,
+}
+
+/// Something that is not in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Where it is, below the folder.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+/// How files are brought back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// Whether files that the snapshot does not have, but would have if they had been there, go.
+    pub exact: bool,
+    /// Whether nothing is done, only told.
+    pub dry: bool,
+}
+
+/// What was brought back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files that were written.
+    pub written: u64,
+    /// How long they are.
+    pub bytes: u64,
+    /// Files that were as they should be.
+    pub unchanged: u64,
+    /// What was removed.
+    pub removed: Vec<String>,
+}
+
+/// A path that is not the same in two snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The path.
+    pub path: String,
+    /// What is different.
+    pub sort: Sort,
+}
+
+/// What is different.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It has another content.
+    Changed,
+    /// Only its mode is another.
+    Mode,
+}
+
+/// What a snapshot takes on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// What would be free without it.
+    pub own: u64,
+    /// What it shares with others.
+    pub shared: u64,
+}
+
+/// What a sweep did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Someone was at work: nothing was done.
+    pub busy: bool,
+    /// Snapshots that it let go of.
+    pub snapshots: u64,
+    /// Bytes that are free now.
+    pub freed: u64,
+    /// Files that go when the grace is over.
+    pub waiting: u64,
+}
+
+/// Why files could not be kept or brought back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// The sort.
+    pub kind: Kind,
+    /// The code of its page.
+    pub code: &'static str,
+    /// What happened.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn code(&self) -> &'static str {
+        self.code
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+/// Keeps nothing: for runs that leave nothing behind.
+pub struct Nowhere;
+
+impl Nowhere {
+    fn refuse<'a, T: Send + 'a>() -> Boxed<'a, Result<T, Error>> {
+        Box::pin(std::future::ready(Err(Error {
+            kind: Kind::Unavailable,
+            code: "K0204",
+            message: "there is no place to keep files here".to_owned(),
+            hint: None,
+        })))
+    }
+}
+
+impl Snapshots for Nowhere {
+    fn capture<'a>(&'a self, _: &'a Path, _: &'a Progress) -> Boxed<'a, Result<Captured, Error>> {
+        Self::refuse()
+    }
+
+    fn restore<'a>(
+        &'a self,
+        _: Digest,
+        _: &'a Path,
+        _: Restore,
+        _: &'a Progress,
+    ) -> Boxed<'a, Result<Restored, Error>> {
+        Self::refuse()
+    }
+
+    fn verify<'a>(&'a self, _: Digest, _: &'a Progress) -> Boxed<'a, Result<Vec<String>, Error>> {
+        Self::refuse()
+    }
+
+    fn diff(&self, _: Digest, _: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
+        Self::refuse()
+    }
+
+    fn read(&self, _: Digest, _: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
+        Self::refuse()
+    }
+
+    fn size(&self, _: Digest) -> Boxed<'_, Result<Size, Error>> {
+        Self::refuse()
+    }
+
+    fn sweep(&self, _: Vec<Digest>, _: Timestamp, _: Duration) -> Boxed<'_, Result<Swept, Error>> {
+        Self::refuse()
+    }
+}

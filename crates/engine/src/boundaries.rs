@@ -1,0 +1,165 @@
+//! Checkpoints that a workflow takes by itself, at the boundaries that its spec names.
+//!
+//! They are taken beside the work: a task of its own copies the files while the next step is asked.
+//! If several boundaries come before one is done, the next checkpoint stands for all of them. One
+//! that cannot be taken is told, and disturbs nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::checkpoint::Trigger;
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Event};
+use segno_core::session::Status;
+use segno_core::step::Path;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::checkpoint;
+use crate::observe::Observer;
+use crate::spec::Checkpoints;
+use crate::world::World;
+
+/// Watches a run, and takes its checkpoints.
+pub(crate) struct Boundaries {
+    inner: Arc<dyn Observer>,
+    policy: Checkpoints,
+    queue: Mutex<Option<mpsc::UnboundedSender<Trigger>>>,
+}
+
+impl Boundaries {
+    /// Begins to watch; `None` if the spec names no boundary.
+    pub(crate) fn begin(
+        world: &World,
+        policy: &Checkpoints,
+        session: SessionId,
+        inner: Arc<dyn Observer>,
+    ) -> Option<(Arc<Self>, JoinHandle<()>)> {
+        if policy.is_empty() {
+            return None;
+        }
+        let (queue, triggers) = mpsc::unbounded_channel();
+        let taker = tokio::spawn(serve(
+            world.clone(),
+            session,
+            policy.clone(),
+            triggers,
+            Arc::clone(&inner),
+        ));
+        let boundaries = Self {
+            inner,
+            policy: policy.clone(),
+            queue: Mutex::new(Some(queue)),
+        };
+        Some((Arc::new(boundaries), taker))
+    }
+
+    fn reach(&self, trigger: Trigger) {
+        if self.policy.on.contains(&trigger)
+            && let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            let _ = queue.send(trigger);
+        }
+    }
+
+    /// Waits until everything that was reached is kept.
+    pub(crate) async fn close(&self, taker: JoinHandle<()>) {
+        drop(
+            self.queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let _ = taker.await;
+    }
+}
+
+/// Takes a checkpoint for what was reached, and whenever it is time.
+async fn serve(
+    world: World,
+    session: SessionId,
+    policy: Checkpoints,
+    mut triggers: mpsc::UnboundedReceiver<Trigger>,
+    observer: Arc<dyn Observer>,
+) {
+    loop {
+        let time = async {
+            match policy.every {
+                Some(every) => world.clock.sleep(every).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut trigger = tokio::select! {
+            reached = triggers.recv() => match reached {
+                Some(trigger) => trigger,
+                None => return,
+            },
+            () = time => Trigger::Periodic,
+        };
+        // The newest says it best: that all is done, rather than that a step is.
+        while let Ok(later) = triggers.try_recv() {
+            trigger = later;
+        }
+        keep(&world, session, trigger, &*observer).await;
+    }
+}
+
+/// Takes a checkpoint; what goes wrong is told.
+pub(crate) async fn keep(
+    world: &World,
+    session: SessionId,
+    trigger: Trigger,
+    observer: &dyn Observer,
+) {
+    let taken = async {
+        let summary = world.store.summary(session).await?;
+        let taken = checkpoint::take(world, &summary, trigger, None, &|_, _| {}).await?;
+        let (outdated, _) = checkpoint::outdated(world, Some(&summary), world.retention).await?;
+        checkpoint::forget(world, &outdated).await?;
+        Ok::<_, crate::Error>(taken)
+    };
+    match taken.await {
+        Ok(taken) => {
+            for path in &taken.captured.unstable {
+                observer.notice(&format!(
+                    "{path} changed while it was kept in checkpoint {}, and may be half-way",
+                    taken.manifest.id
+                ));
+            }
+        }
+        Err(error) => observer.notice(&format!("no checkpoint ({trigger}): {error}")),
+    }
+}
+
+impl Observer for Boundaries {
+    fn entry(&self, session: SessionId, entry: &Entry) {
+        match &entry.event {
+            Event::StepFinished(_) | Event::QuestionAnswered(_) => {
+                self.reach(Trigger::TaskComplete);
+            }
+            Event::StepFailed(event) if event.error.kind == "timeout" => {
+                self.reach(Trigger::Timeout);
+            }
+            Event::RunEnded(event) => match event.status {
+                Status::Completed => self.reach(Trigger::Complete),
+                Status::Failed => self.reach(Trigger::Error),
+                Status::Paused | Status::Waiting => self.reach(Trigger::Pause),
+                Status::Interrupted => self.reach(Trigger::Shutdown),
+                _ => {}
+            },
+            _ => {}
+        }
+        self.inner.entry(session, entry);
+    }
+
+    fn planned(&self, steps: usize) {
+        self.inner.planned(steps);
+    }
+
+    fn skipped(&self, session: SessionId, path: &Path) {
+        self.inner.skipped(session, path);
+    }
+
+    fn notice(&self, message: &str) {
+        self.inner.notice(message);
+    }
+}

@@ -1,0 +1,458 @@
+//! Checkpoints: where a session stood, and the files of its workspace at that moment.
+//!
+//! Taking one changes nothing about the session: its journal is read, its files are copied. The
+//! files are durable before the manifest that names them is written, and only what has a manifest is
+//! listed (P4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
+use segno_core::id::{CheckpointId, SessionId};
+use segno_core::journal::Seq;
+use segno_core::lease::Verdict;
+use segno_core::session::Summary;
+use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Size, Swept};
+use segno_core::store::Error as StoreError;
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
+
+use crate::error::Error;
+use crate::world::World;
+use crate::{claim, history};
+
+/// What of the environment says something about where work was done, and nothing about who did it.
+const ENVIRONMENT: [&str; 9] = [
+    "LANG",
+    "LC_ALL",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TZ",
+    "VIRTUAL_ENV",
+    "NODE_ENV",
+    "RUSTUP_TOOLCHAIN",
+];
+
+/// How long it may take from a snapshot to the checkpoint that names it.
+const MOMENT: Duration = Duration::from_mins(10);
+
+/// A checkpoint that was taken.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// What is kept of it.
+    pub manifest: Manifest,
+    /// What became of the files.
+    pub captured: Captured,
+}
+
+/// Takes a checkpoint of a session as it stands.
+pub async fn take(
+    world: &World,
+    summary: &Summary,
+    trigger: Trigger,
+    note: Option<String>,
+    progress: &Progress,
+) -> Result<Taken, Error> {
+    let state = history::look(world, summary.id).await?;
+    let workspace = PathBuf::from(&summary.workspace);
+    let captured = world.snapshots.capture(&workspace, progress).await?;
+    let count = |list: usize| list as u64;
+    let files = Files {
+        snapshot: captured.snapshot,
+        files: captured.files,
+        bytes: captured.bytes,
+        unstable: count(captured.unstable.len()),
+        skipped: count(captured.skipped.len()),
+        left_out: count(captured.left_out.len()),
+    };
+    let (before, _) = list(world, Some(summary)).await?;
+    let mut entropy = [0; 10];
+    world.random.fill(&mut entropy);
+    let now = world.clock.now();
+    let manifest = Manifest {
+        segno_checkpoint: checkpoint::VERSION,
+        id: CheckpointId::new(now, entropy),
+        session: summary.id,
+        trigger,
+        note: note.map(|note| world.redactor.redact(&note).into_owned()),
+        at: now,
+        host: world.processes.current().host,
+        version: world.version.to_owned(),
+        parent: before.last().map(|manifest| manifest.id),
+        journal: Position {
+            run: state.run,
+            seq: state.head.seq,
+            hash: state.head.hash,
+        },
+        status: summary.status,
+        finished: state.finished,
+        usage: state.usage,
+        workspace: summary.workspace.clone(),
+        files,
+        repositories: Vec::new(),
+        environment: environment(world),
+        conversation: None,
+        terminal: None,
+        mcp: BTreeMap::new(),
+    };
+    let mut key = [0; 32];
+    world.random.fill(&mut key);
+    world.store.keep(manifest.clone(), key).await?;
+    Ok(Taken { manifest, captured })
+}
+
+fn environment(world: &World) -> BTreeMap<String, String> {
+    let variable = |name: &&str| {
+        let value = world.drivers.variable(name)?;
+        let value = world.redactor.redact(&value).into_owned();
+        Some(((*name).to_owned(), value))
+    };
+    ENVIRONMENT.iter().filter_map(variable).collect()
+}
+
+/// The checkpoints of a session, or of all, oldest first; and what is wrong with those that cannot
+/// be shown.
+pub async fn list(
+    world: &World,
+    session: Option<&Summary>,
+) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
+    let (mut kept, mut damaged) = (Vec::new(), Vec::new());
+    let session = session.map(|summary| summary.id);
+    for found in world.store.kept(session).await? {
+        match found {
+            Ok(manifest) => kept.push(manifest),
+            Err(error) => damaged.push(error),
+        }
+    }
+    Ok((kept, damaged))
+}
+
+/// The checkpoint that a person means: by its id, or the end or beginning of it.
+pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
+    let (kept, damaged) = list(world, None).await?;
+    let wanted = reference.to_ascii_uppercase();
+    let fits = |manifest: &&Manifest| {
+        let id = manifest.id.to_string();
+        wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted))
+    };
+    let found: Vec<&Manifest> = kept.iter().filter(fits).collect();
+    match found[..] {
+        [one] => Ok(one.clone()),
+        [] => match damaged.into_iter().next() {
+            // It may be the one that is meant.
+            Some(error) => Err(error.into()),
+            None => Err(Error::NoSuchCheckpoint {
+                reference: reference.to_owned(),
+            }),
+        },
+        _ => Err(Error::WhichCheckpoint {
+            reference: reference.to_owned(),
+            candidates: found.iter().map(|manifest| manifest.id).collect(),
+        }),
+    }
+}
+
+/// What a checkpoint takes on the disk.
+pub async fn size(world: &World, manifest: &Manifest) -> Result<Size, Error> {
+    Ok(world.snapshots.size(manifest.files.snapshot).await?)
+}
+
+/// Everything that is wrong with a checkpoint: with its files, and with the journal that it speaks
+/// of. Nothing, if it can be used.
+pub async fn verify(
+    world: &World,
+    manifest: &Manifest,
+    progress: &Progress,
+) -> Result<Vec<String>, Error> {
+    let mut wrong = world
+        .snapshots
+        .verify(manifest.files.snapshot, progress)
+        .await?;
+    let Position { seq, hash, .. } = manifest.journal;
+    if seq > Seq(0) {
+        match world.store.entry(manifest.session, seq).await {
+            Ok(entry) if entry.hash == hash => {}
+            Ok(_) => wrong.push(format!(
+                "the journal of session {} is another one: entry {seq} is not the one of this checkpoint",
+                manifest.session
+            )),
+            // Files can be brought back without their session.
+            Err(StoreError::NoSession(_)) => {}
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    Ok(wrong)
+}
+
+/// How files are brought back.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where to; otherwise where they came from.
+    pub into: Option<PathBuf>,
+    /// Whether files that were not there go.
+    pub exact: bool,
+    /// Whether nothing is done, only told.
+    pub dry: bool,
+}
+
+/// What was brought back.
+#[derive(Debug)]
+pub struct Returned {
+    /// Where to.
+    pub folder: PathBuf,
+    /// What was done.
+    pub restored: Restored,
+    /// The checkpoint of what was there before, if something was replaced.
+    pub rescue: Option<Manifest>,
+}
+
+/// Brings the files of a checkpoint back. What they replace is kept in a checkpoint of its own first
+/// (P5).
+pub async fn restore(
+    world: &World,
+    manifest: &Manifest,
+    request: Request,
+    progress: &Progress,
+) -> Result<Returned, Error> {
+    let home = Path::new(&manifest.workspace);
+    let folder = request.into.unwrap_or_else(|| home.to_owned());
+    let session = world.store.summary(manifest.session).await;
+    let mut rescue = None;
+    if let Ok(summary) = &session
+        && folder == home
+        && !request.dry
+    {
+        let lease = world.store.lease(summary.id).await?;
+        if claim::verdict(world, &lease) == Verdict::Held {
+            return Err(Error::Busy {
+                session: summary.id,
+                name: summary.name.clone(),
+            });
+        }
+        let note = Some(format!("before {} was restored", manifest.id));
+        let taken = take(world, summary, Trigger::Manual, note, progress).await?;
+        rescue = Some(taken.manifest);
+    }
+    let options = Restore {
+        exact: request.exact,
+        dry: request.dry,
+    };
+    let restored = world
+        .snapshots
+        .restore(manifest.files.snapshot, &folder, options, progress)
+        .await?;
+    Ok(Returned {
+        folder,
+        restored,
+        rescue,
+    })
+}
+
+/// How two checkpoints differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// Files.
+    pub files: Vec<Change>,
+    /// How many steps were finished in between, if the second is later in the same session.
+    pub steps: i128,
+    /// What was used in between.
+    pub usage: Usage,
+}
+
+/// Compares two checkpoints.
+pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
+    let files = world
+        .snapshots
+        .diff(from.files.snapshot, to.files.snapshot)
+        .await?;
+    let less = |a: u64, b: u64| a.saturating_sub(b);
+    Ok(Difference {
+        files,
+        steps: i128::from(to.finished) - i128::from(from.finished),
+        usage: Usage {
+            input_tokens: less(to.usage.input_tokens, from.usage.input_tokens),
+            output_tokens: less(to.usage.output_tokens, from.usage.output_tokens),
+            cost: segno_core::usage::Cost(less(to.usage.cost.0, from.usage.cost.0)),
+        },
+    })
+}
+
+/// The content of a file in a checkpoint.
+pub async fn content(world: &World, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
+    let read = world.snapshots.read(manifest.files.snapshot, path.into());
+    Ok(read.await?)
+}
+
+/// How many checkpoints are kept, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Of each session.
+    pub count: usize,
+    /// For how long.
+    pub age: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            count: 10,
+            age: Duration::from_hours(7 * 24),
+        }
+    }
+}
+
+/// The checkpoints that retention lets go, and how many there are: of each session the oldest beyond
+/// its number, and those that are too old. The newest stays, and so does how it ended and how it went
+/// wrong, for as long as the session is here or in the trash.
+pub async fn outdated(
+    world: &World,
+    session: Option<&Summary>,
+    retention: Retention,
+) -> Result<(Vec<Manifest>, usize), Error> {
+    let (all, _) = list(world, session).await?;
+    let mut here: BTreeSet<SessionId> = BTreeSet::new();
+    for found in world.store.list().await? {
+        // Whose it is that cannot be read is not known: then all may be.
+        here.insert(found?.id);
+    }
+    for found in world.store.discarded().await? {
+        here.insert(found?.session);
+    }
+    let goes = beyond(&all, &here, retention, world.clock.now());
+    Ok((goes, all.len()))
+}
+
+fn beyond(
+    all: &[Manifest],
+    here: &BTreeSet<SessionId>,
+    retention: Retention,
+    now: Timestamp,
+) -> Vec<Manifest> {
+    let mut by_session: BTreeMap<_, Vec<&Manifest>> = BTreeMap::new();
+    for manifest in all {
+        by_session
+            .entry(manifest.session)
+            .or_default()
+            .push(manifest);
+    }
+    let mut beyond = Vec::new();
+    for (session, kept) in by_session {
+        let needed = here.contains(&session);
+        let newest_first = kept.into_iter().rev().enumerate();
+        let goes = newest_first.filter(|(place, manifest)| {
+            let old = *place >= retention.count || now.since(manifest.at) > retention.age;
+            let stays = needed && (*place == 0 || manifest.trigger.is_kept());
+            old && !stays
+        });
+        beyond.extend(goes.map(|(_, manifest)| manifest.clone()));
+    }
+    beyond
+}
+
+/// Lets go of checkpoints. Their files stay until they are swept.
+pub async fn forget(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
+    for manifest in manifests {
+        world.store.forget(manifest.session, manifest.id).await?;
+    }
+    Ok(())
+}
+
+/// Removes the files of snapshots that no checkpoint names. What became needless lately stays for
+/// `grace`: someone may be about to name it (P8).
+pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
+    // A snapshot is named a moment after it is taken, and that moment is left to whoever takes one.
+    let before = world.clock.now().before(grace.max(MOMENT));
+    let (kept, damaged) = list(world, None).await?;
+    // What a damaged checkpoint names is not known, so nothing can be let go.
+    if let Some(error) = damaged.into_iter().next() {
+        return Err(error.into());
+    }
+    let named = kept.iter().map(|manifest| manifest.files.snapshot);
+    Ok(world
+        .snapshots
+        .sweep(named.collect(), before, grace)
+        .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_core::digest::Digest;
+    use segno_core::journal::Run;
+    use segno_core::session::Status;
+
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn taken(session: u8, hour: i64, trigger: Trigger) -> Manifest {
+        let at = Timestamp(1_794_738_089_000 + hour * HOUR);
+        let digest = Digest::of(b"x");
+        Manifest {
+            segno_checkpoint: checkpoint::VERSION,
+            id: CheckpointId::new(at, [session; 10]),
+            session: SessionId::new(Timestamp(0), [session; 10]),
+            trigger,
+            note: None,
+            at,
+            host: String::new(),
+            version: String::new(),
+            parent: None,
+            journal: Position {
+                run: Run(1),
+                seq: Seq(1),
+                hash: digest,
+            },
+            status: Status::Paused,
+            finished: 0,
+            usage: Usage::default(),
+            workspace: String::new(),
+            files: Files {
+                snapshot: digest,
+                files: 0,
+                bytes: 0,
+                unstable: 0,
+                skipped: 0,
+                left_out: 0,
+            },
+            repositories: Vec::new(),
+            environment: BTreeMap::new(),
+            conversation: None,
+            terminal: None,
+            mcp: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn old_ones_go_and_the_newest_the_last_and_the_failed_stay() {
+        let all = [
+            taken(1, 0, Trigger::Error),
+            taken(1, 1, Trigger::Manual),
+            taken(1, 2, Trigger::TaskComplete),
+            taken(1, 3, Trigger::Manual),
+            taken(2, 0, Trigger::Manual),
+        ];
+        let now = Timestamp(1_794_738_089_000 + 10 * HOUR);
+        let here: BTreeSet<SessionId> = all.iter().map(|manifest| manifest.session).collect();
+        let goes = |here: &BTreeSet<SessionId>, count, hours: u64| -> Vec<CheckpointId> {
+            let retention = Retention {
+                count,
+                age: Duration::from_hours(hours),
+            };
+            let mut goes: Vec<_> = beyond(&all, here, retention, now)
+                .iter()
+                .map(|manifest| manifest.id)
+                .collect();
+            goes.sort();
+            goes
+        };
+        assert!(goes(&here, 10, 100).is_empty());
+        assert_eq!(goes(&here, 2, 100), [all[1].id]);
+        assert_eq!(goes(&here, 10, 8), [all[1].id]);
+        // The newest of each session stays, however old.
+        assert_eq!(goes(&here, 0, 0), [all[1].id, all[2].id]);
+        // Of a session that is gone, nothing stays for ever.
+        assert_eq!(goes(&BTreeSet::new(), 10, 8).len(), 3);
+    }
+}

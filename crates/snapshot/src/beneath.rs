@@ -1,0 +1,245 @@
+//! Opening what lies below a folder, and nothing else: no link on the way is followed, whoever
+//! planted it and whenever.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
+};
+use rustix::io::{Errno, Result};
+
+use crate::entry::Moment;
+
+/// What the file system says about something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) kind: rustix::fs::FileType,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+    pub(crate) modified: Moment,
+    pub(crate) changed: Moment,
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    pub(crate) links: u64,
+}
+
+impl Facts {
+    fn new(stat: &rustix::fs::Stat) -> Self {
+        let moment = |seconds, nanos| Moment {
+            seconds,
+            nanos: u32::try_from(nanos).unwrap_or(0),
+        };
+        Self {
+            kind: rustix::fs::FileType::from_raw_mode(stat.st_mode),
+            mode: stat.st_mode & 0o7777,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: moment(stat.st_mtime, stat.st_mtime_nsec),
+            changed: moment(stat.st_ctime, stat.st_ctime_nsec),
+            inode: stat.st_ino,
+            device: stat.st_dev,
+            links: stat.st_nlink,
+        }
+    }
+
+    /// Of something that is open.
+    pub(crate) fn of(fd: impl AsFd) -> Result<Self> {
+        Ok(Self::new(&rustix::fs::fstat(fd)?))
+    }
+
+    /// Of a name in a folder; of a link itself.
+    pub(crate) fn at(folder: impl AsFd, name: &OsStr) -> Result<Self> {
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        Ok(Self::new(&rustix::fs::statat(folder, name, flags)?))
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        self.kind == rustix::fs::FileType::Directory
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == rustix::fs::FileType::RegularFile
+    }
+
+    pub(crate) fn is_link(&self) -> bool {
+        self.kind == rustix::fs::FileType::Symlink
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// Opens the folder that everything else is below of. A link here is the person's own.
+pub(crate) fn root(path: &Path) -> Result<OwnedFd> {
+    rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+}
+
+/// Opens a folder below `root`; `root` itself if the path is empty.
+pub(crate) fn folder(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    open(root, path, FOLDER)
+}
+
+/// Opens a file below `root` to read it, without waiting for anyone.
+pub(crate) fn file(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    open(root, path, FILE)
+}
+
+/// Makes a new file in a folder, private for now, to write it.
+pub(crate) fn create(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// The open folder that `path` is in, and the name in it.
+pub(crate) fn parent<'a>(root: BorrowedFd<'_>, path: &'a Path) -> Result<(OwnedFd, &'a OsStr)> {
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    Ok((folder(root, parent)?, name))
+}
+
+fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    static MISSING: AtomicBool = AtomicBool::new(false);
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    if MISSING.load(Ordering::Relaxed) {
+        return step_by_step(root, path, flags);
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    // A rename elsewhere in the tree may make the kernel unsure; it asks to try again.
+    for _ in 0..32 {
+        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // An old kernel, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                MISSING.store(true, Ordering::Relaxed);
+                return step_by_step(root, path, flags);
+            }
+            other => return other,
+        }
+    }
+    step_by_step(root, path, flags)
+}
+
+/// The same, one folder at a time.
+fn step_by_step(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let mut names = path.components().peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(name) = names.next() {
+        let (Component::Normal(_) | Component::CurDir) = name else {
+            return Err(Errno::XDEV);
+        };
+        let flags = if names.peek().is_some() {
+            FOLDER
+        } else {
+            flags
+        };
+        let from = at.as_ref().map_or(root, AsFd::as_fd);
+        let next = rustix::fs::openat(from, name.as_os_str(), flags, Mode::empty())?;
+        at = Some(next);
+    }
+    at.ok_or(Errno::INVAL)
+}
+
+/// What a link in `folder` says.
+pub(crate) fn read_link(folder: impl AsFd, name: &OsStr) -> Result<OsString> {
+    let target = rustix::fs::readlinkat(folder, name, Vec::new())?;
+    Ok(OsString::from_vec(target.into_bytes()))
+}
+
+/// The extended attributes of the user, sorted; none where there are none to be had.
+pub(crate) fn attributes(fd: impl AsFd) -> Vec<(OsString, Vec<u8>)> {
+    // Most things have none; Linux never lists more than 64 KiB.
+    let mut few = [0_u8; 512];
+    let mut many = Vec::new();
+    let names = match rustix::fs::flistxattr(&fd, &mut few) {
+        Ok(0) => return Vec::new(),
+        Ok(length) => &few[..length],
+        Err(Errno::RANGE) => {
+            many.resize(65_536, 0);
+            let length = rustix::fs::flistxattr(&fd, &mut many[..]).unwrap_or(0);
+            &many[..length]
+        }
+        Err(_) => return Vec::new(),
+    };
+    let mut attributes = Vec::new();
+    for name in names.split(|&byte| byte == 0) {
+        if !name.starts_with(b"user.") {
+            continue;
+        }
+        let name = OsStr::from_bytes(name);
+        let mut value = vec![0; 65_536];
+        if let Ok(length) = rustix::fs::fgetxattr(&fd, name, &mut value[..]) {
+            value.truncate(length);
+            attributes.push((name.to_owned(), value));
+        }
+    }
+    attributes.sort();
+    attributes
+}
+
+/// Gives something open exactly these extended attributes of the user.
+pub(crate) fn set_attributes(fd: impl AsFd, wanted: &[(OsString, Vec<u8>)]) -> Result<()> {
+    let there = attributes(&fd);
+    for (name, _) in &there {
+        if !wanted.iter().any(|(wanted, _)| wanted == name) {
+            rustix::fs::fremovexattr(&fd, name)?;
+        }
+    }
+    for attribute in wanted {
+        if !there.contains(attribute) {
+            rustix::fs::fsetxattr(&fd, &attribute.0, &attribute.1, XattrFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// When something was last looked at (left alone) and changed, as the kernel wants it.
+pub(crate) fn times(modified: Moment) -> Timestamps {
+    let time = |seconds, nanos| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanos,
+    };
+    Timestamps {
+        last_access: time(0, UTIME_OMIT),
+        last_modification: time(modified.seconds, modified.nanos.into()),
+    }
+}
+
+/// Removes a folder and all that is in it. Links are removed, not followed.
+pub(crate) fn remove_folder(root: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let fd = folder(root, path)?;
+    let _ = rustix::fs::fchmod(&fd, Mode::RWXU);
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&fd)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    for name in names {
+        if Facts::at(&fd, &name)?.is_folder() {
+            remove_folder(root, &path.join(name))?;
+        } else {
+            rustix::fs::unlinkat(&fd, &name, AtFlags::empty())?;
+        }
+    }
+    let (parent, name) = parent(root, path)?;
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+}

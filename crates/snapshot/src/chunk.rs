@@ -1,0 +1,110 @@
+//! Where a large file is cut: `FastCDC` (Xia et al. 2016), which looks at the content alone, so
+//! that an edit moves the cuts around it and no others.
+
+/// Files shorter than this are kept whole.
+pub(crate) const WHOLE: u64 = 1024 * 1024;
+/// The shortest piece, but for the last.
+const SHORTEST: usize = 64 * 1024;
+/// What most pieces are near to.
+const USUAL: usize = 256 * 1024;
+/// The longest piece.
+pub(crate) const LONGEST: usize = 1024 * 1024;
+
+// 18 bits would give the usual length; two more before it, two fewer after it (normalised chunking).
+const STRICT: u64 = u64::MAX << (64 - 20);
+const LENIENT: u64 = u64::MAX << (64 - 16);
+
+/// A random number for each byte, from splitmix64. Part of the format only in that other numbers
+/// would find less that is there already.
+const GEAR: [u64; 256] = {
+    let mut gear = [0; 256];
+    let mut state = 0x5345_474e_4f01_u64;
+    let mut at = 0;
+    while at < 256 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        gear[at] = mixed ^ (mixed >> 31);
+        at += 1;
+    }
+    gear
+};
+
+/// How long the first piece of `bytes` is, given that they are followed by nothing or that there
+/// are at least [`LONGEST`] of them.
+pub(crate) fn cut(bytes: &[u8]) -> usize {
+    if bytes.len() <= SHORTEST {
+        return bytes.len();
+    }
+    let end = bytes.len().min(LONGEST);
+    let middle = end.min(USUAL);
+    let mut hash = 0_u64;
+    let mut look = |from: usize, to: usize, mask: u64| {
+        for (at, &byte) in bytes[from..to].iter().enumerate() {
+            hash = (hash << 1).wrapping_add(GEAR[usize::from(byte)]);
+            if hash & mask == 0 {
+                return Some(from + at + 1);
+            }
+        }
+        None
+    };
+    look(SHORTEST, middle, STRICT)
+        .or_else(|| look(middle, end, LENIENT))
+        .unwrap_or(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(length: usize, seed: u64) -> Vec<u8> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.to_le_bytes());
+        let mut bytes = vec![0; length];
+        hasher.finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
+        let mut pieces = Vec::new();
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at(cut(bytes));
+            pieces.push(piece);
+            bytes = rest;
+        }
+        pieces
+    }
+
+    #[test]
+    fn pieces_are_neither_short_nor_long_and_near_the_usual() {
+        let bytes = noise(32 * 1024 * 1024, 1);
+        let pieces = pieces(&bytes);
+        let (_, whole) = pieces.split_last().unwrap();
+        assert!(
+            whole
+                .iter()
+                .all(|piece| piece.len() >= SHORTEST && piece.len() <= LONGEST)
+        );
+        let usual = bytes.len() / pieces.len();
+        assert!((USUAL / 2..USUAL * 2).contains(&usual), "{usual}");
+    }
+
+    #[test]
+    fn an_inserted_byte_changes_few_pieces() {
+        let before = noise(8 * 1024 * 1024, 2);
+        let mut after = before.clone();
+        after.insert(3_000_000, 7);
+        let known: std::collections::HashSet<_> = pieces(&before).into_iter().collect();
+        let new = pieces(&after)
+            .iter()
+            .filter(|piece| !known.contains(*piece))
+            .count();
+        assert!(new <= 3, "{new}");
+    }
+
+    #[test]
+    fn sameness_does_not_run_past_the_longest() {
+        assert_eq!(cut(&vec![0; 3 * LONGEST]), LONGEST);
+    }
+}

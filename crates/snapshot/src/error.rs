@@ -1,0 +1,135 @@
+//! What can go wrong with snapshots.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Kind};
+
+/// Why a snapshot could not be taken, read or restored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such snapshot.
+    #[error("snapshot {0} does not exist")]
+    NoSnapshot(Digest),
+    /// The snapshot has no file there.
+    #[error("snapshot {snapshot} has no file `{}`", path.display())]
+    NoFile {
+        /// The snapshot.
+        snapshot: Digest,
+        /// The path that was asked for.
+        path: PathBuf,
+    },
+    /// Stored data is not what was written.
+    #[error("{object} is damaged: {reason}")]
+    Damaged {
+        /// What is damaged.
+        object: String,
+        /// How that was noticed.
+        reason: String,
+    },
+    /// A manifest whose hash is right, but that says what no capture writes.
+    #[error("snapshot {snapshot} cannot be trusted: {reason}")]
+    Hostile {
+        /// The snapshot.
+        snapshot: Digest,
+        /// What it says.
+        reason: String,
+    },
+    /// A folder that is never captured or restored into.
+    #[error("{} is not captured or restored: {reason}", place.display())]
+    Refused {
+        /// The folder.
+        place: PathBuf,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The folder is not a vault that this Segno can use.
+    #[error("{} is not a vault of this Segno: {reason}", place.display())]
+    NotAVault {
+        /// The folder.
+        place: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// Something is in the way of a restore. Nothing was changed.
+    #[error("`{}` is in the way: {reason}", path.display())]
+    InTheWay {
+        /// Where, below the folder.
+        path: PathBuf,
+        /// What is there.
+        reason: &'static str,
+    },
+    /// No room. What was captured before is untouched.
+    #[error("no space left in {}", place.display())]
+    Full {
+        /// Where.
+        place: PathBuf,
+    },
+    /// It did not work now and may work later.
+    #[error("{} cannot be used: {reason}", place.display())]
+    Unavailable {
+        /// What.
+        place: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What a failed file operation at `place` means.
+    pub(crate) fn at(place: &Path, error: impl Into<io::Error>) -> Self {
+        let (place, error) = (place.to_owned(), error.into());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full { place },
+            _ => Error::Unavailable {
+                place,
+                reason: error.to_string(),
+            },
+        }
+    }
+
+    pub(crate) fn damaged(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Error::Damaged {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Error::NoSnapshot(_) | Error::NoFile { .. } => Kind::NotFound,
+            Error::Damaged { .. } => Kind::Damaged,
+            Error::Hostile { .. } | Error::NotAVault { .. } => Kind::Invalid,
+            Error::Refused { .. } => Kind::Forbidden,
+            Error::InTheWay { .. } => Kind::Conflict,
+            Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::NoSnapshot(_) => "K0101",
+            Error::NoFile { .. } => "K0102",
+            Error::Damaged { .. } => "K0103",
+            Error::Hostile { .. } => "K0104",
+            Error::Refused { .. } => "K0105",
+            Error::NotAVault { .. } => "K0106",
+            Error::InTheWay { .. } => "K0107",
+            Error::Full { .. } => "K0108",
+            Error::Unavailable { .. } => "K0109",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::InTheWay { path, .. } => {
+                Some(format!("move `{}` away, and restore again", path.display()))
+            }
+            Error::Full { .. } => Some("make room, and try again".into()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The vault's own files: private, durable, and under their names only when they are whole.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::process::Pid;
+
+use crate::machine::chance;
+
+/// Opens a regular file to read it; never a link, never waiting for a FIFO.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not a regular file",
+        ))
+    }
+}
+
+/// The whole content, if it has at most `limit` bytes.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    if length > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long"));
+    }
+    let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(limit).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Makes a folder that only its owner may use, and its missing parents.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+/// Makes the entries of a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    Ok(rustix::fs::fsync(folder)?)
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Removes a file; one that is not there is no error.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match rustix::fs::unlink(path) {
+        Err(rustix::io::Errno::NOENT) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file that is being written. It gets its name when it is whole, or goes.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    file: File,
+    path: PathBuf,
+    published: bool,
+}
+
+impl Draft {
+    /// Begins a draft in `folder`. Its name says whose it is; its lock says that it is still wanted.
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
+        let chance = u128::from_le_bytes(chance()?);
+        let path = folder.join(format!("tmp.{}.{chance:032x}", std::process::id()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&path)?;
+        let draft = Self {
+            file,
+            path,
+            published: false,
+        };
+        rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(draft)
+    }
+
+    /// Appends.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Makes the content durable and gives it its name. The name is durable once the folder is.
+    pub(crate) fn publish(self, to: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.publish_unsynced(to)
+    }
+
+    /// Gives the content its name, and leaves it to the system when both reach the disk.
+    pub(crate) fn publish_unsynced(mut self, to: &Path) -> io::Result<()> {
+        rustix::fs::rename(&self.path, to)?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = remove(&self.path);
+        }
+    }
+}
+
+/// Removes drafts whose writer is gone: its process ended, and nobody holds the lock.
+pub(crate) fn sweep_drafts(folder: &Path) -> io::Result<()> {
+    for name in names(folder)? {
+        let Some(pid) = writer_of(&name) else {
+            continue;
+        };
+        let path = folder.join(name);
+        if rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH) {
+            continue;
+        }
+        let Ok(file) = open(&path) else { continue };
+        // A process of another namespace looks dead from here; its lock does not.
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn writer_of(name: &OsString) -> Option<Pid> {
+    let pid = name.to_str()?.strip_prefix("tmp.")?.split('.').next()?;
+    Pid::from_raw(pid.parse().ok()?)
+}

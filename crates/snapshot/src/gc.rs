@@ -1,0 +1,299 @@
+//! Deleting what nobody needs: late, announced, and never under a writer's hands (P8).
+//!
+//! What no kept snapshot needs is first written into the trash with the time. A later call deletes
+//! it, if the grace is over and still nobody needs it. Everything happens while the vault is held
+//! alone: a capture that was under way has ended and is seen, one that comes waits.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::time::Duration;
+
+use segno_core::digest::Digest;
+use segno_core::time::Timestamp;
+
+use crate::delta::Stored;
+use crate::entry::Chunk;
+use crate::error::Error;
+use crate::files;
+use crate::pack::{Cursor, Known, Packer, Piece, Shelf, Table, read_table};
+use crate::trash::Trash;
+use crate::vault::{Vault, names};
+
+/// More small packs than this are joined.
+const CROWD: usize = 64;
+/// A pack shorter than this is small.
+const SMALL: u64 = 1024 * 1024;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Someone was using the vault: nothing was done, try again.
+    pub busy: bool,
+    /// Packs and manifests that were newly put into the trash.
+    pub thrown: u64,
+    /// Packs and manifests that were deleted.
+    pub deleted: u64,
+    /// Bytes that were deleted.
+    pub bytes: u64,
+    /// Packs whose content was written anew because little of it was needed.
+    pub compacted: u64,
+}
+
+impl Vault {
+    /// Deletes what was put into the trash at least `grace` ago and is still not needed; puts what
+    /// is not needed now into the trash; writes packs anew of which less than half is needed.
+    ///
+    /// Nothing is deleted while a manifest cannot be read: nobody knows what it needs.
+    pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<Swept, Error> {
+        let Some(_alone) = self.hold_alone()? else {
+            return Ok(Swept {
+                busy: true,
+                ..Swept::default()
+            });
+        };
+        let mut swept = Swept::default();
+        let kept: HashSet<Digest> = self.snapshots()?.into_iter().collect();
+        self.rebase(&kept)?;
+        let (manifests, needed) = self.mark(&kept)?;
+        let mut trash = self.trash();
+        let mut stock = Stock::open(self, &trash, &needed)?;
+        self.empty(&mut trash, &manifests, &mut stock, now, grace, &mut swept)?;
+        self.compact(&mut stock, &mut trash, now, &mut swept)?;
+        self.throw(&mut trash, &manifests, &stock, now, &mut swept)?;
+        Ok(swept)
+    }
+
+    /// Manifests that are stored as changes since one that is not kept are stored anew.
+    fn rebase(&self, kept: &HashSet<Digest>) -> Result<(), Error> {
+        for &snapshot in kept {
+            let Stored::Changes { parent, .. } = self.stored(snapshot)? else {
+                continue;
+            };
+            if !kept.contains(&parent) {
+                let manifest = self.assemble(snapshot)?;
+                let whole = manifest.encode();
+                self.store(snapshot, &manifest, whole, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The manifests and the content that kept snapshots need.
+    fn mark(&self, kept: &HashSet<Digest>) -> Result<(HashSet<Digest>, HashSet<Digest>), Error> {
+        let (mut manifests, mut needed) = (HashSet::new(), HashSet::new());
+        for &snapshot in kept {
+            let mut at = snapshot;
+            while manifests.insert(at) {
+                let stored = self.stored(at)?;
+                let broken = |broken: crate::wire::Broken| {
+                    Error::damaged(format!("manifest {at}"), broken.0)
+                };
+                needed.extend(stored.digests().map_err(broken)?);
+                match stored {
+                    Stored::Whole(_) => break,
+                    Stored::Changes { parent, .. } => at = parent,
+                }
+            }
+        }
+        Ok((manifests, needed))
+    }
+
+    /// Deletes what has waited long enough; what is needed after all leaves the trash.
+    fn empty(
+        &self,
+        trash: &mut Trash,
+        manifests: &HashSet<Digest>,
+        stock: &mut Stock,
+        now: Timestamp,
+        grace: Duration,
+        swept: &mut Swept,
+    ) -> Result<(), Error> {
+        let needs = |name: &Digest| {
+            manifests.contains(name) || stock.needs(name) || stock.unreadable.contains(name)
+        };
+        trash.0.retain(|name, _| !needs(name));
+        let ripe = |since: &Timestamp| now.since(*since) >= grace && now >= *since;
+        let gone: Vec<Digest> = trash
+            .0
+            .iter()
+            .filter(|(_, since)| ripe(since))
+            .map(|(name, _)| *name)
+            .collect();
+        for name in gone {
+            for folder in [&self.packs, &self.manifests] {
+                let path = folder.join(name.to_string());
+                let Ok(metadata) = std::fs::symlink_metadata(&path) else {
+                    continue;
+                };
+                files::remove(&path).map_err(|error| Error::at(&path, error))?;
+                swept.deleted += 1;
+                swept.bytes += metadata.len();
+            }
+            trash.0.remove(&name);
+            stock.packs.remove(&name);
+        }
+        let sync =
+            |folder: &Path| files::sync_folder(folder).map_err(|error| Error::at(folder, error));
+        sync(&self.packs).and_then(|()| sync(&self.manifests))
+    }
+
+    /// Puts what is not needed into the trash, and writes the record.
+    fn throw(
+        &self,
+        trash: &mut Trash,
+        manifests: &HashSet<Digest>,
+        stock: &Stock,
+        now: Timestamp,
+        swept: &mut Swept,
+    ) -> Result<(), Error> {
+        let idle = names(&self.manifests)?
+            .into_iter()
+            .filter(|name| !manifests.contains(name));
+        let packs = stock.packs.keys().filter(|name| !stock.needs(name));
+        for name in idle.chain(packs.copied()) {
+            trash.0.entry(name).or_insert_with(|| {
+                swept.thrown += 1;
+                now
+            });
+        }
+        let path = self.root.join("trash");
+        trash
+            .write(&path, &self.drafts)
+            .map_err(|error| Error::at(&path, error))
+    }
+
+    /// Writes packs anew of which little is needed, one at a time, and joins small ones if there
+    /// are many. The old ones go the way of everything that is not needed.
+    fn compact(
+        &self,
+        stock: &mut Stock,
+        trash: &mut Trash,
+        now: Timestamp,
+        swept: &mut Swept,
+    ) -> Result<(), Error> {
+        let mut groups: Vec<Vec<Digest>> = Vec::new();
+        let mut small = Vec::new();
+        for (name, pack) in stock.packs.iter().filter(|(name, _)| !trash.has(name)) {
+            if pack.is_sparse() {
+                groups.push(vec![*name]);
+            } else if pack.live > 0 && pack.file < SMALL {
+                small.push(*name);
+            }
+        }
+        if small.len() > CROWD {
+            groups.push(small);
+        }
+        for group in groups {
+            match self.rewrite(&group, stock) {
+                // What is damaged stays where it is, for whoever can mend it.
+                Err(Error::Damaged { .. }) => continue,
+                other => other?,
+            }
+            for name in group {
+                if let Some(pack) = stock.packs.get_mut(&name) {
+                    pack.live = 0;
+                }
+                trash.0.insert(name, now);
+                swept.compacted += 1;
+                swept.thrown += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite(&self, packs: &[Digest], stock: &Stock) -> Result<(), Error> {
+        let shelf = Shelf::open(&self.packs, packs.iter().copied())?;
+        let known = Known::default();
+        let mut packer = Packer::new(&self.drafts, &self.packs, &known)?;
+        let mut cursor = Cursor::new(&shelf)?;
+        for name in packs {
+            let table = self.table(*name)?;
+            let owns = |piece: &&Piece| stock.owner.get(&piece.digest) == Some(name);
+            for piece in table.pieces.iter().filter(owns) {
+                let chunk = Chunk {
+                    digest: piece.digest,
+                    length: piece.length,
+                };
+                packer.put_as(chunk, cursor.read(chunk)?)?;
+            }
+        }
+        packer.finish()?;
+        files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))
+    }
+
+    fn table(&self, name: Digest) -> Result<Table, Error> {
+        let path = self.packs.join(name.to_string());
+        let table = read_table(&path, name).map_err(|error| Error::at(&path, error))?;
+        table.map_err(|broken| Error::damaged(format!("pack {name}"), broken.0))
+    }
+}
+
+/// What each pack has that is needed.
+struct Stock {
+    packs: BTreeMap<Digest, Pack>,
+    /// Which pack a needed piece is taken from.
+    owner: HashMap<Digest, Digest>,
+    /// Packs whose tables cannot be read.
+    unreadable: HashSet<Digest>,
+}
+
+struct Pack {
+    /// Bytes that are needed, and not from another pack.
+    live: u64,
+    /// Bytes in all.
+    all: u64,
+    /// How long the file is.
+    file: u64,
+}
+
+impl Pack {
+    fn is_sparse(&self) -> bool {
+        self.live > 0 && self.live * 2 < self.all
+    }
+}
+
+impl Stock {
+    /// Looks at all packs that can be read; those that cannot are left alone.
+    fn open(vault: &Vault, trash: &Trash, needed: &HashSet<Digest>) -> Result<Self, Error> {
+        let mut names = vault.pack_names()?;
+        // What is in the trash is needed only for what no other pack has.
+        names.sort_by_key(|name| trash.has(name));
+        let mut stock = Self {
+            packs: BTreeMap::new(),
+            owner: HashMap::new(),
+            unreadable: HashSet::new(),
+        };
+        for name in names {
+            let path = vault.packs.join(name.to_string());
+            let table = match vault.table(name) {
+                Err(Error::Damaged { .. }) => {
+                    stock.unreadable.insert(name);
+                    continue;
+                }
+                other => other?,
+            };
+            let file = std::fs::symlink_metadata(&path)
+                .map_err(|error| Error::at(&path, error))?
+                .len();
+            let mut pack = Pack {
+                live: 0,
+                all: 0,
+                file,
+            };
+            for piece in &table.pieces {
+                let length = u64::from(piece.length);
+                pack.all += length;
+                if needed.contains(&piece.digest) && !stock.owner.contains_key(&piece.digest) {
+                    stock.owner.insert(piece.digest, name);
+                    pack.live += length;
+                }
+            }
+            stock.packs.insert(name, pack);
+        }
+        Ok(stock)
+    }
+
+    fn needs(&self, name: &Digest) -> bool {
+        self.packs.get(name).is_some_and(|pack| pack.live > 0)
+    }
+}

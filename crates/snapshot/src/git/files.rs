@@ -1,0 +1,80 @@
+//! Writing where git's things belong: the scratch folder of a capture, and a repository that is
+//! being made. Nothing here writes into a repository that was there before.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+
+use crate::scope::peek;
+
+use super::error::Error;
+
+/// Makes a folder and its missing parents.
+pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o777).create(path);
+    made.map_err(|error| Error::file(path, &error))
+}
+
+/// Writes a file, in the place of an older one if there is one.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+        .and_then(|mut file| file.write_all(content));
+    written.map_err(|error| Error::file(path, &error))
+}
+
+/// Copies a regular file of at most `limit` bytes, with its time: git tells by the time of an
+/// index which files it must look at again. `false` if there is none.
+pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> Result<bool, Error> {
+    let copied = || -> io::Result<()> {
+        let time = peek::open(from)?.metadata()?.modified()?;
+        let content = peek::read(from, limit)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(to)?;
+        file.write_all(&content)?;
+        file.set_modified(time)
+    };
+    match copied() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::file(from, &error)),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// Makes an index older than all files. Git then compares their content, where it would otherwise
+/// take a file that was changed in the moment of the original index for unchanged.
+pub(super) fn age(path: &Path) -> Result<(), Error> {
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    let aged = OpenOptions::new().write(true).open(path);
+    let aged = aged.and_then(|file| file.set_modified(old));
+    aged.map_err(|error| Error::file(path, &error))
+}
+
+/// Makes `link` lead to `target`, if that is there.
+pub(super) fn link(target: &Path, link: &Path) -> Result<(), Error> {
+    if fs::symlink_metadata(target).is_err() {
+        return Ok(());
+    }
+    let linked = std::os::unix::fs::symlink(target, link);
+    linked.map_err(|error| Error::file(link, &error))
+}
+
+/// Moves what has been made to its place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a folder is put in its place in one step, and `Disk` does not come this far"
+)]
+pub(super) fn put(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|error| Error::file(to, &error))
+}

@@ -1,0 +1,66 @@
+//! Where a repository keeps its things.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::scope::peek;
+
+/// The longest `.git` or `commondir` file.
+const LIMIT: u64 = 16 * 1024;
+
+/// A repository with a folder of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The folder that has the `.git`.
+    pub(crate) folder: PathBuf,
+    /// What belongs to this folder: HEAD, index.
+    pub(crate) git_dir: PathBuf,
+    /// What all worktrees share: refs, objects, config. The same as `git_dir` without worktrees.
+    pub(crate) common: PathBuf,
+}
+
+impl Place {
+    /// Whether this is a further worktree of another repository.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.git_dir != self.common
+    }
+
+    /// The folder of the repository that this is a worktree of.
+    pub(crate) fn main_folder(&self) -> Option<&Path> {
+        let named = self.common.file_name() == Some(OsStr::new(".git"));
+        (self.is_linked() && named).then(|| self.common.parent())?
+    }
+}
+
+/// The repository whose files are in `folder` itself, if there is one.
+pub(crate) fn at(folder: &Path) -> Option<Place> {
+    let git = folder.join(".git");
+    let metadata = fs::metadata(&git).ok()?;
+    let git_dir = if metadata.is_dir() {
+        git
+    } else {
+        let content = peek::read(&git, LIMIT).ok()?;
+        folder.join(path(content.strip_prefix(b"gitdir: ")?))
+    };
+    let common = match peek::read(&git_dir.join("commondir"), LIMIT) {
+        Ok(content) => git_dir.join(path(&content)),
+        Err(_) => git_dir.clone(),
+    };
+    let whole =
+        fs::symlink_metadata(git_dir.join("HEAD")).is_ok() && common.join("objects").is_dir();
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    whole.then_some(())?;
+    Some(Place {
+        folder: folder.to_owned(),
+        git_dir: real(&git_dir)?,
+        common: real(&common)?,
+    })
+}
+
+/// The path in a file of one line.
+fn path(content: &[u8]) -> &OsStr {
+    let line = content.strip_suffix(b"\n").unwrap_or(content);
+    OsStr::from_bytes(line.strip_suffix(b"\r").unwrap_or(line))
+}

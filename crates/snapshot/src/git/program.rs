@@ -1,0 +1,364 @@
+//! The `git` program: started with nothing of the person's or the repository's that could make it
+//! run another one, with a time limit, and with an end to what is read of its answer.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::error::Error;
+
+/// The longest answer that is held in memory.
+const ANSWER: usize = 1 << 30;
+
+/// How much is kept of what git complains about.
+const COMPLAINT: u64 = 4096;
+
+/// Settings that win over any file. The shadow has none of these, nor has a repository that we
+/// made; they are said again in case a version of git reads a file that we do not know of.
+const SETTINGS: [&str; 10] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.untrackedCache=false",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.logAllRefUpdates=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+];
+
+/// All of the environment, besides `PATH`, `HOME` and the place.
+const ENVIRONMENT: [(&str, &str); 14] = [
+    ("LC_ALL", "C"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "false"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "false"),
+    // What a partial clone has not got is not fetched.
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_LITERAL_PATHSPECS", "1"),
+];
+
+/// What git reads from its stdin.
+pub(super) enum Input<'a> {
+    Nothing,
+    Bytes(&'a [u8]),
+    File(File),
+    Stream(&'a mut (dyn Read + Send)),
+}
+
+/// How git is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    /// In the place of the person's home: an empty folder.
+    home: PathBuf,
+    repository: Option<PathBuf>,
+    work_tree: Option<PathBuf>,
+    /// Where new objects go, if not into the repository.
+    objects: Option<PathBuf>,
+    /// Where it runs, if not in the folder of files.
+    runs_in: Option<PathBuf>,
+    /// How long one command may take.
+    limit: Duration,
+}
+
+impl Git {
+    /// Git without a repository.
+    pub(super) fn alone(home: &Path, limit: Duration) -> Self {
+        Self {
+            home: home.to_owned(),
+            repository: None,
+            work_tree: None,
+            objects: None,
+            runs_in: None,
+            limit,
+        }
+    }
+
+    /// Git in the repository whose git folder is `git_dir`.
+    pub(super) fn within(
+        home: &Path,
+        git_dir: &Path,
+        work_tree: Option<&Path>,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            repository: Some(git_dir.to_owned()),
+            work_tree: work_tree.map(Path::to_owned),
+            ..Self::alone(home, limit)
+        }
+    }
+
+    /// The same, with `folder` as all the objects there are.
+    pub(super) fn with_objects(mut self, folder: &Path) -> Self {
+        self.objects = Some(folder.to_owned());
+        self
+    }
+
+    /// The same, where one command may take `limit`.
+    pub(super) fn within_time(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The same, run in `folder`.
+    pub(super) fn run_in(mut self, folder: &Path) -> Self {
+        self.runs_in = Some(folder.to_owned());
+        self
+    }
+
+    fn command(&self, args: &[&OsStr]) -> Command {
+        let mut command = Command::new("git");
+        let folder = self.runs_in.as_ref().or(self.work_tree.as_ref());
+        command
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env("HOME", &self.home)
+            .envs(ENVIRONMENT)
+            .current_dir(folder.unwrap_or(&self.home))
+            .args(["--no-pager", "--no-optional-locks"]);
+        if let Some(git_dir) = &self.repository {
+            command.env("GIT_DIR", git_dir);
+        }
+        if let Some(work_tree) = &self.work_tree {
+            command.env("GIT_WORK_TREE", work_tree);
+        }
+        if let Some(objects) = &self.objects {
+            command.env("GIT_OBJECT_DIRECTORY", objects);
+        }
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        // A group of its own, so that all of it can be ended.
+        command.args(args).process_group(0);
+        command
+    }
+
+    /// Runs git; `sink` gets its stdout, piece by piece. An exit other than 0 is [`Error::Refused`].
+    pub(super) fn run<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        input: Input<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let ended = self.converse(args, input, sink)?;
+        if ended.status.success() {
+            Ok(())
+        } else {
+            Err(ended.refused())
+        }
+    }
+
+    /// What git answers.
+    pub(super) fn ask<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        input: Input<'_>,
+    ) -> Result<Vec<u8>, Error> {
+        self.ask_maybe(args, input)?.ok_or_else(|| Error::Refused {
+            command: subcommand(args),
+            reason: "it found nothing".into(),
+        })
+    }
+
+    /// What git answers; `None` if it quietly ends with 1, as it does when nothing is found.
+    pub(super) fn ask_maybe<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        input: Input<'_>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut answer = Vec::new();
+        let mut too_long = false;
+        let mut sink = |piece: &[u8]| {
+            too_long = answer.len() + piece.len() > ANSWER;
+            if too_long {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            answer.extend_from_slice(piece);
+            Ok(())
+        };
+        let ended = self.converse(args, input, &mut sink);
+        if too_long {
+            let command = subcommand(args);
+            let limit = ANSWER;
+            return Err(Error::TooLong { command, limit });
+        }
+        let ended = ended?;
+        match ended.status.code() {
+            Some(0) => Ok(Some(answer)),
+            Some(1) if ended.complaint.is_empty() => Ok(None),
+            _ => Err(ended.refused()),
+        }
+    }
+
+    fn converse<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        input: Input<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<Ended, Error> {
+        let command = subcommand(args);
+        let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+        let (stdin, feed) = match input {
+            Input::Nothing => (Stdio::null(), None),
+            Input::File(file) => (Stdio::from(file), None),
+            Input::Bytes(bytes) => (Stdio::piped(), Some(Feed::Bytes(bytes))),
+            Input::Stream(stream) => (Stdio::piped(), Some(Feed::Stream(stream))),
+        };
+        let spawned = self
+            .command(&args)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = spawned.map_err(|error| Error::NoGit {
+            reason: error.to_string(),
+        })?;
+        let group = Pid::from_child(&child);
+        let talk = thread::scope(|scope| {
+            let (done, waiting) = mpsc::channel::<()>();
+            let limit = self.limit;
+            let watch = scope.spawn(move || {
+                let late = waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+                if late {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                late
+            });
+            let pipe = child.stdin.take();
+            let fed = feed.map(|feed| scope.spawn(move || feed.write(pipe)));
+            let stderr = child.stderr.take();
+            let complaint = scope.spawn(move || complaint(stderr));
+            let written = drain(&mut child, sink);
+            if written.is_err() {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            // Not reaped yet: until the watch has ended, the group's number must stay taken.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = retry_on_intr(|| waitid(WaitId::Pid(group), options));
+            drop(done);
+            let late = watch.join().unwrap_or(true);
+            let _ = kill_process_group(group, Signal::KILL);
+            let fed = fed.map_or(Ok(()), |fed| fed.join().unwrap_or(Ok(())));
+            let complaint = complaint.join().unwrap_or_default();
+            (written, fed, late, complaint)
+        });
+        let (written, fed, late, complaint) = talk;
+        let status = child.wait().map_err(|error| Error::NoGit {
+            reason: error.to_string(),
+        })?;
+        if late {
+            let limit = self.limit;
+            return Err(Error::TooSlow { command, limit });
+        }
+        let trouble = |error: io::Error| Error::Unavailable {
+            place: format!("the stream of git {command}"),
+            reason: error.to_string(),
+        };
+        written.and(fed).map_err(trouble)?;
+        Ok(Ended {
+            command,
+            status,
+            complaint,
+        })
+    }
+}
+
+/// How git ended.
+struct Ended {
+    command: String,
+    status: ExitStatus,
+    complaint: String,
+}
+
+impl Ended {
+    fn refused(self) -> Error {
+        let reason = if self.complaint.is_empty() {
+            self.status.to_string()
+        } else {
+            self.complaint
+        };
+        Error::Refused {
+            command: self.command,
+            reason,
+        }
+    }
+}
+
+enum Feed<'a> {
+    Bytes(&'a [u8]),
+    Stream(&'a mut (dyn Read + Send)),
+}
+
+impl Feed<'_> {
+    /// Writes it all. Git that does not want more has said why on its stderr.
+    fn write(self, pipe: Option<impl Write>) -> io::Result<()> {
+        let Some(mut pipe) = pipe else {
+            return Ok(());
+        };
+        match self {
+            Feed::Bytes(bytes) => {
+                let _ = pipe.write_all(bytes);
+                Ok(())
+            }
+            Feed::Stream(stream) => {
+                let mut piece = vec![0; 64 * 1024];
+                loop {
+                    let length = stream.read(&mut piece)?;
+                    if length == 0 || pipe.write_all(&piece[..length]).is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn drain(child: &mut Child, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let Some(mut stdout) = child.stdout.take() else {
+        return Ok(());
+    };
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match stdout.read(&mut piece)? {
+            0 => return Ok(()),
+            length => sink(&piece[..length])?,
+        }
+    }
+}
+
+/// The start of what git complains about, on one line; the rest is read and dropped.
+fn complaint(stderr: Option<impl Read>) -> String {
+    let Some(mut stderr) = stderr else {
+        return String::new();
+    };
+    let mut start = Vec::new();
+    let _ = stderr.by_ref().take(COMPLAINT).read_to_end(&mut start);
+    let _ = io::copy(&mut stderr, &mut io::sink());
+    let text = String::from_utf8_lossy(&start);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let text = lines.collect::<Vec<_>>().join("; ");
+    text.chars().filter(|sign| !sign.is_control()).collect()
+}
+
+fn subcommand<A: AsRef<OsStr>>(args: &[A]) -> String {
+    let first = args.first().map(AsRef::as_ref).unwrap_or_default();
+    first.to_string_lossy().into_owned()
+}

@@ -1,0 +1,232 @@
+//! What files looked like when they were last read, so that they need not be read again.
+//!
+//! A file is taken to be unchanged if its size, times (to the nanosecond), mode and inode are what
+//! they were. Files that were young when they were looked at are not in the index: a write in the
+//! same tick of the clock would leave no trace. A miss costs a read, never a wrong answer. A
+//! damaged index is noticed by its checksum, and costs a full read.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use segno_core::digest::Digest;
+
+use crate::beneath::Facts;
+use crate::entry::{Chunk, Entry, Moment};
+use crate::files;
+use crate::manifest::{bytes, read_attributes, read_content, write_attributes, write_content};
+use crate::wire::{Broken, Reader, Writer};
+
+const MAGIC: &[u8; 8] = b"SEGNOIX1";
+/// The longest index that is read, whatever its file is (P10).
+const LONGEST: u64 = 4 * 1024 * 1024 * 1024;
+/// A stamp this close to the beginning of the look is not trusted.
+const YOUNG: u32 = 20_000_000;
+
+/// Where the index of a workspace is: one for each path and device.
+pub(crate) fn place(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
+    let digest = Digest::of_fields(&[bytes(workspace), &device.to_le_bytes()]);
+    let mut name = digest.to_string();
+    name.truncate(32);
+    let _ = write!(name, ".index");
+    folder.join(name)
+}
+
+/// Whether stamps are old enough that a later write must change them.
+pub(crate) fn is_settled(facts: &Facts, began: Moment) -> bool {
+    let stamp = facts.modified.max(facts.changed);
+    let limit = if began.nanos >= YOUNG {
+        Moment {
+            seconds: began.seconds,
+            nanos: began.nanos - YOUNG,
+        }
+    } else {
+        Moment {
+            seconds: began.seconds - 1,
+            nanos: began.nanos + 1_000_000_000 - YOUNG,
+        }
+    };
+    stamp < limit
+}
+
+/// An index that was read.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    content: Vec<u8>,
+    folders: HashMap<Vec<u8>, (usize, usize)>,
+    /// The snapshot that was taken when it was written.
+    pub(crate) snapshot: Option<Digest>,
+}
+
+/// What is known of a file that has not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
+    pub(crate) content: Vec<Chunk>,
+}
+
+impl Index {
+    /// Reads an index; an empty one if there is none that can be used.
+    pub(crate) fn read(path: &Path) -> Self {
+        let Ok(mut content) = files::read(path, LONGEST) else {
+            return Self::default();
+        };
+        let Some(length) = content.len().checked_sub(32) else {
+            return Self::default();
+        };
+        if Digest::of(&content[..length]).as_bytes() != &content[length..] {
+            return Self::default();
+        }
+        content.truncate(length);
+        Self::scan(content).unwrap_or_default()
+    }
+
+    fn scan(content: Vec<u8>) -> Result<Self, Broken> {
+        let mut reader = Reader(&content);
+        if reader.take(8)? != MAGIC {
+            return Err(Broken("it is not an index"));
+        }
+        let snapshot = Some(reader.digest()?);
+        let mut folders = HashMap::new();
+        while !reader.0.is_empty() {
+            let path = reader.bytes()?.to_vec();
+            let section = reader.bytes()?;
+            let end = content.len() - reader.0.len();
+            folders.insert(path, (end - section.len(), end));
+        }
+        Ok(Self {
+            content,
+            folders,
+            snapshot,
+        })
+    }
+
+    /// What is known of the files of a folder.
+    pub(crate) fn folder(&self, path: &Path) -> Section<'_> {
+        let range = self.folders.get(bytes(path));
+        let section = range.map_or(&[][..], |&(from, to)| &self.content[from..to]);
+        Section {
+            reader: Reader(section),
+            next: None,
+        }
+    }
+}
+
+/// What is known of the files of one folder, asked for in the order of their names.
+pub(crate) struct Section<'a> {
+    reader: Reader<'a>,
+    next: Option<Record<'a>>,
+}
+
+struct Record<'a> {
+    name: &'a [u8],
+    stamp: &'a [u8],
+    memory: &'a [u8],
+}
+
+impl<'a> Section<'a> {
+    /// What is known of `name`, if it still looks as it did.
+    pub(crate) fn find(&mut self, name: &[u8], facts: &Facts) -> Option<Memory> {
+        loop {
+            if self.next.is_none() {
+                self.next = self.record().ok();
+            }
+            let record = self.next.as_ref()?;
+            match record.name.cmp(name) {
+                Ordering::Less => self.next = None,
+                Ordering::Equal if record.stamp == stamp(facts) => {
+                    return remember(record.memory).ok();
+                }
+                Ordering::Equal | Ordering::Greater => return None,
+            }
+        }
+    }
+
+    fn record(&mut self) -> Result<Record<'a>, Broken> {
+        Ok(Record {
+            name: self.reader.bytes()?,
+            stamp: self.reader.bytes()?,
+            memory: self.reader.bytes()?,
+        })
+    }
+}
+
+fn remember(memory: &[u8]) -> Result<Memory, Broken> {
+    let mut reader = Reader(memory);
+    Ok(Memory {
+        attributes: read_attributes(&mut reader)?,
+        content: read_content(&mut reader)?,
+    })
+}
+
+/// What must be the same for a file to be taken as unchanged.
+fn stamp(facts: &Facts) -> Vec<u8> {
+    let mut writer = Writer(Vec::with_capacity(48));
+    writer.number(facts.inode);
+    writer.number(u64::from(facts.mode));
+    writer.number(facts.size);
+    writer.moment(facts.modified);
+    writer.moment(facts.changed);
+    writer.0
+}
+
+/// An index that is being written: files in the order of entries.
+pub(crate) struct Scribe {
+    content: Writer,
+    // Files of folders that are not done: those above the one that is being written.
+    open: Vec<(PathBuf, Writer)>,
+}
+
+impl Scribe {
+    pub(crate) fn new(snapshot: Digest) -> Self {
+        let mut content = Writer(MAGIC.to_vec());
+        content.digest(&snapshot);
+        Self {
+            content,
+            open: vec![(PathBuf::new(), Writer::default())],
+        }
+    }
+
+    /// Writes down a file that is settled.
+    pub(crate) fn add(&mut self, entry: &Entry, facts: &Facts) {
+        let parent = entry.path.parent().unwrap_or(Path::new(""));
+        while let Some((folder, _)) = self.open.last()
+            && !parent.starts_with(folder)
+        {
+            self.close();
+        }
+        if self.open.last().is_none_or(|(folder, _)| folder != parent) {
+            self.open.push((parent.to_owned(), Writer::default()));
+        }
+        let Some((_, section)) = self.open.last_mut() else {
+            return;
+        };
+        let name = entry.path.file_name().unwrap_or_default();
+        section.bytes(name.as_bytes());
+        section.bytes(&stamp(facts));
+        let mut memory = Writer::default();
+        write_attributes(&mut memory, &entry.attributes);
+        write_content(&mut memory, entry.content());
+        section.bytes(&memory.0);
+    }
+
+    fn close(&mut self) {
+        if let Some((folder, section)) = self.open.pop() {
+            self.content.bytes(bytes(&folder));
+            self.content.bytes(&section.0);
+        }
+    }
+
+    /// The bytes of its file.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        let check = Digest::of(&self.content.0);
+        self.content.digest(&check);
+        self.content.0
+    }
+}

@@ -1,0 +1,186 @@
+//! Packs: many pieces of content in one file.
+//!
+//! ```text
+//! "SEGNOPK1" | blocks | table | length of the table (8) | chance (16) | check (32)
+//! ```
+//!
+//! A block is up to 1 MiB of neighbouring pieces, compressed together. The table says where each
+//! block and piece is. The check is the BLAKE3 hash of everything from the table on, and the
+//! pack's name: a pack that was cut short, or whose table changed, is not a pack. What is in the
+//! blocks proves itself by the digests in the table.
+
+mod packer;
+mod shelf;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use segno_core::digest::Digest;
+
+use crate::chunk::LONGEST;
+use crate::files;
+use crate::wire::{Broken, Reader, Writer};
+
+pub(crate) use packer::{Known, Packer};
+pub(crate) use shelf::{Cursor, Shelf};
+
+const MAGIC: &[u8; 8] = b"SEGNOPK1";
+const FOOTER: usize = 8 + 16 + 32;
+/// A block is never longer than this, unpacked or not.
+pub(crate) const BLOCK: usize = LONGEST;
+/// A pack that has reached this length gets no more blocks.
+const PACK: u64 = 64 * 1024 * 1024;
+/// The longest table that is read, whatever a pack claims (P10).
+const TABLE: u64 = 256 * 1024 * 1024;
+
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+
+/// A stretch of a pack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    /// Where it begins in the file.
+    pub(crate) at: u64,
+    /// How many bytes it has there.
+    pub(crate) stored: u32,
+    /// How many it has unpacked.
+    pub(crate) raw: u32,
+    form: u8,
+}
+
+/// A piece of content in a pack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) digest: Digest,
+    pub(crate) block: u32,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+}
+
+/// What is in a pack, and where.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl Table {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.size(self.blocks.len());
+        let mut pieces = self.pieces.iter().peekable();
+        for (number, block) in self.blocks.iter().enumerate() {
+            writer.byte(block.form);
+            writer.number(u64::from(block.stored));
+            writer.number(u64::from(block.raw));
+            let mut here = Vec::new();
+            while let Some(piece) = pieces.next_if(|piece| piece.block as usize == number) {
+                here.push(piece);
+            }
+            writer.size(here.len());
+            for piece in here {
+                writer.digest(&piece.digest);
+                writer.number(u64::from(piece.length));
+            }
+        }
+        writer.0
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+        let mut reader = Reader(bytes);
+        let mut table = Self::default();
+        let mut at = MAGIC.len() as u64;
+        for number in 0..reader.count(4)? {
+            let form = reader.byte()?;
+            let stored = reader.small()?;
+            let raw = reader.small()?;
+            let longest = BLOCK as u64;
+            let fits = u64::from(raw) <= longest && u64::from(stored) <= u64::from(raw);
+            if !fits || form > ZSTD || (form == PLAIN && stored != raw) {
+                return Err(Broken("its table has a block that none can be"));
+            }
+            table.blocks.push(Block {
+                at,
+                stored,
+                raw,
+                form,
+            });
+            at += u64::from(stored);
+            let block = u32::try_from(number).map_err(|_| Broken("it has too many blocks"))?;
+            let mut offset = 0_u32;
+            for _ in 0..reader.count(33)? {
+                let digest = reader.digest()?;
+                let length = reader.small()?;
+                let end = offset.checked_add(length).filter(|end| *end <= raw);
+                let end = end.ok_or(Broken("its table has a piece that leaves its block"))?;
+                table.pieces.push(Piece {
+                    digest,
+                    block,
+                    offset,
+                    length,
+                });
+                offset = end;
+            }
+        }
+        reader.end()?;
+        Ok(table)
+    }
+}
+
+/// Reads a pack's table. `Ok(Err(_))` if the pack is there and damaged.
+pub(crate) fn read_table(path: &Path, name: Digest) -> io::Result<Result<Table, Broken>> {
+    let file = match files::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Ok(Err(Broken("it is not a regular file")));
+        }
+        other => other?,
+    };
+    let length = file.metadata()?.len();
+    // Most tables are short: the end of the file has them whole.
+    let mut end = vec![0; usize::try_from(length.min(64 * 1024)).unwrap_or(0)];
+    let from = length - end.len() as u64;
+    file.read_exact_at(&mut end, from)?;
+    let Some((_, footer)) = end.split_last_chunk::<FOOTER>() else {
+        return Ok(Err(Broken("it is too short")));
+    };
+    let mut size = [0; 8];
+    size.copy_from_slice(&footer[..8]);
+    let size = u64::from_le_bytes(size);
+    let least = size.saturating_add((MAGIC.len() + FOOTER) as u64);
+    if size > TABLE || least > length {
+        return Ok(Err(Broken("its end is not the end of a pack")));
+    }
+    let wanted = usize::try_from(size).unwrap_or(0) + FOOTER;
+    if wanted > end.len() {
+        end = vec![0; wanted];
+        file.read_exact_at(&mut end, length - wanted as u64)?;
+    }
+    let end = &end[end.len() - wanted..];
+    Ok(open_table(&file, length, end, name))
+}
+
+fn open_table(file: &File, length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
+    let (content, check) = end
+        .split_last_chunk::<32>()
+        .ok_or(Broken("it is too short"))?;
+    if Digest::of(content).as_bytes() != check || name.as_bytes() != check {
+        return Err(Broken("its table does not match its name"));
+    }
+    let table = Table::decode(&content[..content.len() - 24])?;
+    let blocks: u64 = table
+        .blocks
+        .iter()
+        .map(|block| u64::from(block.stored))
+        .sum();
+    if MAGIC.len() as u64 + blocks + end.len() as u64 != length {
+        return Err(Broken("it is not as long as its table says"));
+    }
+    let mut magic = [0; 8];
+    let read = file.read_exact_at(&mut magic, 0);
+    if read.is_err() || magic != *MAGIC {
+        return Err(Broken("it does not begin as a pack does"));
+    }
+    Ok(table)
+}

@@ -1,0 +1,241 @@
+//! Reads a file so that what is kept was its content at some moment, or is marked as doubtful.
+//!
+//! Look, read, look again. A file that changed in between is read again, a few times, with longer
+//! and longer pauses. One that only grows keeps what it had at the first look, if later readings
+//! find the same. One that never stands still is kept as it was last read, and marked.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use std::os::fd::AsFd;
+
+use crate::beneath::{self, Facts};
+use crate::chunk::{self, LONGEST, WHOLE};
+use crate::entry::{Chunk, Why};
+use crate::error::Error;
+use crate::index::is_settled;
+use crate::machine::{pause, stamp_clock};
+use crate::pack::Packer;
+use crate::walk::why;
+
+const PAUSES: [u64; 4] = [1, 5, 25, 125];
+/// How long a file that was written a moment ago is left alone before it is read again: more than
+/// a tick of the slowest clock that stamps files, so that a writer who goes on leaves a trace.
+const YOUNG: Duration = Duration::from_millis(12);
+/// How often a file must be seen to have grown, and nothing else.
+const SEEN_GROWING: usize = 3;
+
+/// What looks and readings say about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It was as it was read.
+    Still,
+    /// It got longer, and nothing that was read has changed.
+    Growing,
+    /// It changed.
+    Moving,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// It was kept.
+    Kept(Kept),
+    /// It was left out.
+    Left(Why),
+}
+
+/// A file as it was kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// How it looked; its size is that of the content.
+    pub(crate) facts: Facts,
+    pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
+    pub(crate) content: Vec<Chunk>,
+    /// It never stood still.
+    pub(crate) unstable: bool,
+    /// It stood still, and its stamps can be trusted later.
+    pub(crate) settled: bool,
+}
+
+/// One thread's reading, with room that is used again.
+pub(crate) struct Reader<'a, 'p> {
+    root: &'a OwnedFd,
+    packer: &'a mut Packer<'p>,
+    buffer: Vec<u8>,
+}
+
+impl<'a, 'p> Reader<'a, 'p> {
+    pub(crate) fn new(root: &'a OwnedFd, packer: &'a mut Packer<'p>) -> Self {
+        Self {
+            root,
+            packer,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Reads and keeps the file at `path`.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Reading, Error> {
+        let mut pauses = PAUSES.iter();
+        let mut growing: Vec<Kept> = Vec::new();
+        loop {
+            let (kept, verdict) = match self.attempt(path)? {
+                Ok(attempt) => attempt,
+                Err(why) => return Ok(Reading::Left(why)),
+            };
+            let kept = match verdict {
+                Verdict::Still => return Ok(Reading::Kept(kept)),
+                Verdict::Moving => {
+                    growing.clear();
+                    kept
+                }
+                Verdict::Growing => {
+                    growing.push(kept);
+                    if let Some(steady) = self.steady(path, &mut growing)? {
+                        return Ok(Reading::Kept(steady));
+                    }
+                    let Some(kept) = growing.pop() else { continue };
+                    growing.push(kept.clone());
+                    kept
+                }
+            };
+            let Some(&millis) = pauses.next() else {
+                return Ok(Reading::Kept(Kept {
+                    unstable: true,
+                    ..kept
+                }));
+            };
+            pause(Duration::from_millis(millis));
+        }
+    }
+
+    /// Of a file that was seen growing a few times, and still begins as it did: how it was first.
+    fn steady(&mut self, path: &Path, growing: &mut Vec<Kept>) -> Result<Option<Kept>, Error> {
+        let sizes = growing.iter().map(|kept| kept.facts.size);
+        if growing.len() < SEEN_GROWING || growing[0].facts.size == 0 || !sizes.is_sorted() {
+            return Ok(None);
+        }
+        let first = growing.swap_remove(0);
+        let same = match beneath::file(self.root.as_fd(), path) {
+            Ok(fd) => self.is_same(&mut File::from(fd), first.facts.size, &first.content)?,
+            Err(_) => false,
+        };
+        growing.clear();
+        Ok(same.then_some(first))
+    }
+
+    /// One look, reading and second look.
+    fn attempt(&mut self, path: &Path) -> Result<Result<(Kept, Verdict), Why>, Error> {
+        let began = stamp_clock();
+        let opened =
+            beneath::file(self.root.as_fd(), path).and_then(|fd| Ok((Facts::of(&fd)?, fd)));
+        let (before, fd) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(why(error))),
+        };
+        if !before.is_file() {
+            return Ok(Err(Why::Unreadable(
+                "it became something else meanwhile".into(),
+            )));
+        }
+        let attributes = beneath::attributes(&fd);
+        let mut file = File::from(fd);
+        let (content, length) = match self.take(&mut file, before.size)? {
+            Ok(taken) => taken,
+            Err(error) => return Ok(Err(Why::Unreadable(error.to_string()))),
+        };
+        let after = Facts::of(&file).unwrap_or(before);
+        let settled = after == before && length == before.size && is_settled(&before, began);
+        let verdict = if settled {
+            Verdict::Still
+        } else if length == before.size {
+            self.judge(&mut file, &before, &after, &content)?
+        } else {
+            Verdict::Moving
+        };
+        let facts = Facts {
+            size: length,
+            ..before
+        };
+        let kept = Kept {
+            facts,
+            attributes,
+            content,
+            unstable: false,
+            settled,
+        };
+        Ok(Ok((kept, verdict)))
+    }
+
+    /// Looks and reads again. A write in the same tick as the one before leaves no trace in the
+    /// stamps of a young file, so that its looks alone say nothing. The pause is paid by few: once
+    /// it was made a few times, what was young is not.
+    fn judge(
+        &mut self,
+        file: &mut File,
+        before: &Facts,
+        after: &Facts,
+        content: &[Chunk],
+    ) -> Result<Verdict, Error> {
+        if before == after {
+            pause(YOUNG);
+        }
+        let same = self.is_same(file, before.size, content)?;
+        let last = Facts::of(&*file).unwrap_or(*before);
+        Ok(match () {
+            () if same && last == *before => Verdict::Still,
+            () if same && last.size > before.size => Verdict::Growing,
+            () => Verdict::Moving,
+        })
+    }
+
+    /// Whether the first `size` bytes are still the same.
+    fn is_same(&mut self, file: &mut File, size: u64, content: &[Chunk]) -> Result<bool, Error> {
+        if file.rewind().is_err() {
+            return Ok(false);
+        }
+        let again = self.take(file, size)?;
+        Ok(again.is_ok_and(|(again, _)| again == content))
+    }
+
+    /// Keeps up to `size` bytes. The outer error is the vault's, the inner the file's.
+    fn take(&mut self, file: &mut File, size: u64) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
+        let mut content = Vec::new();
+        let mut rest = file.take(size);
+        let mut length = 0_u64;
+        self.buffer.clear();
+        let limit = if size < WHOLE {
+            WHOLE
+        } else {
+            4 * LONGEST as u64
+        };
+        loop {
+            let wanted = limit - self.buffer.len() as u64;
+            let read = match rest.by_ref().take(wanted).read_to_end(&mut self.buffer) {
+                Ok(read) => read as u64,
+                Err(error) => return Ok(Err(error)),
+            };
+            length += read;
+            let ended = read < wanted;
+            let mut at = 0;
+            while at < self.buffer.len() && (ended || self.buffer.len() - at >= LONGEST) {
+                let left = &self.buffer[at..];
+                let cut = if size < WHOLE {
+                    left.len()
+                } else {
+                    chunk::cut(left)
+                };
+                content.push(self.packer.put(&left[..cut])?);
+                at += cut;
+            }
+            self.buffer.drain(..at);
+            if ended {
+                return Ok(Ok((content, length)));
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Bringing a snapshot back.
+//!
+//! First everything that differs is written and checked in a folder of its own inside the target;
+//! a damaged vault or a full disk is noticed there, and the target is as it was. Then files are
+//! moved into their places, each in one step. A restore that was interrupted is simply repeated.
+//!
+//! P5: nothing is ever opened through a link, whoever planted it and whenever.
+
+mod plan;
+mod stage;
+mod swap;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use segno_core::digest::Digest;
+
+use crate::beneath::{self, Facts};
+use crate::entry::{Entry, Kind};
+use crate::error::Error;
+use crate::index::{self, Index};
+use crate::manifest::Manifest;
+use crate::request::{Progress, Restore, Restored};
+use crate::vault::Vault;
+use crate::walk::guard;
+
+use plan::Plan;
+use stage::Stage;
+
+impl Vault {
+    /// Makes `into` what the snapshot says, writing only what differs. The folder is made if it is
+    /// not there. Until everything that has to be written is there and checked, nothing in the
+    /// target is changed.
+    pub fn restore(
+        &self,
+        snapshot: Digest,
+        into: &Path,
+        options: &Restore<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Restored, Error> {
+        // Nobody deletes what is being read.
+        let _held = self.hold()?;
+        let manifest = self.manifest(snapshot)?;
+        check_limit(&manifest, into, options)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .create(into)
+            .map_err(|error| Error::at(into, error))?;
+        let place = guard(into, options.home)?;
+        let shelf = self.shelf()?;
+        let target = Target::open(&place)?;
+        stage::sweep(&target);
+        let index = Index::read(&index::place(&self.index, &place, target.facts.device));
+        let plan = Plan::new(&manifest, &target, &index, self, options)?;
+        let stage = Stage::new(&target)?;
+        let bytes = stage.fill(&manifest, &plan, &shelf, options, progress)?;
+        let removed = swap::run(&manifest, &plan, &target, &stage, options)?;
+        stage.remove()?;
+        swap::finish(&manifest, &plan, &target, options)?;
+        let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
+        let unstable = manifest.entries.iter().filter(unstable);
+        Ok(Restored {
+            written: plan.written(&manifest),
+            bytes,
+            unchanged: plan.unchanged(&manifest),
+            removed,
+            unstable: unstable.map(|entry| entry.path.clone()).collect(),
+            skipped: manifest.skipped,
+        })
+    }
+}
+
+fn check_limit(manifest: &Manifest, into: &Path, options: &Restore<'_>) -> Result<(), Error> {
+    let bytes = manifest.entries.iter().map(Entry::size);
+    let bytes = bytes.fold(0, u64::saturating_add);
+    if options.limit.is_some_and(|limit| bytes > limit) {
+        return Err(Error::Refused {
+            place: into.to_owned(),
+            reason: "the snapshot has more bytes than are allowed",
+        });
+    }
+    Ok(())
+}
+
+/// The folder that is restored into.
+struct Target<'a> {
+    place: &'a Path,
+    fd: OwnedFd,
+    facts: Facts,
+}
+
+impl<'a> Target<'a> {
+    fn open(place: &'a Path) -> Result<Self, Error> {
+        let trouble = |error| Error::at(place, error);
+        let fd = beneath::root(place).map_err(trouble)?;
+        let facts = Facts::of(&fd).map_err(trouble)?;
+        Ok(Self { place, fd, facts })
+    }
+
+    fn fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// What a failed operation on something in the target means.
+    fn trouble(&self, path: &Path) -> impl Fn(rustix::io::Errno) -> Error {
+        let place = self.place.join(path);
+        move |error| Error::at(&place, error)
+    }
+}
+
+/// The permission bits that are set.
+fn mode(entry: &Entry, options: &Restore<'_>) -> rustix::fs::Mode {
+    let allowed = if options.privileges { 0o7777 } else { 0o1777 };
+    rustix::fs::Mode::from_raw_mode(entry.mode & allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Chunk, Moment};
+
+    /// A manifest that no capture writes, but whose name and checksums are right.
+    #[test]
+    fn a_hostile_manifest_is_refused_before_anything_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let entry = |path: &str, kind| Entry {
+            path: path.into(),
+            mode: 0o755,
+            modified: Moment::default(),
+            attributes: Vec::new(),
+            kind,
+        };
+        let outside = folder.path().join("outside");
+        let link = Kind::Link { target: outside };
+        let empty = Kind::File {
+            size: 0,
+            content: Vec::new(),
+            unstable: false,
+        };
+        let manifest = Manifest {
+            root: entry("", Kind::Folder),
+            entries: vec![entry("a", link), entry("a/b", empty)],
+            skipped: Vec::new(),
+        };
+        let whole = manifest.encode();
+        let snapshot = Digest::of(&whole);
+        vault
+            .store(snapshot, &manifest, whole, None)
+            .expect("it is stored");
+        vault.list_as_kept(snapshot).expect("it is listed");
+        let target = folder.path().join("target");
+        let options = Restore::default();
+        let refused = vault.restore(snapshot, &target, &options, &|_| {});
+        assert!(matches!(refused, Err(Error::Hostile { .. })), "{refused:?}");
+        assert!(!target.exists());
+    }
+
+    /// Many names of one small piece: little in the vault, endless on the disk.
+    #[test]
+    fn a_snapshot_with_more_bytes_than_allowed_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let chunk = Chunk {
+            digest: Digest::of(b"abc"),
+            length: 3,
+        };
+        let entry = |path: &str, kind| Entry {
+            path: path.into(),
+            mode: 0o755,
+            modified: Moment::default(),
+            attributes: Vec::new(),
+            kind,
+        };
+        let bomb = Kind::File {
+            size: 3000,
+            content: vec![chunk; 1000],
+            unstable: false,
+        };
+        let manifest = Manifest {
+            root: entry("", Kind::Folder),
+            entries: vec![entry("bomb", bomb)],
+            skipped: Vec::new(),
+        };
+        let whole = manifest.encode();
+        let snapshot = Digest::of(&whole);
+        vault
+            .store(snapshot, &manifest, whole, None)
+            .expect("it is stored");
+        vault.list_as_kept(snapshot).expect("it is listed");
+        let options = Restore {
+            limit: Some(2999),
+            ..Restore::default()
+        };
+        let target = folder.path().join("target");
+        let refused = vault.restore(snapshot, &target, &options, &|_| {});
+        assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+        assert!(!target.exists());
+    }
+}

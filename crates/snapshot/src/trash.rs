@@ -1,0 +1,74 @@
+//! What nobody needs any more, and since when: announced here before it is deleted (P8).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use segno_core::digest::Digest;
+use segno_core::time::Timestamp;
+
+use crate::files::{self, Draft};
+
+/// The longest record that is read (P10).
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// Packs and manifests that wait for their end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trash(pub(crate) BTreeMap<Digest, Timestamp>);
+
+impl Trash {
+    /// Reads the record. One that is missing or damaged is empty: what was in it waits anew.
+    pub(crate) fn read(path: &Path) -> Self {
+        let Ok(bytes) = files::read(path, LONGEST) else {
+            return Self::default();
+        };
+        Self::decode(&bytes).unwrap_or_default()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (check, lines) = text.split_once('\n')?;
+        if check.parse() != Ok(Digest::of(lines.as_bytes())) {
+            return None;
+        }
+        let line = |line: &str| {
+            let (name, since) = line.split_once(' ')?;
+            Some((name.parse().ok()?, Timestamp(since.parse().ok()?)))
+        };
+        lines.lines().map(line).collect::<Option<_>>().map(Self)
+    }
+
+    fn encode(&self) -> String {
+        let mut lines = String::new();
+        for (name, since) in &self.0 {
+            let _ = writeln!(lines, "{name} {}", since.0);
+        }
+        format!("{}\n{lines}", Digest::of(lines.as_bytes()))
+    }
+
+    /// Replaces the record, durably.
+    pub(crate) fn write(&self, path: &Path, drafts: &Path) -> io::Result<()> {
+        let mut draft = Draft::new(drafts)?;
+        draft.write(self.encode().as_bytes())?;
+        draft.publish(path)?;
+        files::sync_folder(path.parent().unwrap_or(Path::new("/")))
+    }
+
+    pub(crate) fn has(&self, name: &Digest) -> bool {
+        self.0.contains_key(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_changed_is_not_believed() {
+        let trash = Trash([(Digest::of(b"a"), Timestamp(7))].into());
+        let text = trash.encode();
+        assert_eq!(Trash::decode(text.as_bytes()), Some(trash));
+        assert_eq!(Trash::decode(text.replace(" 7", " 1").as_bytes()), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! The folder that keeps snapshots: what is where in it, and who may do what at the same time.
+//!
+//! What is written becomes durable in this order: packs, then the manifest that needs them, then
+//! the head that lists it (P4). Whoever captures holds the vault together with others; whoever
+//! deletes holds it alone, and sees what everyone before has written (P8).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use segno_core::digest::Digest;
+use segno_core::time::Timestamp;
+
+use crate::delta::{self, Changes, Stored};
+use crate::error::Error;
+use crate::files::{self, Draft};
+use crate::manifest::Manifest;
+use crate::pack::Shelf;
+use crate::trash::Trash;
+
+const FORMAT: &[u8] = b"segno vault 1\n";
+/// A manifest is stored whole if more than one entry in this many changed.
+const MANY: usize = 4;
+
+/// Keeps snapshots in a folder.
+#[derive(Debug)]
+pub struct Vault {
+    pub(crate) root: PathBuf,
+    pub(crate) packs: PathBuf,
+    pub(crate) manifests: PathBuf,
+    pub(crate) heads: PathBuf,
+    pub(crate) drafts: PathBuf,
+    pub(crate) index: PathBuf,
+}
+
+impl Vault {
+    /// Opens the vault in `root`, making it if the folder is empty or not there. What killed
+    /// captures left behind is cleared away.
+    pub fn open(root: &Path) -> Result<Self, Error> {
+        let vault = Self {
+            root: root.to_owned(),
+            packs: root.join("packs"),
+            manifests: root.join("manifests"),
+            heads: root.join("heads"),
+            drafts: root.join("drafts"),
+            index: root.join("index"),
+        };
+        let made = files::make_folder(root).map_err(|error| Error::at(root, error));
+        made.and_then(|()| vault.check_format())?;
+        vault.prepare().map_err(|error| Error::at(root, error))?;
+        Ok(vault)
+    }
+
+    fn check_format(&self) -> Result<(), Error> {
+        let path = self.root.join("format");
+        let refuse = |reason: &str| {
+            Err(Error::NotAVault {
+                place: self.root.clone(),
+                reason: reason.to_owned(),
+            })
+        };
+        match files::read(&path, 1024) {
+            Ok(format) if format == FORMAT => Ok(()),
+            Ok(_) => refuse("its file `format` says something else"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let names =
+                    files::names(&self.root).map_err(|error| Error::at(&self.root, error))?;
+                let is_draft =
+                    |name: &std::ffi::OsString| name.to_string_lossy().starts_with("tmp.");
+                if !names.iter().all(is_draft) {
+                    return refuse("it has other things in it, and no file `format`");
+                }
+                self.make_format(&path)
+                    .map_err(|error| Error::at(&path, error))
+            }
+            Err(error) => Err(Error::at(&path, error)),
+        }
+    }
+
+    fn make_format(&self, path: &Path) -> io::Result<()> {
+        let mut draft = Draft::new(&self.root)?;
+        draft.write(FORMAT)?;
+        draft.publish(path)?;
+        let parent = self
+            .root
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        files::sync_folder(parent.unwrap_or(Path::new(".")))
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        let folders = [
+            &self.packs,
+            &self.manifests,
+            &self.heads,
+            &self.drafts,
+            &self.index,
+        ];
+        if folders.iter().any(|folder| !folder.is_dir()) {
+            for folder in folders {
+                files::make_folder(folder)?;
+            }
+            files::sync_folder(&self.root)?;
+        }
+        files::sweep_drafts(&self.drafts)?;
+        files::sweep_drafts(&self.root)
+    }
+
+    fn lock_file(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(self.root.join("lock"))
+    }
+
+    /// Keeps everyone from deleting until it is dropped.
+    pub(crate) fn hold(&self) -> Result<File, Error> {
+        let hold = || {
+            let file = self.lock_file()?;
+            flock(&file, FlockOperation::LockShared)?;
+            Ok(file)
+        };
+        hold().map_err(|error: io::Error| Error::at(&self.root, error))
+    }
+
+    /// Keeps everyone else out until it is dropped; none if someone is there.
+    pub(crate) fn hold_alone(&self) -> Result<Option<File>, Error> {
+        let file = self
+            .lock_file()
+            .map_err(|error| Error::at(&self.root, error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(Error::at(&self.root, error)),
+        }
+    }
+
+    /// The snapshots that are kept, sorted by name.
+    pub fn snapshots(&self) -> Result<Vec<Digest>, Error> {
+        names(&self.heads)
+    }
+
+    pub(crate) fn pack_names(&self) -> Result<Vec<Digest>, Error> {
+        names(&self.packs)
+    }
+
+    /// Whether the snapshot is kept.
+    pub(crate) fn is_kept(&self, snapshot: Digest) -> bool {
+        self.heads.join(snapshot.to_string()).exists()
+    }
+
+    /// All packs; those in the trash last.
+    pub(crate) fn shelf(&self) -> Result<Shelf, Error> {
+        let trash = self.trash();
+        let (thrown, kept): (Vec<_>, Vec<_>) = self
+            .pack_names()?
+            .into_iter()
+            .partition(|name| trash.has(name));
+        Shelf::open(&self.packs, kept.into_iter().chain(thrown))
+    }
+
+    /// The packs that may be built upon: those that are not in the trash.
+    pub(crate) fn fresh_shelf(&self) -> Result<Shelf, Error> {
+        let trash = self.trash();
+        let names = self.pack_names()?;
+        Shelf::open(
+            &self.packs,
+            names.into_iter().filter(|name| !trash.has(name)),
+        )
+    }
+
+    pub(crate) fn trash(&self) -> Trash {
+        Trash::read(&self.root.join("trash"))
+    }
+
+    fn manifest_path(&self, snapshot: Digest) -> PathBuf {
+        self.manifests.join(snapshot.to_string())
+    }
+
+    /// A manifest as it is stored.
+    pub(crate) fn stored(&self, snapshot: Digest) -> Result<Stored, Error> {
+        let path = self.manifest_path(snapshot);
+        let damaged = |reason: &str| Error::damaged(format!("manifest {snapshot}"), reason);
+        let bytes = files::read(&path, delta::LONGEST).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => damaged("it is missing"),
+            io::ErrorKind::InvalidData => damaged(&error.to_string()),
+            _ => Error::at(&path, error),
+        })?;
+        Stored::decode(&bytes).map_err(|broken| damaged(broken.0))
+    }
+
+    /// The manifest of a snapshot that is kept.
+    pub(crate) fn manifest(&self, snapshot: Digest) -> Result<Manifest, Error> {
+        if self.is_kept(snapshot) {
+            self.assemble(snapshot)
+        } else {
+            Err(Error::NoSnapshot(snapshot))
+        }
+    }
+
+    /// Puts a manifest together from what is stored, and proves it by its name.
+    pub(crate) fn assemble(&self, snapshot: Digest) -> Result<Manifest, Error> {
+        let hostile = |reason: &str| Error::Hostile {
+            snapshot,
+            reason: reason.to_owned(),
+        };
+        let damaged =
+            |name: Digest, reason: &str| Error::damaged(format!("manifest {name}"), reason);
+        let mut chain: Vec<Changes> = Vec::new();
+        let mut at = snapshot;
+        let whole = loop {
+            match self.stored(at)? {
+                Stored::Whole(bytes) => break bytes,
+                Stored::Changes {
+                    parent, changes, ..
+                } => {
+                    chain.push(changes);
+                    at = parent;
+                }
+            }
+            if chain.len() > delta::CHAIN as usize {
+                return Err(damaged(snapshot, "its chain of changes does not end"));
+            }
+        };
+        if Digest::of(&whole) != at {
+            return Err(damaged(at, "what it says does not match its name"));
+        }
+        let mut manifest = Manifest::decode(&whole).map_err(|broken| hostile(broken.0))?;
+        if chain.is_empty() {
+            return Ok(manifest);
+        }
+        while let Some(changes) = chain.pop() {
+            manifest = changes.apply(manifest);
+        }
+        if Digest::of(&manifest.encode()) != snapshot {
+            return Err(damaged(
+                snapshot,
+                "what its changes add up to does not match its name",
+            ));
+        }
+        manifest.check().map_err(|broken| hostile(broken.0))?;
+        Ok(manifest)
+    }
+
+    /// Stores a manifest, as changes since `parent` if that is shorter. Durable when it returns;
+    /// listed once it has a head. Returns how many bytes that took.
+    pub(crate) fn store(
+        &self,
+        snapshot: Digest,
+        manifest: &Manifest,
+        whole: Vec<u8>,
+        parent: Option<(Digest, &Manifest)>,
+    ) -> Result<u64, Error> {
+        let changes = parent.and_then(|(parent, before)| self.changes(parent, before, manifest));
+        let stored = changes.unwrap_or(Stored::Whole(whole));
+        let path = self.manifest_path(snapshot);
+        let write = || {
+            let bytes = stored.encode()?;
+            let mut draft = Draft::new(&self.drafts)?;
+            draft.write(&bytes)?;
+            draft.publish(&path)?;
+            files::sync_folder(&self.manifests)?;
+            Ok(bytes.len() as u64)
+        };
+        write().map_err(|error: io::Error| Error::at(&path, error))
+    }
+
+    fn changes(&self, parent: Digest, before: &Manifest, after: &Manifest) -> Option<Stored> {
+        let depth = match self.stored(parent).ok()? {
+            Stored::Whole(_) => 0,
+            Stored::Changes { depth, .. } => depth,
+        };
+        let changes = Changes::between(before, after);
+        let few = changes.len() * MANY <= after.entries.len();
+        (few && depth + 1 < delta::CHAIN).then_some(Stored::Changes {
+            parent,
+            depth: depth + 1,
+            changes,
+        })
+    }
+
+    /// Lists a snapshot whose manifest is durable.
+    pub(crate) fn list_as_kept(&self, snapshot: Digest) -> Result<(), Error> {
+        let path = self.heads.join(snapshot.to_string());
+        let make = || {
+            // Cutting it makes it young, also if it was listed before.
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+                .open(&path)?;
+            files::sync_folder(&self.heads)
+        };
+        make().map_err(|error| Error::at(&path, error))
+    }
+
+    /// Takes every snapshot off the list but those in `kept` and those that were listed since
+    /// `before`, and says how many. Nothing is done while someone uses the vault.
+    pub fn keep_only(&self, kept: &[Digest], before: Timestamp) -> Result<u64, Error> {
+        let Some(_alone) = self.hold_alone()? else {
+            return Ok(0);
+        };
+        let mut gone = 0;
+        for snapshot in self.snapshots()? {
+            let path = self.heads.join(snapshot.to_string());
+            let listed = path.metadata().and_then(|metadata| metadata.modified());
+            let listed = listed.map_err(|error| Error::at(&path, error))?;
+            let since = listed.duration_since(std::time::UNIX_EPOCH);
+            let millis = since.map_or(0, |since| since.as_millis());
+            let is_old = i64::try_from(millis).is_ok_and(|millis| millis < before.0);
+            if is_old && !kept.contains(&snapshot) {
+                self.remove(snapshot)?;
+                gone += 1;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Takes a snapshot off the list. What only it needs goes with a later [`Vault::gc`].
+    pub fn remove(&self, snapshot: Digest) -> Result<(), Error> {
+        if !self.is_kept(snapshot) {
+            return Err(Error::NoSnapshot(snapshot));
+        }
+        let path = self.heads.join(snapshot.to_string());
+        let removed = files::remove(&path).and_then(|()| files::sync_folder(&self.heads));
+        removed.map_err(|error| Error::at(&path, error))
+    }
+}
+
+/// The digests that files in a folder are called by.
+pub(crate) fn names(folder: &Path) -> Result<Vec<Digest>, Error> {
+    let names = files::names(folder).map_err(|error| Error::at(folder, error))?;
+    let digest = |name: &std::ffi::OsString| name.to_str()?.parse().ok();
+    Ok(names.iter().filter_map(digest).collect())
+}

@@ -1,0 +1,150 @@
+//! Reads everything that a snapshot refers to, and names what is damaged.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use segno_core::digest::Digest;
+
+use crate::entry::{Chunk, Entry};
+use crate::error::Error;
+use crate::machine;
+use crate::pack::{Cursor, Shelf};
+use crate::request::Progress;
+use crate::vault::Vault;
+
+/// Something that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// What is damaged: a manifest, a pack, a block of one, or content that no pack has.
+    pub object: String,
+    /// How that was noticed.
+    pub reason: String,
+    /// The files of the snapshot that cannot be restored because of it.
+    pub paths: Vec<PathBuf>,
+}
+
+/// How many pieces a thread takes at once.
+const BATCH: usize = 256;
+
+impl Vault {
+    /// Reads and checks everything that the snapshot needs. Nothing is found in a snapshot that
+    /// can be restored.
+    pub fn verify(
+        &self,
+        snapshot: Digest,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Vec<Damage>, Error> {
+        let _held = self.hold()?;
+        let manifest = match self.manifest(snapshot) {
+            Err(Error::Damaged { object, reason }) => {
+                return Ok(vec![Damage {
+                    object,
+                    reason,
+                    paths: Vec::new(),
+                }]);
+            }
+            other => other?,
+        };
+        let shelf = self.shelf()?;
+        let broken = check(&pieces(&manifest.entries), &shelf, progress)?;
+        let mut damage = affected(&manifest.entries, &broken);
+        if !damage.is_empty() {
+            // Which pack the missing content was in is not known any more; these may have had it.
+            let packs = shelf.damaged().iter().map(|(name, reason)| Damage {
+                object: format!("pack {name}"),
+                reason: (*reason).to_owned(),
+                paths: Vec::new(),
+            });
+            damage.extend(packs);
+        }
+        Ok(damage)
+    }
+}
+
+/// Every piece once.
+fn pieces(entries: &[Entry]) -> Vec<Chunk> {
+    let mut seen = HashSet::new();
+    let chunks = entries.iter().flat_map(Entry::content);
+    chunks
+        .filter(|chunk| seen.insert(**chunk))
+        .copied()
+        .collect()
+}
+
+type Broken = HashMap<Chunk, (String, String)>;
+
+/// Reads pieces in the order of the packs, so that each block is unpacked once.
+fn check(
+    pieces: &[Chunk],
+    shelf: &Shelf,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Broken, Error> {
+    let mut pieces = pieces.to_vec();
+    pieces.sort_by_key(|chunk| shelf.place(&chunk.digest));
+    let (next, done, bytes) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let broken = Mutex::new(Broken::new());
+    let work = || {
+        let mut cursor = Cursor::new(shelf)?;
+        loop {
+            let from = next.fetch_add(BATCH, Ordering::Relaxed);
+            let to = pieces.len().min(from.saturating_add(BATCH));
+            let Some(batch) = pieces.get(from..to).filter(|batch| !batch.is_empty()) else {
+                return Ok(());
+            };
+            for &chunk in batch {
+                match cursor.read(chunk) {
+                    Ok(_) => {}
+                    Err(Error::Damaged { object, reason }) => {
+                        let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
+                        broken.insert(chunk, (object, reason));
+                    }
+                    Err(error) => return Err(error),
+                }
+                bytes.fetch_add(u64::from(chunk.length), Ordering::Relaxed);
+            }
+            let count = batch.len() as u64;
+            progress(Progress {
+                files: done.fetch_add(count, Ordering::Relaxed) + count,
+                of: pieces.len() as u64,
+                bytes: bytes.load(Ordering::Relaxed),
+            });
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = machine::workers().min(pieces.len().div_ceil(BATCH));
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut result = work();
+        for other in others {
+            let lost = || Err(Error::damaged("the check", "a thread of it ended early"));
+            result = result.and(other.join().unwrap_or_else(|_| lost()));
+        }
+        result
+    })?;
+    Ok(broken.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The files that consist of something broken, by object.
+fn affected(entries: &[Entry], broken: &Broken) -> Vec<Damage> {
+    let mut objects: BTreeMap<(String, String), Vec<PathBuf>> = BTreeMap::new();
+    if broken.is_empty() {
+        return Vec::new();
+    }
+    for entry in entries {
+        for chunk in entry.content() {
+            if let Some(object) = broken.get(chunk) {
+                let paths = objects.entry(object.clone()).or_default();
+                if paths.last() != Some(&entry.path) {
+                    paths.push(entry.path.clone());
+                }
+            }
+        }
+    }
+    let damage = |((object, reason), paths)| Damage {
+        object,
+        reason,
+        paths,
+    };
+    objects.into_iter().map(damage).collect()
+}

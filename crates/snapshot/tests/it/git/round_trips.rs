@@ -1,0 +1,336 @@
+//! One repository, there and back.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use segno_snapshot::git::{self, Activity, Format, Truth, Wish};
+
+use super::{capture, is_whole, restore, round_trip, says, started};
+use crate::sandbox::Sandbox;
+
+#[test]
+fn branches_tags_and_notes_come_back() {
+    let sandbox = started();
+    sandbox.git("", &["checkout", "-q", "-b", "feature/x"]);
+    let commit = sandbox.commit("", "second", "2\n");
+    sandbox.git("", &["tag", "light"]);
+    sandbox.git("", &["tag", "-a", "-m", "heavy", "heavy"]);
+    sandbox.git("", &["notes", "add", "-m", "a note"]);
+    sandbox.git("", &["pack-refs", "--all"]);
+    sandbox.git("", &["branch", "loose"]);
+    sandbox.write("untracked", "");
+    sandbox.write("first", "changed\n");
+    let (truth, _) = round_trip(&sandbox);
+    assert_eq!(
+        truth.head.branch.unwrap().to_string(),
+        "refs/heads/feature/x"
+    );
+    assert_eq!(truth.head.commit.unwrap().to_string(), commit);
+    assert_eq!(truth.refs.len(), 6);
+    let status = truth.status.unwrap();
+    assert_eq!(status.untracked.first[0].to_string(), "untracked");
+    assert_eq!(status.modified.count, 1);
+    assert_eq!(status.staged.count, 0);
+    assert_eq!(truth.notes, Vec::<String>::new());
+}
+
+#[test]
+fn two_stashes_come_back_with_their_untracked_files() {
+    let sandbox = started();
+    sandbox.write("first", "one\n");
+    sandbox.write("new", "untracked\n");
+    sandbox.git("", &["stash", "push", "-q", "-u", "-m", "with untracked"]);
+    sandbox.write("first", "two\n");
+    sandbox.git("", &["stash", "push", "-q", "-m", "another"]);
+    let (truth, into) = round_trip(&sandbox);
+    let messages: Vec<_> = truth
+        .stashes
+        .iter()
+        .map(|stash| stash.message.to_string())
+        .collect();
+    assert_eq!(messages, ["On main: another", "On main: with untracked"]);
+    sandbox.git(&into, &["stash", "pop", "-q", "stash@{1}"]);
+    assert_eq!(fs::read_to_string(into.join("new")).unwrap(), "untracked\n");
+    assert_eq!(fs::read_to_string(into.join("first")).unwrap(), "one\n");
+}
+
+#[test]
+fn a_detached_head_and_what_only_the_log_knows_come_back() {
+    let sandbox = started();
+    let lost = sandbox.commit("", "second", "2\n");
+    sandbox.git("", &["reset", "-q", "--hard", "HEAD~"]);
+    sandbox.git("", &["checkout", "-q", "--detach"]);
+    let alone = sandbox.commit("", "third", "3\n");
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.head.branch, None);
+    assert_eq!(truth.head.commit.unwrap().to_string(), alone);
+    sandbox.git(&into, &["cat-file", "-e", &format!("{lost}^{{tree}}")]);
+}
+
+#[test]
+fn a_merge_in_conflict_comes_back_and_can_be_ended() {
+    let sandbox = started();
+    sandbox.git("", &["checkout", "-q", "-b", "other"]);
+    sandbox.commit("", "first", "theirs\n");
+    sandbox.git("", &["checkout", "-q", "main"]);
+    sandbox.commit("", "first", "ours\n");
+    assert!(!sandbox.try_git("", &["merge", "other"]).status.success());
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::Merging]);
+    assert_eq!(truth.status.unwrap().conflicted.count, 1);
+    fs::write(into.join("first"), "both\n").unwrap();
+    sandbox.git(&into, &["add", "first"]);
+    sandbox.git(&into, &["commit", "-q", "--no-edit"]);
+    let parents = sandbox.git(&into, &["log", "-1", "--format=%P"]);
+    assert_eq!(parents.split(' ').count(), 2);
+}
+
+#[test]
+fn a_rebase_in_conflict_comes_back_and_goes_on() {
+    let sandbox = started();
+    sandbox.git("", &["checkout", "-q", "-b", "other"]);
+    sandbox.commit("", "first", "theirs\n");
+    sandbox.commit("", "later", "later\n");
+    sandbox.git("", &["checkout", "-q", "main"]);
+    sandbox.commit("", "first", "ours\n");
+    sandbox.git("", &["checkout", "-q", "other"]);
+    sandbox.write("later", "not committed\n");
+    let rebase = ["rebase", "--autostash", "main"];
+    assert!(!sandbox.try_git("", &rebase).status.success());
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::Rebasing]);
+    fs::write(into.join("first"), "both\n").unwrap();
+    sandbox.git(&into, &["add", "first"]);
+    sandbox.git(&into, &["rebase", "--continue"]);
+    assert_eq!(
+        sandbox.git(&into, &["log", "--format=%s", "-1"]),
+        "add later"
+    );
+    assert_eq!(
+        fs::read_to_string(into.join("later")).unwrap(),
+        "not committed\n"
+    );
+}
+
+#[test]
+fn a_cherry_pick_a_revert_and_a_bisection_come_back() {
+    let sandbox = started();
+    sandbox.git("", &["checkout", "-q", "-b", "other"]);
+    let theirs = sandbox.commit("", "first", "theirs\n");
+    sandbox.git("", &["checkout", "-q", "main"]);
+    sandbox.commit("", "first", "ours\n");
+    assert!(
+        !sandbox
+            .try_git("", &["cherry-pick", &theirs])
+            .status
+            .success()
+    );
+    let (truth, _) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::CherryPicking]);
+
+    let sandbox = started();
+    let second = sandbox.commit("", "first", "2\n");
+    sandbox.commit("", "first", "3\n");
+    assert!(!sandbox.try_git("", &["revert", &second]).status.success());
+    let (truth, _) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::Reverting]);
+
+    let sandbox = started();
+    for number in 2..8 {
+        sandbox.commit("", "first", &format!("{number}\n"));
+    }
+    sandbox.git("", &["bisect", "start", "HEAD", "HEAD~6"]);
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::Bisecting]);
+    sandbox.git(&into, &["bisect", "good"]);
+}
+
+#[test]
+fn mails_being_applied_come_back() {
+    let sandbox = started();
+    sandbox.git("", &["checkout", "-q", "-b", "other"]);
+    sandbox.commit("", "first", "theirs\n");
+    let mail = sandbox.git("", &["format-patch", "-1", "--stdout"]);
+    fs::write(sandbox.path("mail"), mail + "\n").unwrap();
+    sandbox.git("", &["checkout", "-q", "main"]);
+    sandbox.commit("", "first", "ours\n");
+    let apply = ["am", "-3", sandbox.path("mail").to_str().unwrap()].map(str::to_owned);
+    let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
+    assert!(!sandbox.try_git("", &apply).status.success());
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.activities, [Activity::Applying]);
+    fs::write(into.join("first"), "both\n").unwrap();
+    sandbox.git(&into, &["add", "first"]);
+    sandbox.git(&into, &["am", "--continue"]);
+    assert_eq!(
+        sandbox.git(&into, &["log", "-1", "--format=%s"]),
+        "add first"
+    );
+}
+
+#[test]
+fn a_repository_told_to_have_no_files_comes_back() {
+    let sandbox = started();
+    sandbox.git("", &["config", "core.bare", "true"]);
+    let (truth, pack) = capture(&sandbox, "", &Wish::default());
+    assert!(truth.bare);
+    assert_eq!(truth.status, None);
+    let (into, _) = restore(&sandbox, &truth, &pack);
+    let folder = into.join(".git");
+    is_whole(&sandbox, &folder);
+    assert_eq!(
+        sandbox.git(&folder, &["rev-parse", "--is-bare-repository"]),
+        "true"
+    );
+}
+
+#[test]
+fn an_index_of_version_4_comes_back() {
+    let sandbox = started();
+    sandbox.commit("", "a/long/path/one", "1\n");
+    sandbox.commit("", "a/long/path/two", "2\n");
+    sandbox.git("", &["update-index", "--index-version", "4"]);
+    sandbox.git("", &["update-index", "--skip-worktree", "a/long/path/two"]);
+    sandbox.git(
+        "",
+        &["update-index", "--assume-unchanged", "a/long/path/one"],
+    );
+    sandbox.write("a/long/path/one", "changed\n");
+    round_trip(&sandbox);
+}
+
+#[test]
+fn a_staged_rename_a_deletion_and_an_intent_come_back() {
+    let sandbox = started();
+    sandbox.commit("", "moved", &"line\n".repeat(50));
+    sandbox.commit("", "gone", "x\n");
+    sandbox.git("", &["mv", "moved", "moved to"]);
+    sandbox.git("", &["rm", "-q", "gone"]);
+    sandbox.write("staged only", "in the index\n");
+    sandbox.git("", &["add", "staged only"]);
+    sandbox.write("staged only", "in the file\n");
+    sandbox.write("intent", "x\n");
+    sandbox.git("", &["add", "-N", "intent"]);
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.status.unwrap().staged.count, 3);
+    assert_eq!(
+        sandbox.git(&into, &["show", ":staged only"]),
+        "in the index"
+    );
+}
+
+#[test]
+fn a_repository_of_sha256_comes_back() {
+    let sandbox = Sandbox::new();
+    sandbox.git("", &["init", "-q", "--object-format=sha256"]);
+    sandbox.commit("", "first", "1\n");
+    let (truth, _) = round_trip(&sandbox);
+    assert_eq!(truth.format, Format::Sha256);
+}
+
+#[test]
+fn split_and_sparse_indexes_come_back() {
+    for (key, command) in [
+        ("core.splitIndex", &["update-index", "--split-index"][..]),
+        (
+            "index.sparse",
+            &["sparse-checkout", "set", "--cone", "--sparse-index", "a"],
+        ),
+    ] {
+        let sandbox = started();
+        sandbox.commit("", "a/x", "1\n");
+        sandbox.commit("", "b/x", "1\n");
+        sandbox.git("", &["config", key, "true"]);
+        sandbox.git("", command);
+        sandbox.write("a/staged", "2\n");
+        sandbox.git("", &["add", "a/staged"]);
+        round_trip(&sandbox);
+    }
+}
+
+#[test]
+fn refs_kept_in_tables_come_back() {
+    let sandbox = Sandbox::new();
+    if !sandbox
+        .try_git("", &["init", "-q", "--ref-format=reftable"])
+        .status
+        .success()
+    {
+        return;
+    }
+    sandbox.commit("", "first", "1\n");
+    sandbox.git("", &["tag", "one"]);
+    let lost = sandbox.commit("", "second", "2\n");
+    sandbox.git("", &["reset", "-q", "--hard", "HEAD~"]);
+    for content in ["a\n", "b\n"] {
+        sandbox.write("first", content);
+        sandbox.git("", &["stash", "push", "-q", "-m", content.trim()]);
+    }
+    let (truth, into) = round_trip(&sandbox);
+    assert_eq!(truth.stashes.len(), 2);
+    sandbox.git(&into, &["cat-file", "-e", &lost]);
+}
+
+#[test]
+fn a_file_changed_in_the_moment_of_the_index_is_seen() {
+    let sandbox = started();
+    sandbox.git("", &["config", "core.trustctime", "false"]);
+    let moment = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let at_that_moment = |path: &str| {
+        let file = fs::File::options()
+            .write(true)
+            .open(sandbox.root().join(path));
+        file.unwrap().set_modified(moment).unwrap();
+    };
+    // The same length and the same time: only the time of the index says that git must look.
+    sandbox.write("first", "aa\n");
+    at_that_moment("first");
+    sandbox.git("", &["add", "first"]);
+    at_that_moment(".git/index");
+    sandbox.write("first", "bb\n");
+    at_that_moment("first");
+    let (truth, _) = capture(&sandbox, "", &Wish::default());
+    assert_eq!(truth.status.unwrap().modified.count, 1);
+}
+
+#[test]
+fn such_a_file_is_seen_after_a_restore_in_place() {
+    for _ in 0..10 {
+        let sandbox = started();
+        sandbox.write("first", "aa\n");
+        sandbox.git("", &["add", "first"]);
+        sandbox.write("first", "bb\n");
+        let (truth, pack) = capture(&sandbox, "", &Wish::default());
+        fs::rename(sandbox.root().join(".git"), sandbox.path("moved")).unwrap();
+        git::restore(&truth, &mut &*pack, &sandbox.root()).unwrap();
+        assert_eq!(sandbox.git("", &["status", "--porcelain"]), "MM first");
+    }
+}
+
+#[test]
+fn strange_names_come_back() {
+    use std::os::unix::ffi::OsStrExt;
+    let sandbox = Sandbox::new();
+    let strange = std::ffi::OsStr::from_bytes(b"a \"b\" #\\\n\xff");
+    let folder = sandbox.root().join(strange);
+    fs::create_dir(&folder).unwrap();
+    sandbox.git(&folder, &["init", "-q"]);
+    fs::write(folder.join(strange), "1\n").unwrap();
+    sandbox.git(&folder, &["add", "."]);
+    sandbox.git(&folder, &["commit", "-q", "-m", "x"]);
+    sandbox.git(&folder, &["branch", "grün"]);
+    let mut pack = Vec::new();
+    let truth = git::capture(
+        &sandbox.root(),
+        Path::new(strange),
+        &Wish::default(),
+        &mut pack,
+    )
+    .unwrap();
+    let text = serde_json::to_string(&truth).unwrap();
+    let truth: Truth = serde_json::from_str(&text).unwrap();
+    let (into, _) = restore(&sandbox, &truth, &pack);
+    is_whole(&sandbox, &into);
+    assert_eq!(says(&sandbox, &folder), says(&sandbox, &into));
+}

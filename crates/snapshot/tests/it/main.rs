@@ -1,0 +1,18 @@
+//! Snapshots, through the public surface.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a panic is how a test answers, and files are the subject"
+)]
+
+mod crash;
+mod damage;
+mod git;
+mod hostile;
+mod probes;
+mod round_trip;
+mod sandbox;
+mod scope;
+mod sweeping;
+mod world;

@@ -1,0 +1,172 @@
+//! Checkpoints in a folder: `checkpoints/<session>/<checkpoint>.json`, two lines each.
+//!
+//! A checkpoint is written beside its place, made durable, renamed, and the folder made durable, in
+//! that order: what has its name is whole. The key that seals them is made with the first one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::checkpoint::{Broken, Manifest, VERSION};
+use segno_core::id::{CheckpointId, SessionId};
+use segno_core::ports::{Access, Disk};
+use segno_core::store::{Error, Finding, Severity};
+
+use crate::home::{Home, trouble};
+
+/// The longest checkpoint that is read.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// The checkpoints of a home.
+pub(crate) struct Shelf {
+    root: PathBuf,
+    key: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl Shelf {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            root: home.checkpoints(),
+            key: home.root().join("seal.key"),
+            disk: Arc::clone(home.disk()),
+        }
+    }
+
+    fn place(&self, session: SessionId, checkpoint: CheckpointId) -> PathBuf {
+        self.root
+            .join(session.to_string())
+            .join(format!("{checkpoint}.json"))
+    }
+
+    /// The key of this installation, if it has one.
+    fn key(&self) -> Result<Option<[u8; 32]>, Error> {
+        let damaged = || Error::Damaged {
+            object: self.key.display().to_string(),
+            reason: "a key has 32 bytes".to_owned(),
+        };
+        match self.disk.read(&self.key, 32) {
+            Ok(bytes) => bytes.try_into().map(Some).map_err(|_| damaged()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(damaged()),
+            Err(error) => Err(trouble(&self.key, &error)),
+        }
+    }
+
+    /// Keeps one. `fresh` becomes the key of this installation if it has none.
+    pub(crate) fn keep(&self, manifest: &Manifest, fresh: &[u8; 32]) -> Result<(), Error> {
+        let key = match self.key()? {
+            Some(key) => key,
+            None => self.make_key(fresh)?,
+        };
+        let place = self.place(manifest.session, manifest.id);
+        self.write(&place, manifest.to_text(&key).as_bytes())
+            .map_err(|error| trouble(&place, &error))
+    }
+
+    /// Several may make it at once: the first counts for all.
+    fn make_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], Error> {
+        let folder = self.key.parent().unwrap_or(&self.root);
+        let made = self.disk.create(&self.key, fresh, Access::Private);
+        match made.and_then(|()| self.disk.sync_folder(folder)) {
+            Ok(()) => Ok(*fresh),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let key = self.key()?;
+                key.ok_or_else(|| trouble(&self.key, &error))
+            }
+            Err(error) => Err(trouble(&self.key, &error)),
+        }
+    }
+
+    fn write(&self, place: &Path, text: &[u8]) -> io::Result<()> {
+        let folder = place.parent().unwrap_or(&self.root);
+        self.disk.create_folder(folder, Access::Private)?;
+        let draft = place.with_extension("draft");
+        self.disk.remove(&draft)?;
+        self.disk.create(&draft, text, Access::Private)?;
+        self.disk.rename(&draft, place)?;
+        self.disk.sync_folder(folder)?;
+        self.disk.sync_folder(&self.root)
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn kept(
+        &self,
+        session: Option<SessionId>,
+    ) -> Result<Vec<Result<Manifest, Error>>, Error> {
+        let folders = match session {
+            Some(session) => vec![self.root.join(session.to_string())],
+            None => self.list(&self.root)?,
+        };
+        let key = self.key()?;
+        let mut kept = Vec::new();
+        for folder in folders {
+            for file in self.list(&folder)? {
+                if file
+                    .extension()
+                    .is_some_and(|extension| extension == "json")
+                {
+                    kept.push(self.read(&file, key.as_ref()));
+                }
+            }
+        }
+        // Ids sort by the time of their making; what cannot be read comes first.
+        kept.sort_by_key(|manifest| manifest.as_ref().ok().map(|manifest| manifest.id));
+        Ok(kept)
+    }
+
+    /// Checkpoints that cannot be read.
+    pub(crate) fn examine(&self) -> Vec<Finding> {
+        let found = match self.kept(None) {
+            Ok(kept) => kept.into_iter().filter_map(Result::err).collect(),
+            Err(error) => vec![error],
+        };
+        let finding = |error: Error| Finding {
+            session: None,
+            object: self.root.display().to_string(),
+            problem: error.to_string(),
+            severity: Severity::Damage,
+        };
+        found.into_iter().map(finding).collect()
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        let listed = self.disk.list(folder);
+        listed.map_err(|error| trouble(folder, &error))
+    }
+
+    fn read(&self, file: &Path, key: Option<&[u8; 32]>) -> Result<Manifest, Error> {
+        let damaged = |reason: String| Error::Damaged {
+            object: format!("checkpoint {}", file.display()),
+            reason,
+        };
+        let bytes = self.disk.read(file, LONGEST);
+        let bytes = bytes.map_err(|error| trouble(file, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+        let key = key.ok_or_else(|| damaged("the key that sealed it is gone".to_owned()))?;
+        let manifest = Manifest::from_text(&text, key).map_err(|broken| match broken {
+            Broken::Newer(found) => Error::Newer {
+                place: file.display().to_string(),
+                found,
+                known: VERSION,
+            },
+            other => damaged(other.to_string()),
+        })?;
+        if file != self.place(manifest.session, manifest.id) {
+            return Err(damaged(format!("it is checkpoint {}", manifest.id)));
+        }
+        Ok(manifest)
+    }
+
+    pub(crate) fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Result<(), Error> {
+        let place = self.place(session, checkpoint);
+        let folder = place.parent().unwrap_or(&self.root);
+        let removed = self.disk.remove(&place).and_then(|()| {
+            if folder.is_dir() {
+                self.disk.sync_folder(folder)?;
+            }
+            Ok(())
+        });
+        removed.map_err(|error| trouble(&place, &error))
+    }
+}
