@@ -243,3 +243,35 @@ pub(crate) fn remove_folder(root: BorrowedFd<'_>, path: &Path) -> Result<()> {
     let (parent, name) = parent(root, path)?;
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_is_followed_and_no_way_leads_out() {
+        let outside = tempfile::tempdir().expect("a folder");
+        let inside = tempfile::tempdir().expect("a folder");
+        let place = inside.path();
+        rustix::fs::symlink(outside.path(), place.join("link")).expect("a link");
+        rustix::fs::mkdir(place.join("folder"), Mode::RWXU).expect("a folder");
+        rustix::fs::mkdir(outside.path().join("x"), Mode::RWXU).expect("a folder");
+        let root = root(place).expect("it is there");
+        let ways = [
+            "link",
+            "link/x",
+            "folder/../link",
+            "..",
+            "folder/../..",
+            "/etc",
+        ];
+        for way in ways.map(Path::new) {
+            assert!(open(root.as_fd(), way, FOLDER).is_err(), "{way:?}");
+            assert!(step_by_step(root.as_fd(), way, FOLDER).is_err(), "{way:?}");
+        }
+        for way in ["folder", "."].map(Path::new) {
+            assert!(open(root.as_fd(), way, FOLDER).is_ok(), "{way:?}");
+            assert!(step_by_step(root.as_fd(), way, FOLDER).is_ok(), "{way:?}");
+        }
+    }
+}

@@ -49,46 +49,33 @@ fn planted_links_lead_nowhere() {
 #[test]
 fn a_link_that_is_swapped_in_during_a_restore_leads_nowhere() {
     let world = World::new();
-    for number in 0..40 {
+    for number in 0..3 {
         world.write(&format!("folder/{number}"), noise(500, number));
     }
     let captured = world.capture();
-    let outside = world.folder.path().join("outside");
+    let (outside, target) = (world.folder.path().join("outside"), world.target());
+    fs::create_dir_all(target.join("folder")).unwrap();
     fs::create_dir(&outside).unwrap();
-    let target = world.target();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (folder, aside) = (target.join("folder"), world.folder.path().join("aside"));
-            while !stop.load(Ordering::Relaxed) {
-                if fs::rename(&folder, &aside).is_ok() {
-                    let _ = symlink(&outside, &folder);
-                    let _ = fs::remove_file(&folder);
-                    let _ = fs::rename(&aside, &folder);
-                    let _ = fs::remove_dir_all(&aside);
-                }
-            }
-        });
-        for _ in 0..30 {
-            // It may fail; it may not write elsewhere.
-            let options = Restore {
-                exact: true,
-                durable: false,
-                ..Restore::default()
-            };
-            let _ = world
-                .vault
-                .restore(captured.snapshot, &target, &options, &|_| {});
-            let _ = fs::write(target.join("folder/7"), "edit");
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    // `folder/7` may have been written through the link by this test itself, nothing else.
-    let written: Vec<_> = fs::read_dir(&outside)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert!(written.iter().all(|name| name == "7"), "{written:?}");
+    fs::write(outside.join("extra"), "precious").unwrap();
+    fs::write(target.join("folder/extra"), "extra").unwrap();
+    let before = picture(&outside);
+    let swapped = AtomicBool::new(false);
+    // When everything is staged and planned, the folder becomes a link.
+    let swap = |_| {
+        fs::remove_dir_all(target.join("folder")).unwrap();
+        symlink(&outside, target.join("folder")).unwrap();
+        swapped.store(true, Ordering::Relaxed);
+    };
+    let options = Restore {
+        exact: true,
+        ..Restore::default()
+    };
+    let refused = world
+        .vault
+        .restore(captured.snapshot, &target, &options, &swap);
+    assert!(swapped.load(Ordering::Relaxed));
+    assert!(refused.is_err());
+    assert_same(&picture(&outside), &before);
     world.restore(captured.snapshot, &target);
     assert_same(&picture(&target), &picture(&world.work()));
 }

@@ -78,6 +78,24 @@ fn edits_in_the_same_tick_are_seen() {
 }
 
 #[test]
+fn a_file_whose_stamps_are_not_old_is_read_again() {
+    let world = World::new();
+    world.write("old", "old");
+    world.write("young", "young");
+    settle(&world);
+    let file = fs::File::options()
+        .write(true)
+        .open(world.at("young"))
+        .unwrap();
+    // A stamp of the future is never older than the look.
+    file.set_modified(SystemTime::now() + Duration::from_hours(1))
+        .unwrap();
+    settle(&world);
+    assert_eq!(world.capture().read_files, 2);
+    assert_eq!(world.capture().read_files, 1);
+}
+
+#[test]
 fn a_file_that_never_stands_still_is_flagged_and_the_others_are_not() {
     let world = World::new();
     world.write("calm", "calm");

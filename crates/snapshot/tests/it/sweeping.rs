@@ -242,6 +242,40 @@ fn captures_and_sweeps_at_the_same_time_lose_nothing() {
 }
 
 #[test]
+fn a_sweep_beside_a_capture_does_nothing() {
+    let world = World::new();
+    world.write("a", noise(5000, 1));
+    let first = world.capture().snapshot;
+    world.vault.remove(first).unwrap();
+    world.write("b", noise(5000, 2));
+    let work = world.work();
+    let asked = AtomicBool::new(false);
+    let sweep = |_| {
+        let vault = Vault::open(&world.folder.path().join("vault")).unwrap();
+        let swept = vault.gc(Timestamp(1), Duration::ZERO).unwrap();
+        assert_eq!(
+            swept,
+            Swept {
+                busy: true,
+                ..Swept::default()
+            }
+        );
+        asked.store(true, Ordering::Relaxed);
+    };
+    let request = Request::new(&work, &STILL);
+    let captured = world.vault.capture(&request, &sweep).unwrap();
+    assert!(asked.load(Ordering::Relaxed));
+    assert!(!gc(&world, 1).busy);
+    asked.store(false, Ordering::Relaxed);
+    let options = segno_snapshot::Restore::default();
+    world
+        .vault
+        .restore(captured.snapshot, &world.target(), &options, &sweep)
+        .unwrap();
+    assert!(asked.load(Ordering::Relaxed));
+}
+
+#[test]
 fn drafts_of_the_dead_are_swept_and_those_of_the_living_are_not() {
     let world = World::new();
     let drafts = world.folder.path().join("vault/drafts");

@@ -1,6 +1,7 @@
 //! Taking a snapshot: look at everything, read what is new, write it down.
 
-use std::collections::{HashMap, HashSet};
+mod plan;
+
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,45 +10,22 @@ use std::sync::{Mutex, PoisonError};
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
-use crate::entry::{Entry, Kind, Moment, Skipped, Why};
+use crate::entry::{Kind, Moment, Skipped, Why};
 use crate::error::Error;
 use crate::files::{self, Draft};
 use crate::index::{self, Index, Scribe, is_settled};
 use crate::machine;
-use crate::manifest::{Manifest, PATH, bytes, order};
+use crate::manifest::Manifest;
 use crate::pack::{Known, Packer};
-use crate::read::{Kept, Reader, Reading};
+use crate::read::{Reader, Reading};
 use crate::request::{Captured, Progress, Request};
 use crate::vault::Vault;
-use crate::walk::{Tree, Walk, What, guard};
+use crate::walk::{Walk, guard};
+
+use plan::{Plan, State, entry};
 
 /// How many bytes of neighbouring files a thread takes at once.
 const BATCH: u64 = 4 * 1024 * 1024;
-
-/// Something that was found: an entry, how it looked, and whether it has to be read.
-struct Found {
-    entry: Entry,
-    facts: Facts,
-    state: State,
-    /// It may have other names.
-    leads: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// What is in the entry is what is in the file, and the file can be recognised later.
-    Settled,
-    /// The file is young: it has to be read again next time.
-    Young,
-    /// Its content is not known yet.
-    Unread,
-}
-
-struct Plan {
-    root: Entry,
-    found: Vec<Found>,
-    skipped: Vec<Skipped>,
-}
 
 impl Vault {
     /// Takes a snapshot of a folder. When this returns, the snapshot is durable and listed. The
@@ -385,225 +363,6 @@ fn batches(unread: &[usize], sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
         batches.push(from..unread.len());
     }
     batches
-}
-
-/// The nearest folder above whose path is not too long.
-fn short(path: &Path) -> Option<PathBuf> {
-    let mut above = path
-        .ancestors()
-        .filter(|above| !above.as_os_str().is_empty());
-    above
-        .find(|above| bytes(above).len() <= PATH)
-        .map(Path::to_owned)
-}
-
-fn entry(path: PathBuf, facts: &Facts, kind: Kind) -> Entry {
-    Entry {
-        path,
-        mode: facts.mode,
-        modified: facts.modified,
-        attributes: Vec::new(),
-        kind,
-    }
-}
-
-impl Plan {
-    /// Puts what was found in order: a folder, then all that is in it.
-    fn gather(&mut self, tree: &mut Tree, number: usize, path: &Path) {
-        for node in std::mem::take(&mut tree.folders[number].nodes) {
-            let path = path.join(&node.name);
-            let skip = |why| Skipped {
-                path: path.clone(),
-                why,
-            };
-            if bytes(&path).len() > PATH {
-                // It could be opened step by step, and never be named.
-                self.skipped.extend(short(&path).map(|path| Skipped {
-                    path,
-                    why: Why::Unreadable("a path in it is too long".into()),
-                }));
-                continue;
-            }
-            let (facts, what) = match (node.facts, node.what) {
-                (_, What::Left(why)) => {
-                    self.skipped.push(skip(why));
-                    continue;
-                }
-                (None, _) => continue,
-                (Some(facts), what) => (facts, what),
-            };
-            match what {
-                What::Left(_) => {}
-                What::Folder(inside) => {
-                    let folder = &mut tree.folders[inside];
-                    let mut entry = entry(path.clone(), &facts, Kind::Folder);
-                    entry.attributes = std::mem::take(&mut folder.attributes);
-                    let gone = match folder.closed.take() {
-                        // What is known is that there was a folder; it is kept without content.
-                        Some(why) => {
-                            let gone = why == Why::Vanished;
-                            self.skipped.push(skip(why));
-                            gone
-                        }
-                        None => false,
-                    };
-                    if !gone {
-                        self.push(entry, facts, State::Settled);
-                        self.gather(tree, inside, &path);
-                    }
-                }
-                What::Link(target) => {
-                    let target = PathBuf::from(target);
-                    self.push(
-                        entry(path, &facts, Kind::Link { target }),
-                        facts,
-                        State::Settled,
-                    );
-                }
-                What::File(memory) => {
-                    let state = if memory.is_some() {
-                        State::Settled
-                    } else {
-                        State::Unread
-                    };
-                    let (attributes, content) = memory.map_or_else(Default::default, |memory| {
-                        (memory.attributes, memory.content)
-                    });
-                    let kind = Kind::File {
-                        size: facts.size,
-                        content,
-                        unstable: false,
-                    };
-                    let mut entry = entry(path, &facts, kind);
-                    entry.attributes = attributes;
-                    self.push(entry, facts, state);
-                }
-            }
-        }
-    }
-
-    /// Names of one file: the first describes it, the others refer to that.
-    fn pair_twins(&mut self) {
-        let mut first: HashMap<(u64, u64), PathBuf> = HashMap::new();
-        for found in &mut self.found {
-            if found.facts.links < 2 || !found.facts.is_file() {
-                continue;
-            }
-            match first.entry((found.facts.device, found.facts.inode)) {
-                std::collections::hash_map::Entry::Vacant(vacant) => {
-                    vacant.insert(found.entry.path.clone());
-                }
-                std::collections::hash_map::Entry::Occupied(leader) => {
-                    found.entry.kind = Kind::Twin {
-                        of: leader.get().clone(),
-                    };
-                    found.entry.attributes.clear();
-                    found.state = State::Settled;
-                }
-            }
-        }
-    }
-
-    fn push(&mut self, entry: Entry, facts: Facts, state: State) {
-        let leads = facts.links > 1;
-        self.found.push(Found {
-            entry,
-            facts,
-            state,
-            leads,
-        });
-    }
-
-    /// Files whose content is not in the vault any more have to be read, whatever the index says.
-    fn forget_what_is_gone(&mut self, known: &Known) -> Vec<usize> {
-        let mut unread = Vec::new();
-        for (number, found) in self.found.iter_mut().enumerate() {
-            if !found
-                .entry
-                .content()
-                .iter()
-                .all(|chunk| known.has(&chunk.digest))
-            {
-                found.state = State::Unread;
-            }
-            if found.state == State::Unread {
-                unread.push(number);
-            }
-        }
-        unread
-    }
-
-    /// Notes what became of a file.
-    fn note(&mut self, number: usize, reading: Reading) {
-        let found = &mut self.found[number];
-        match reading {
-            Reading::Kept(kept) => found.keep(kept),
-            Reading::Left(why) => {
-                self.skipped.push(Skipped {
-                    path: found.entry.path.clone(),
-                    why,
-                });
-            }
-        }
-    }
-
-    /// A name goes with the file that it is another name of.
-    fn drop_lost_twins(&mut self) {
-        let is_leader =
-            |found: &&Found| found.leads && matches!(found.entry.kind, Kind::File { .. });
-        let leaders = self.found.iter().filter(is_leader);
-        let leaders: HashSet<PathBuf> = leaders.map(|found| found.entry.path.clone()).collect();
-        let skipped = &mut self.skipped;
-        self.found.retain(|found| match &found.entry.kind {
-            Kind::Twin { of } if !leaders.contains(of) => {
-                skipped.push(Skipped {
-                    path: found.entry.path.clone(),
-                    why: Why::Unreadable(format!("so is {}, the same file", of.display())),
-                });
-                false
-            }
-            _ => true,
-        });
-    }
-
-    /// Drops what was left out, and sorts what is said about it.
-    fn finish(mut self) -> (Manifest, Vec<(Facts, State)>) {
-        self.found.retain(|found| found.state != State::Unread);
-        self.drop_lost_twins();
-        self.skipped
-            .sort_by(|left, right| order(&left.path, &right.path));
-        self.skipped.dedup_by(|left, right| left.path == right.path);
-        let (entries, facts) = self
-            .found
-            .into_iter()
-            .map(|found| (found.entry, (found.facts, found.state)))
-            .unzip();
-        let manifest = Manifest {
-            root: self.root,
-            entries,
-            skipped: self.skipped,
-        };
-        (manifest, facts)
-    }
-}
-
-impl Found {
-    fn keep(&mut self, kept: Kept) {
-        self.entry.mode = kept.facts.mode;
-        self.entry.modified = kept.facts.modified;
-        self.entry.attributes = kept.attributes;
-        self.entry.kind = Kind::File {
-            size: kept.facts.size,
-            content: kept.content,
-            unstable: kept.unstable,
-        };
-        self.facts = kept.facts;
-        self.state = if kept.settled {
-            State::Settled
-        } else {
-            State::Young
-        };
-    }
 }
 
 fn summary(snapshot: Digest, manifest: Manifest, read_files: u64, stored_bytes: u64) -> Captured {
