@@ -20,7 +20,7 @@ use segno_core::usage::Usage;
 
 use crate::error::Error;
 use crate::world::World;
-use crate::{claim, history};
+use crate::{claim, history, start};
 
 /// What of the environment says something about where work was done, and nothing about who did it.
 const ENVIRONMENT: [&str; 9] = [
@@ -55,29 +55,19 @@ pub async fn take(
     note: Option<String>,
     progress: &Progress,
 ) -> Result<Taken, Error> {
+    // The journal first: files may be ahead of it, but nothing that it calls done is missing there.
     let state = history::look(world, summary.id).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let captured = world.snapshots.capture(&workspace, progress).await?;
-    let count = |list: usize| list as u64;
-    let files = Files {
-        snapshot: captured.snapshot,
-        files: captured.files,
-        bytes: captured.bytes,
-        unstable: count(captured.unstable.len()),
-        skipped: count(captured.skipped.len()),
-        left_out: count(captured.left_out.len()),
-    };
     let (before, _) = list(world, Some(summary)).await?;
-    let mut entropy = [0; 10];
-    world.random.fill(&mut entropy);
-    let now = world.clock.now();
+    let (id, at) = fresh(world);
     let manifest = Manifest {
         segno_checkpoint: checkpoint::VERSION,
-        id: CheckpointId::new(now, entropy),
+        id,
         session: summary.id,
         trigger,
         note: note.map(|note| world.redactor.redact(&note).into_owned()),
-        at: now,
+        at,
         host: world.processes.current().host,
         version: world.version.to_owned(),
         parent: before.last().map(|manifest| manifest.id),
@@ -90,17 +80,39 @@ pub async fn take(
         finished: state.finished,
         usage: state.usage,
         workspace: summary.workspace.clone(),
-        files,
+        files: figures(&captured),
         repositories: Vec::new(),
         environment: environment(world),
         conversation: None,
         terminal: None,
         mcp: BTreeMap::new(),
     };
+    keep(world, &manifest).await?;
+    Ok(Taken { manifest, captured })
+}
+
+fn fresh(world: &World) -> (CheckpointId, Timestamp) {
+    let mut entropy = [0; 10];
+    world.random.fill(&mut entropy);
+    let now = world.clock.now();
+    (CheckpointId::new(now, entropy), now)
+}
+
+fn figures(captured: &Captured) -> Files {
+    Files {
+        snapshot: captured.snapshot,
+        files: captured.files,
+        bytes: captured.bytes,
+        unstable: captured.unstable.len() as u64,
+        skipped: captured.skipped.len() as u64,
+        left_out: captured.left_out.len() as u64,
+    }
+}
+
+async fn keep(world: &World, manifest: &Manifest) -> Result<(), Error> {
     let mut key = [0; 32];
     world.random.fill(&mut key);
-    world.store.keep(manifest.clone(), key).await?;
-    Ok(Taken { manifest, captured })
+    Ok(world.store.keep(manifest.clone(), key).await?)
 }
 
 fn environment(world: &World) -> BTreeMap<String, String> {
@@ -216,24 +228,14 @@ pub async fn restore(
     request: Request,
     progress: &Progress,
 ) -> Result<Returned, Error> {
-    let home = Path::new(&manifest.workspace);
-    let folder = request.into.unwrap_or_else(|| home.to_owned());
-    let session = world.store.summary(manifest.session).await;
+    let home = PathBuf::from(&manifest.workspace);
+    let folder = request.into.unwrap_or_else(|| home.clone());
     let mut rescue = None;
-    if let Ok(summary) = &session
-        && folder == home
-        && !request.dry
-    {
-        let lease = world.store.lease(summary.id).await?;
-        if claim::verdict(world, &lease) == Verdict::Held {
-            return Err(Error::Busy {
-                session: summary.id,
-                name: summary.name.clone(),
-            });
+    if !request.dry && folder.is_dir() {
+        if real(&folder) == real(&home) {
+            at_rest(world, manifest).await?;
         }
-        let note = Some(format!("before {} was restored", manifest.id));
-        let taken = take(world, summary, Trigger::Manual, note, progress).await?;
-        rescue = Some(taken.manifest);
+        rescue = Some(save(world, manifest, &folder, progress).await?);
     }
     let options = Restore {
         exact: request.exact,
@@ -248,6 +250,54 @@ pub async fn restore(
         restored,
         rescue,
     })
+}
+
+/// A folder by the one name that it has.
+fn real(folder: &Path) -> PathBuf {
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
+}
+
+/// Refuses to replace files under a session that is being run.
+async fn at_rest(world: &World, manifest: &Manifest) -> Result<(), Error> {
+    let summary = match world.store.summary(manifest.session).await {
+        Err(StoreError::NoSession(_)) => return Ok(()),
+        other => other?,
+    };
+    let lease = world.store.lease(summary.id).await?;
+    if claim::verdict(world, &lease) == Verdict::Held {
+        return Err(Error::Busy {
+            session: summary.id,
+            name: summary.name,
+        });
+    }
+    Ok(())
+}
+
+/// Keeps what is in `folder` before `manifest` is restored there, whoever's folder it is and whether
+/// or not the session is still here.
+async fn save(
+    world: &World,
+    manifest: &Manifest,
+    folder: &Path,
+    progress: &Progress,
+) -> Result<Manifest, Error> {
+    let captured = world.snapshots.capture(folder, progress).await?;
+    let (id, at) = fresh(world);
+    let saved = Manifest {
+        id,
+        at,
+        trigger: Trigger::Manual,
+        note: Some(format!("before {} was restored", manifest.id)),
+        host: world.processes.current().host,
+        version: world.version.to_owned(),
+        parent: Some(manifest.id),
+        workspace: start::text_of(folder)?,
+        files: figures(&captured),
+        environment: environment(world),
+        ..manifest.clone()
+    };
+    keep(world, &saved).await?;
+    Ok(saved)
 }
 
 /// How two checkpoints differ.
@@ -378,49 +428,16 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
 
 #[cfg(test)]
 mod tests {
-    use segno_core::digest::Digest;
-    use segno_core::journal::Run;
-    use segno_core::session::Status;
-
     use super::*;
 
     const HOUR: i64 = 3_600_000;
 
     fn taken(session: u8, hour: i64, trigger: Trigger) -> Manifest {
         let at = Timestamp(1_794_738_089_000 + hour * HOUR);
-        let digest = Digest::of(b"x");
+        let session = SessionId::new(Timestamp(0), [session; 10]);
         Manifest {
-            segno_checkpoint: checkpoint::VERSION,
-            id: CheckpointId::new(at, [session; 10]),
-            session: SessionId::new(Timestamp(0), [session; 10]),
             trigger,
-            note: None,
-            at,
-            host: String::new(),
-            version: String::new(),
-            parent: None,
-            journal: Position {
-                run: Run(1),
-                seq: Seq(1),
-                hash: digest,
-            },
-            status: Status::Paused,
-            finished: 0,
-            usage: Usage::default(),
-            workspace: String::new(),
-            files: Files {
-                snapshot: digest,
-                files: 0,
-                bytes: 0,
-                unstable: 0,
-                skipped: 0,
-                left_out: 0,
-            },
-            repositories: Vec::new(),
-            environment: BTreeMap::new(),
-            conversation: None,
-            terminal: None,
-            mcp: BTreeMap::new(),
+            ..segno_testkit::journal::checkpoint(session, at)
         }
     }
 

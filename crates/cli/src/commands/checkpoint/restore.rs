@@ -12,7 +12,7 @@ use crate::output::{data, json_line, plain, say};
 /// Bring the files of a checkpoint back.
 ///
 /// Every file is verified as it is written. Files that the checkpoint does not have stay, unless
-/// `--exact` is given. What is replaced in the session's own folder is kept in a checkpoint first.
+/// `--exact` is given. What was in the folder before is kept in a checkpoint of its own first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The checkpoint: its id, or the beginning or the end of it

@@ -226,6 +226,9 @@ fn the_files_of_a_session_that_runs_are_kept_and_not_replaced() {
         .segno(&["checkpoint", "restore", id(&kept)])
         .refused(17, &["is being run", "--into", "[K0203]"]);
     sandbox
+        .segno(&["checkpoint", "restore", id(&kept), "--into", "."])
+        .refused(17, &["is being run"]);
+    sandbox
         .segno(&["checkpoint", "restore", id(&kept), "--into", "../other"])
         .good();
     child.kill().unwrap();
@@ -314,4 +317,68 @@ fn old_checkpoints_go_and_their_room_is_freed() {
             .segno(&["checkpoint", "verify", id(checkpoint)])
             .good();
     }
+}
+
+#[test]
+fn whatever_is_replaced_is_kept_first() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let kept = take(&sandbox);
+    // Another folder, with work of its own; and the session is gone.
+    sandbox.write("../other/src/main.rs", "somebody's work\n");
+    sandbox
+        .segno(&["sessions", "delete", "chain", "--now", "--yes"])
+        .good();
+    let words = [
+        "checkpoint",
+        "restore",
+        id(&kept),
+        "--into",
+        "../other",
+        "--json",
+    ];
+    let said = sandbox.segno(&words).good().json().remove(0);
+    assert_eq!(sandbox.read("../other/src/main.rs"), "fn main() {}\n");
+    let rescue = said["rescue"].as_str().unwrap();
+    sandbox.segno(&["checkpoint", "restore", rescue]).good();
+    assert_eq!(sandbox.read("../other/src/main.rs"), "somebody's work\n");
+}
+
+#[test]
+fn a_checkpoint_killed_at_a_system_call_is_listed_whole_or_not_at_all() {
+    segno_testkit::crash::require_strace();
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let mut kills = 0;
+    for call in ["rename", "renameat", "fsync", "mkdir"] {
+        for nth in (1..).step_by(3) {
+            sandbox.write("src/main.rs", &format!("// {call} {nth}\n"));
+            let mut command = std::process::Command::new("strace");
+            command.args([
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+                "-e",
+                &format!("trace={call}"),
+            ]);
+            command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={nth}")]);
+            command.arg(sandbox.binary()).args(["checkpoint", "create"]);
+            sandbox.furnish(&mut command);
+            let before = list(&sandbox).len();
+            let killed = !finish(command).status.success();
+            let after = list(&sandbox).len();
+            assert!(after == before || after == before + 1, "{call} {nth}");
+            sandbox.segno(&["checkpoint", "verify"]).good();
+            sandbox.segno(&["doctor"]).good();
+            if !killed {
+                break;
+            }
+            kills += 1;
+        }
+    }
+    assert!(kills >= 5, "{kills}");
+    take(&sandbox);
 }

@@ -583,7 +583,7 @@ fn the_whole_help_text() {
     Bring the files of a checkpoint back.
 
     Every file is verified as it is written. Files that the checkpoint does not have stay, unless
-    `--exact` is given. What is replaced in the session's own folder is kept in a checkpoint first.
+    `--exact` is given. What was in the folder before is kept in a checkpoint of its own first.
 
     Usage: segno checkpoint restore [OPTIONS] <CHECKPOINT>
 
