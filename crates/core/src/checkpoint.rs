@@ -94,21 +94,61 @@ pub struct Manifest {
     pub workspace: String,
     /// Its files.
     pub files: Files,
-    /// Git's own truth of the repositories in it, as JSON.
+    /// How the git repositories in it stood.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repositories: Vec<serde_json::Value>,
+    pub repositories: Vec<Repository>,
     /// What the environment was, as far as it is no secret and says something.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The agent's conversation, if it is not in the journal: a blob.
+    /// What else belongs to it, as the files of a snapshot: see [`papers`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<Digest>,
-    /// What the terminal showed: a blob.
+    pub papers: Option<Digest>,
+    /// Where it came from, if it was not taken here. What could start a program is not brought back
+    /// from it unasked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub terminal: Option<Digest>,
-    /// What MCP servers had: blobs, by server.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mcp: BTreeMap<String, Digest>,
+    pub origin: Option<String>,
+}
+
+/// What the papers of a checkpoint are called.
+pub mod papers {
+    /// The session, as `segno export` writes it, up to the checkpoint.
+    pub const SESSION: &str = "session.jsonl";
+    /// What the terminal showed.
+    pub const TERMINAL: &str = "terminal.txt";
+    /// The folder with what MCP servers had: a file by server.
+    pub const MCP: &str = "mcp";
+}
+
+/// How a git repository stood. What is in it is among the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Repository {
+    /// Where it is, from the workspace; empty for the workspace itself.
+    pub path: String,
+    /// The branch; absent if it stands on a commit of no branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit; absent before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// What the branch follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Commits on any branch that no remote is known to have.
+    pub unpushed: u64,
+    /// Files that differ between the last commit and the index.
+    pub staged: u64,
+    /// Files that differ between the index and the folder.
+    pub modified: u64,
+    /// Files and folders that git does not know.
+    pub untracked: u64,
+    /// Files in conflict.
+    pub conflicted: u64,
+    /// Stashes.
+    pub stashes: u64,
+    /// What was begun and not ended: a merge, a rebase.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub activities: Vec<String>,
 }
 
 /// An entry of a journal.
@@ -249,9 +289,8 @@ mod tests {
             },
             repositories: Vec::new(),
             environment: BTreeMap::from([("TZ".into(), "UTC".into())]),
-            conversation: None,
-            terminal: None,
-            mcp: BTreeMap::new(),
+            papers: None,
+            origin: None,
         }
     }
 

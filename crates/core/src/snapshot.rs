@@ -39,6 +39,9 @@ pub trait Snapshots: Send + Sync {
     /// The content of one file.
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
 
+    /// Keeps files that are in no folder, by their names; durable when it returns.
+    fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
+
     /// What a snapshot takes on the disk.
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
 
@@ -215,6 +218,10 @@ impl Snapshots for Nowhere {
     }
 
     fn read(&self, _: Digest, _: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
+        Self::refuse()
+    }
+
+    fn keep(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
         Self::refuse()
     }
 

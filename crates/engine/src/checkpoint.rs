@@ -83,9 +83,8 @@ pub async fn take(
         files: figures(&captured),
         repositories: Vec::new(),
         environment: environment(world),
-        conversation: None,
-        terminal: None,
-        mcp: BTreeMap::new(),
+        papers: None,
+        origin: None,
     };
     keep(world, &manifest).await?;
     Ok(Taken { manifest, captured })
@@ -294,6 +293,8 @@ async fn save(
         workspace: start::text_of(folder)?,
         files: figures(&captured),
         environment: environment(world),
+        papers: None,
+        origin: None,
         ..manifest.clone()
     };
     keep(world, &saved).await?;
@@ -419,7 +420,11 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     if let Some(error) = damaged.into_iter().next() {
         return Err(error.into());
     }
-    let named = kept.iter().map(|manifest| manifest.files.snapshot);
+    let snapshots = |manifest: &Manifest| {
+        let papers = manifest.papers.into_iter();
+        std::iter::once(manifest.files.snapshot).chain(papers)
+    };
+    let named = kept.iter().flat_map(snapshots);
     Ok(world
         .snapshots
         .sweep(named.collect(), before, grace)

@@ -21,6 +21,7 @@ mod index;
 mod machine;
 mod manifest;
 mod pack;
+mod papers;
 mod read;
 pub mod request;
 mod restore;

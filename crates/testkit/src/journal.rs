@@ -182,8 +182,7 @@ pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
         },
         repositories: Vec::new(),
         environment: BTreeMap::new(),
-        conversation: None,
-        terminal: None,
-        mcp: BTreeMap::new(),
+        papers: None,
+        origin: None,
     }
 }

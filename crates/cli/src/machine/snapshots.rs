@@ -190,6 +190,10 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.quietly(move |vault| vault.read(snapshot, &path)))
     }
 
+    fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
+        Box::pin(self.quietly(move |vault| vault.keep(&papers)))
+    }
+
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>> {
         Box::pin(self.quietly(move |vault| {
             let size = vault.size(snapshot)?;

@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod git;
 mod hostile;
+mod papers;
 mod probes;
 mod round_trip;
 mod sandbox;
