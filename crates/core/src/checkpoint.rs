@@ -149,6 +149,25 @@ pub struct Repository {
     /// What was begun and not ended: a merge, a rebase.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub activities: Vec<String>,
+    /// Why this is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Its git folder, if that lies outside of the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<GitFolder>,
+}
+
+/// A git folder that lies outside of the workspace, as that of a further worktree does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitFolder {
+    /// Where it lay.
+    pub folder: String,
+    /// What is in it.
+    pub snapshot: Digest,
+    /// The name under which it knows the worktree; absent if it has no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
 }
 
 /// An entry of a journal.
@@ -215,6 +234,15 @@ struct Version {
 }
 
 impl Manifest {
+    /// Every snapshot that it names.
+    pub fn snapshots(&self) -> impl Iterator<Item = Digest> {
+        let outside = self.repositories.iter();
+        let outside = outside.filter_map(|repository| repository.outside.as_ref());
+        std::iter::once(self.files.snapshot)
+            .chain(self.papers)
+            .chain(outside.map(|outside| outside.snapshot))
+    }
+
     /// The two lines that are kept, sealed with the key of this installation.
     pub fn to_text(&self, key: &[u8; 32]) -> String {
         let line = serde_json::to_string(self).expect("a manifest is plain data");

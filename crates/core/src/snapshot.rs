@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
@@ -75,6 +76,8 @@ pub struct Captured {
     pub skipped: Vec<Left>,
     /// What was left out because it can be made again.
     pub left_out: Vec<Left>,
+    /// How the git repositories in it stand.
+    pub repositories: Vec<Repository>,
 }
 
 /// Something that is not in a snapshot.
@@ -87,12 +90,18 @@ pub struct Left {
 }
 
 /// How files are brought back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
     /// Whether files that the snapshot does not have, but would have if they had been there, go.
     pub exact: bool,
     /// Whether nothing is done, only told.
     pub dry: bool,
+    /// Whether what could start a program comes back as it was; otherwise under another name.
+    pub trusted: bool,
+    /// Where the files were.
+    pub from: PathBuf,
+    /// The git repositories among them.
+    pub repositories: Vec<Repository>,
 }
 
 /// What was brought back.
@@ -106,6 +115,8 @@ pub struct Restored {
     pub unchanged: u64,
     /// What was removed.
     pub removed: Vec<String>,
+    /// What could start a program, and came back under another name.
+    pub set_aside: Vec<String>,
 }
 
 /// A path that is not the same in two snapshots.

@@ -81,7 +81,7 @@ pub async fn take(
         usage: state.usage,
         workspace: summary.workspace.clone(),
         files: figures(&captured),
-        repositories: Vec::new(),
+        repositories: captured.repositories.clone(),
         environment: environment(world),
         papers: None,
         origin: None,
@@ -206,6 +206,8 @@ pub struct Request {
     pub exact: bool,
     /// Whether nothing is done, only told.
     pub dry: bool,
+    /// Whether a checkpoint that was taken elsewhere is trusted like one that was taken here.
+    pub trust: bool,
 }
 
 /// What was brought back.
@@ -239,6 +241,9 @@ pub async fn restore(
     let options = Restore {
         exact: request.exact,
         dry: request.dry,
+        trusted: request.trust || manifest.origin.is_none(),
+        from: home,
+        repositories: manifest.repositories.clone(),
     };
     let restored = world
         .snapshots
@@ -292,6 +297,7 @@ async fn save(
         parent: Some(manifest.id),
         workspace: start::text_of(folder)?,
         files: figures(&captured),
+        repositories: captured.repositories,
         environment: environment(world),
         papers: None,
         origin: None,
@@ -420,11 +426,7 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     if let Some(error) = damaged.into_iter().next() {
         return Err(error.into());
     }
-    let snapshots = |manifest: &Manifest| {
-        let papers = manifest.papers.into_iter();
-        std::iter::once(manifest.files.snapshot).chain(papers)
-    };
-    let named = kept.iter().flat_map(snapshots);
+    let named = kept.iter().flat_map(Manifest::snapshots);
     Ok(world
         .snapshots
         .sweep(named.collect(), before, grace)

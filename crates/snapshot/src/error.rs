@@ -60,6 +60,9 @@ pub enum Error {
         /// What is there.
         reason: &'static str,
     },
+    /// A git repository was restored, and could not be made usable in its new place.
+    #[error("a git repository was brought back, but not mended: {0}")]
+    Git(#[from] crate::git::Error),
     /// No room. What was captured before is untouched.
     #[error("no space left in {}", place.display())]
     Full {
@@ -105,7 +108,7 @@ impl Diagnose for Error {
             Error::Hostile { .. } | Error::NotAVault { .. } => Kind::Invalid,
             Error::Refused { .. } => Kind::Forbidden,
             Error::InTheWay { .. } => Kind::Conflict,
-            Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
+            Error::Git(_) | Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
         }
     }
 
@@ -120,6 +123,7 @@ impl Diagnose for Error {
             Error::InTheWay { .. } => "K0107",
             Error::Full { .. } => "K0108",
             Error::Unavailable { .. } => "K0109",
+            Error::Git(_) => "K0110",
         }
     }
 

@@ -71,9 +71,11 @@ pub(crate) struct Memory {
 impl Index {
     /// Reads an index; an empty one if there is none that can be used.
     pub(crate) fn read(path: &Path) -> Self {
-        let Ok(mut content) = files::read(path, LONGEST) else {
-            return Self::default();
-        };
+        files::read(path, LONGEST).map_or_else(|_| Self::default(), Self::from_bytes)
+    }
+
+    /// An index from the bytes of its file; an empty one if they cannot be used.
+    pub(crate) fn from_bytes(mut content: Vec<u8>) -> Self {
         let Some(length) = content.len().checked_sub(32) else {
             return Self::default();
         };

@@ -36,7 +36,9 @@ pub use browse::{Change, Difference, Size};
 pub use entry::{Chunk, Entry, Kind, Moment, Skipped, Why};
 pub use error::Error;
 pub use gc::Swept;
-pub use request::{Budget, Captured, Everything, Progress, Reach, Request, Restore, Restored};
+pub use request::{
+    Budget, Captured, Everything, Progress, Reach, Request, Restore, Restored, Trust,
+};
 pub use scope::Scope;
 pub use vault::Vault;
 pub use verify::Damage;

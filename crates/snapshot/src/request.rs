@@ -108,6 +108,18 @@ pub struct Captured {
     pub unstable: Vec<PathBuf>,
     /// What was left out, and why.
     pub skipped: Vec<Skipped>,
+    /// Where git repositories are; the path of the folder itself is empty.
+    pub repositories: Vec<PathBuf>,
+}
+
+/// How far a snapshot is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// Everything comes back as it was.
+    #[default]
+    Full,
+    /// It comes from elsewhere: what could start a program comes back under another name.
+    Content,
 }
 
 /// How a snapshot is restored.
@@ -120,6 +132,8 @@ pub struct Restore<'a> {
     pub exact: bool,
     /// What belongs to snapshots of the target.
     pub scope: &'a dyn Scope,
+    /// How far the snapshot is trusted.
+    pub trust: Trust,
     /// Restores setuid and setgid.
     pub privileges: bool,
     /// Makes everything durable before it returns.
@@ -134,6 +148,7 @@ impl Default for Restore<'_> {
             home: None,
             exact: false,
             scope: &Everything,
+            trust: Trust::default(),
             privileges: false,
             durable: true,
             limit: None,
@@ -156,4 +171,6 @@ pub struct Restored {
     pub unstable: Vec<PathBuf>,
     /// What the snapshot does not have, and why.
     pub skipped: Vec<Skipped>,
+    /// What could start a program, and has `.segno-inert` behind its name or that of its folder.
+    pub set_aside: Vec<PathBuf>,
 }

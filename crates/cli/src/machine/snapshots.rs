@@ -12,7 +12,7 @@ use segno_core::snapshot::{
 };
 use segno_core::time::Timestamp;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Difference, Request, Scope, Vault, Why};
+use segno_snapshot::{Difference, Request, Scope, Trust, Vault, Why};
 
 /// Keeps files in a folder of the home.
 pub(crate) struct MachineSnapshots {
@@ -92,6 +92,7 @@ impl Snapshots for MachineSnapshots {
                 ..Request::new(&folder, &*clock)
             };
             let captured = vault.capture(&request, progress)?;
+            let repositories = vault.repositories(&folder, &captured.repositories, &*clock);
             let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
             for one in &captured.skipped {
                 let left = Left {
@@ -114,6 +115,7 @@ impl Snapshots for MachineSnapshots {
                 unstable: captured.unstable.iter().map(|path| text(path)).collect(),
                 skipped,
                 left_out,
+                repositories,
             })
         }))
     }
@@ -136,14 +138,21 @@ impl Snapshots for MachineSnapshots {
                 home: person.as_deref(),
                 exact: options.exact,
                 scope: &scope,
+                trust: if options.trusted {
+                    Trust::Full
+                } else {
+                    Trust::Content
+                },
                 ..segno_snapshot::Restore::default()
             };
             let restored = vault.restore(snapshot, &folder, &how, progress)?;
+            vault.mend(&folder, &options.from, &options.repositories, &how)?;
             Ok(Restored {
                 written: restored.written,
                 bytes: restored.bytes,
                 unchanged: restored.unchanged,
                 removed: restored.removed.iter().map(|path| text(path)).collect(),
+                set_aside: restored.set_aside.iter().map(|path| text(path)).collect(),
             })
         }))
     }

@@ -1,6 +1,7 @@
 //! Taking a snapshot: look at everything, read what is new, write it down.
 
 mod plan;
+mod repositories;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -39,11 +40,49 @@ impl Vault {
     ) -> Result<Captured, Error> {
         let place = guard(request.root, request.home)?;
         let _held = self.hold()?;
-        let capture = Capture::new(self, request, &place)?;
-        let mut plan = capture.look()?;
-        capture.doubt(&mut plan);
-        capture.run(plan, progress)
+        let mut capture = Capture::new(self, request, &place)?;
+        let mut read = capture.read_all(progress)?;
+        for millis in PAUSES {
+            let moving = capture.moving(&read);
+            if moving.is_empty() {
+                return capture.keep(read);
+            }
+            machine::pause(std::time::Duration::from_millis(millis));
+            capture.remember(&read);
+            let mut later = capture.read_all(progress)?;
+            later.files += read.files;
+            later.stored += read.stored;
+            if capture.moving(&later).is_empty() {
+                return capture.keep(later);
+            }
+            if repositories::fits(&read.manifest, &later.manifest) {
+                let joined = repositories::join(&read.manifest, later.manifest, later.facts);
+                let (manifest, facts) = joined;
+                return capture.keep(Read {
+                    manifest,
+                    facts,
+                    ..later
+                });
+            }
+            read = later;
+        }
+        let moving = capture.moving(&read);
+        repositories::mark(&mut read.manifest, &moving);
+        capture.keep(read)
     }
+}
+
+/// How long a git folder that is used is left alone before it is read again.
+const PAUSES: [u64; 4] = [1, 5, 25, 125];
+
+/// A folder, read.
+struct Read {
+    manifest: Manifest,
+    facts: Vec<(Facts, State)>,
+    /// How many files were read.
+    files: u64,
+    /// How many bytes the vault grew by.
+    stored: u64,
 }
 
 /// One capture.
@@ -163,15 +202,15 @@ impl<'a> Capture<'a> {
         }
     }
 
-    fn run(self, mut plan: Plan, progress: &(dyn Fn(Progress) + Sync)) -> Result<Captured, Error> {
-        let parent = self
-            .index
-            .snapshot
-            .filter(|parent| self.vault.is_kept(*parent));
+    /// Looks at everything, and reads what is not known.
+    fn read_all(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Read, Error> {
+        let mut plan = self.look()?;
+        self.doubt(&mut plan);
         let unread: Vec<usize> = (0..plan.found.len())
             .filter(|&number| plan.found[number].state == State::Unread)
             .collect();
         // While the snapshot that the index was written with is kept, so is all that it needs.
+        let parent = self.parent();
         let known = if unread.is_empty() && parent.is_some() {
             Known::default()
         } else {
@@ -182,9 +221,44 @@ impl<'a> Capture<'a> {
         } else {
             plan.forget_what_is_gone(&known)
         };
-        let mut stored = self.read(&mut plan, &unread, &known, progress)?;
-        let read_files = unread.len() as u64;
+        let stored = self.read(&mut plan, &unread, &known, progress)?;
         let (manifest, facts) = plan.finish();
+        Ok(Read {
+            manifest,
+            facts,
+            files: unread.len() as u64,
+            stored,
+        })
+    }
+
+    /// The snapshot that the index was written with, while it is kept.
+    fn parent(&self) -> Option<Digest> {
+        let parent = self.index.snapshot;
+        parent.filter(|parent| self.vault.is_kept(*parent))
+    }
+
+    fn moving(&self, read: &Read) -> Vec<PathBuf> {
+        repositories::moving(&read.manifest, &read.facts, self.began)
+    }
+
+    /// Begins anew, with what was read in mind.
+    fn remember(&mut self, read: &Read) {
+        let parent = self.index.snapshot.unwrap_or(Digest::of(&[]));
+        let scribe = self.scribe(parent, &read.manifest, &read.facts);
+        // In memory alone: what is kept so far is named by nothing yet.
+        self.index = Index::from_bytes(scribe.finish());
+        self.began = machine::stamp_clock();
+    }
+
+    /// Makes a snapshot of what was read: durable, then listed.
+    fn keep(self, read: Read) -> Result<Captured, Error> {
+        let Read {
+            manifest,
+            facts,
+            files,
+            mut stored,
+        } = read;
+        let parent = self.parent();
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
         if !self.vault.is_kept(snapshot) {
@@ -201,10 +275,10 @@ impl<'a> Capture<'a> {
             stored += self.vault.store(snapshot, &manifest, whole, before)?;
             self.vault.list_as_kept(snapshot)?;
         }
-        if read_files > 0 || self.index.snapshot != Some(snapshot) {
+        if files > 0 || self.index.snapshot != Some(snapshot) {
             self.write_index(snapshot, &manifest, &facts);
         }
-        Ok(summary(snapshot, manifest, read_files, stored))
+        Ok(summary(snapshot, manifest, files, stored))
     }
 
     /// Reads what has to be read, with several threads if there is much.
@@ -275,6 +349,17 @@ impl<'a> Capture<'a> {
 
     /// Writes down how files look, for the next time. Losing it costs a read of everything.
     fn write_index(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) {
+        let scribe = self.scribe(snapshot, manifest, facts);
+        let write = || {
+            let mut draft = Draft::new(&self.vault.drafts)?;
+            draft.write(&scribe.finish())?;
+            draft.publish_unsynced(&self.index_path)
+        };
+        // The snapshot is taken whether or not this worked.
+        let _ = write();
+    }
+
+    fn scribe(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) -> Scribe {
         let mut scribe = Scribe::new(snapshot);
         for (entry, (facts, state)) in manifest.entries.iter().zip(facts) {
             let is_file = matches!(
@@ -288,13 +373,7 @@ impl<'a> Capture<'a> {
                 scribe.add(entry, facts);
             }
         }
-        let write = || {
-            let mut draft = Draft::new(&self.vault.drafts)?;
-            draft.write(&scribe.finish())?;
-            draft.publish_unsynced(&self.index_path)
-        };
-        // The snapshot is taken whether or not this worked.
-        let _ = write();
+        scribe
     }
 }
 
@@ -376,9 +455,14 @@ fn summary(snapshot: Digest, manifest: Manifest, read_files: u64, stored_bytes: 
         stored_bytes,
         unstable: Vec::new(),
         skipped: manifest.skipped,
+        repositories: Vec::new(),
     };
     for entry in manifest.entries {
         captured.bytes += entry.size();
+        if entry.path.file_name().is_some_and(|name| name == ".git") {
+            let folder = entry.path.parent().map(Path::to_owned);
+            captured.repositories.extend(folder);
+        }
         match entry.kind {
             Kind::Folder => captured.folders += 1,
             Kind::Link { .. } => captured.links += 1,

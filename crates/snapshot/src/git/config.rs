@@ -3,13 +3,48 @@
 use std::path::Path;
 
 use super::error::Error;
-use super::inert;
 use super::place::Place;
-use super::program::{Git, Input};
-use super::truth::{Format, Inert, InertKind, Setting};
+use super::program::Git;
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    /// Its key, in lower case but for the part in the middle.
+    pub(super) key: String,
+    /// Its value.
+    pub(super) value: String,
+}
+
+/// How a repository keeps its objects and refs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Storage {
+    /// Objects are named by SHA-256.
+    sha256: bool,
+    /// Refs are kept in tables.
+    tables: bool,
+}
+
+impl Storage {
+    /// As settings say.
+    pub(super) fn of(settings: &[Setting]) -> Self {
+        let is = |key: &str, value: &str| {
+            last(settings, key).is_some_and(|found| found.eq_ignore_ascii_case(value))
+        };
+        Self {
+            sha256: is("extensions.objectformat", "sha256"),
+            tables: is("extensions.refstorage", "reftable"),
+        }
+    }
+}
+
+/// The value that counts, if a setting is there several times.
+pub(super) fn last<'a>(settings: &'a [Setting], key: &str) -> Option<&'a str> {
+    let mut found = settings.iter().rev().filter(|setting| setting.key == key);
+    found.next().map(|setting| setting.value.as_str())
+}
 
 /// Keys that are safe whatever their value is.
-const SAFE: [&str; 42] = [
+const SAFE: [&str; 41] = [
     "core.bare",
     "core.filemode",
     "core.symlinks",
@@ -24,7 +59,6 @@ const SAFE: [&str; 42] = [
     "core.sparsecheckout",
     "core.sparsecheckoutcone",
     "core.quotepath",
-    "extensions.worktreeconfig",
     "index.sparse",
     "index.version",
     "user.name",
@@ -62,17 +96,13 @@ const OURS: [&str; 4] = [
     "extensions.refstorage",
 ];
 
-/// The settings of a repository, and those of one worktree alone.
-pub(super) fn read(git: &Git, place: &Place) -> Result<(Vec<Setting>, Vec<Setting>), Error> {
-    let shared = read_file(git, &place.common.join("config"))?;
-    let by_worktree =
-        |setting: &Setting| setting.key == "extensions.worktreeconfig" && setting.value != "false";
-    let own = if shared.iter().any(by_worktree) {
-        read_file(git, &place.git_dir.join("config.worktree"))?
-    } else {
-        Vec::new()
-    };
-    Ok((shared, own))
+/// The settings of a repository, and after them those of its worktree alone.
+pub(super) fn read(git: &Git, place: &Place) -> Result<Vec<Setting>, Error> {
+    let mut settings = read_file(git, &place.common.join("config"))?;
+    if last(&settings, "extensions.worktreeconfig").is_some_and(|value| value != "false") {
+        settings.extend(read_file(git, &place.git_dir.join("config.worktree"))?);
+    }
+    Ok(settings)
 }
 
 /// The settings in one file. What it includes is not read.
@@ -82,7 +112,7 @@ pub(super) fn read_file(git: &Git, path: &Path) -> Result<Vec<Setting>, Error> {
     }
     let args = ["config", "--no-includes", "-z", "--list", "--file"].map(AsRef::as_ref);
     let args = [args.as_slice(), &[path.as_os_str()]].concat();
-    let answer = git.ask(&args, Input::Nothing)?;
+    let answer = git.ask(&args)?;
     let entries = answer.split(|byte| *byte == 0);
     let entries = entries.filter(|entry| !entry.is_empty());
     Ok(entries.map(setting).collect())
@@ -98,26 +128,12 @@ fn setting(entry: &[u8]) -> Setting {
     }
 }
 
-/// Parts settings into those that may come back and those that wait for a person. Credentials are
-/// removed from both.
-pub(super) fn divide(settings: &[Setting]) -> (Vec<Setting>, Vec<Inert>) {
-    let (mut safe, mut inert) = (Vec::new(), Vec::new());
-    for setting in settings {
-        let value = inert::without_credentials(&setting.key, &setting.value);
-        // Some keys have an address in them.
-        let key = inert::clean_address(&setting.key);
-        if OURS.contains(&setting.key.as_str()) {
-        } else if key == setting.key && is_safe(&key, &value) {
-            safe.push(Setting { key, value });
-        } else {
-            inert.push(Inert {
-                kind: InertKind::Setting,
-                name: key,
-                content: value,
-            });
-        }
-    }
-    (safe, inert)
+/// Those settings that can start no program and send nothing anywhere.
+pub(super) fn safe(settings: &[Setting]) -> Vec<Setting> {
+    let safe = |setting: &&Setting| {
+        !OURS.contains(&setting.key.as_str()) && is_safe(&setting.key, &setting.value)
+    };
+    settings.iter().filter(safe).cloned().collect()
 }
 
 fn is_safe(key: &str, value: &str) -> bool {
@@ -156,27 +172,20 @@ fn is_plain_address(address: &str) -> bool {
 }
 
 /// A settings file.
-pub(super) fn write(format: Format, ref_storage: Option<&str>, settings: &[Setting]) -> Vec<u8> {
-    let plain = format == Format::Sha1 && ref_storage.is_none();
+pub(super) fn write(storage: &Storage, settings: &[Setting]) -> String {
+    let plain = *storage == Storage::default();
     let mut text = format!("[core]\n\trepositoryformatversion = {}\n", u8::from(!plain));
     if !plain {
         text.push_str("[extensions]\n");
     }
-    if format == Format::Sha256 {
+    if storage.sha256 {
         text.push_str("\tobjectFormat = sha256\n");
     }
-    if let Some(storage) = ref_storage {
-        text.push_str("\trefStorage = ");
-        text.push_str(storage);
-        text.push('\n');
+    if storage.tables {
+        text.push_str("\trefStorage = reftable\n");
     }
-    text.push_str(&entries(settings));
-    text.into_bytes()
-}
-
-/// Settings as a file has them.
-pub(super) fn entries(settings: &[Setting]) -> String {
-    settings.iter().map(entry).collect()
+    text.extend(settings.iter().map(entry));
+    text
 }
 
 fn entry(Setting { key, value }: &Setting) -> String {

@@ -4,9 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::error::Kind;
-
-/// Why a repository was not captured or restored.
+/// Why a repository could not be asked or mended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The `git` program cannot be started.
@@ -14,18 +12,6 @@ pub enum Error {
     NoGit {
         /// Why.
         reason: String,
-    },
-    /// There is no repository.
-    #[error("{place} is no git repository")]
-    NoRepository {
-        /// Where.
-        place: String,
-    },
-    /// There is a repository already; nothing was written.
-    #[error("{place} has a git repository already")]
-    Exists {
-        /// Where.
-        place: String,
     },
     /// Git refused.
     #[error("git {command} failed: {reason}")]
@@ -59,42 +45,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// What was captured is not what is being restored.
-    #[error("{object} is damaged: {reason}")]
-    Damaged {
-        /// What.
-        object: String,
-        /// What is wrong.
-        reason: String,
-    },
 }
 
 impl Error {
-    /// What sort of trouble it is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Error::NoRepository { .. } => Kind::NotFound,
-            Error::Exists { .. } => Kind::Conflict,
-            Error::NoGit { .. } | Error::TooSlow { .. } | Error::Unavailable { .. } => {
-                Kind::Unavailable
-            }
-            Error::Refused { .. } | Error::TooLong { .. } => Kind::Invalid,
-            Error::Damaged { .. } => Kind::Damaged,
-        }
-    }
-
     /// What a failed file operation means.
     pub(super) fn file(place: &Path, error: &io::Error) -> Self {
         Error::Unavailable {
             place: place.display().to_string(),
             reason: error.to_string(),
-        }
-    }
-
-    pub(super) fn damaged(object: impl Into<String>, reason: impl Into<String>) -> Self {
-        Error::Damaged {
-            object: object.into(),
-            reason: reason.into(),
         }
     }
 }

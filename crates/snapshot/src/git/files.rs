@@ -5,7 +5,6 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
@@ -50,15 +49,6 @@ pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> Result<bool, Error> {
         Err(error) => Err(Error::file(from, &error)),
         Ok(()) => Ok(true),
     }
-}
-
-/// Makes an index older than all files. Git then compares their content, where it would otherwise
-/// take a file that was changed in the moment of the original index for unchanged.
-pub(super) fn age(path: &Path) -> Result<(), Error> {
-    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-    let aged = OpenOptions::new().write(true).open(path);
-    let aged = aged.and_then(|file| file.set_modified(old));
-    aged.map_err(|error| Error::file(path, &error))
 }
 
 /// Makes `link` lead to `target`, if that is there.

@@ -1,35 +1,26 @@
-//! Git's own truth of the repositories in a workspace, and how it comes back.
+//! Git repositories in a workspace: how they stand, and how they are made usable elsewhere.
 //!
-//! Capture reads and never writes: git runs with a folder of its own (a [`shadow`]) in the place of
-//! the repository's, so that locks, refreshed indexes and new objects land there. A repository's
-//! settings are not trusted: only those that cannot start a program are in the shadow, and only
-//! those come back. The rest is listed for a person to decide about.
+//! What is in a repository is kept as files, like everything else. This room asks git how it
+//! stands, for people; finds git folders that lie outside of the workspace, so that they are kept,
+//! too; and mends the paths that git writes down, once files are in another place.
+//!
+//! Asking never writes: git runs with a folder of its own (a [`shadow`]) in the place of the
+//! repository's, so that locks and refreshed indexes land there. A repository's settings are not
+//! trusted: only those that cannot start a program are in the shadow.
 
-mod bring;
-mod capture;
 mod config;
 mod error;
 mod files;
-mod find;
-mod inert;
-mod join;
 mod kept;
-mod objects;
+mod outside;
 pub(crate) mod place;
 mod program;
-mod restore;
-mod settle;
+mod rehome;
+mod settings;
 pub(crate) mod shadow;
+mod standing;
 mod status;
-mod survey;
-mod tables;
-mod truth;
 
-pub use capture::{Reach, Wish, capture};
 pub use error::Error;
-pub use find::find;
-pub use restore::{Missing, Restored, finish, restore};
-pub use truth::{
-    Activity, Format, Head, Inert, InertKind, Kept, Link, Need, Oid, OidError, Pack, Paths, Raw,
-    Reference, Remote, Setting, Stash, Status, Submodule, Truth, Upstream,
-};
+pub(crate) use outside::left_by_git;
+pub(crate) use settings::harmless;

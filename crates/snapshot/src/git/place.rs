@@ -26,12 +26,6 @@ impl Place {
     pub(crate) fn is_linked(&self) -> bool {
         self.git_dir != self.common
     }
-
-    /// The folder of the repository that this is a worktree of.
-    pub(crate) fn main_folder(&self) -> Option<&Path> {
-        let named = self.common.file_name() == Some(OsStr::new(".git"));
-        (self.is_linked() && named).then(|| self.common.parent())?
-    }
 }
 
 /// The repository whose files are in `folder` itself, if there is one.

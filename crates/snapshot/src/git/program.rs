@@ -2,8 +2,7 @@
 //! run another one, with a time limit, and with an end to what is read of its answer.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -56,14 +55,6 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
 ];
 
-/// What git reads from its stdin.
-pub(super) enum Input<'a> {
-    Nothing,
-    Bytes(&'a [u8]),
-    File(File),
-    Stream(&'a mut (dyn Read + Send)),
-}
-
 /// How git is started.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
@@ -71,10 +62,6 @@ pub(crate) struct Git {
     home: PathBuf,
     repository: Option<PathBuf>,
     work_tree: Option<PathBuf>,
-    /// Where new objects go, if not into the repository.
-    objects: Option<PathBuf>,
-    /// Where it runs, if not in the folder of files.
-    runs_in: Option<PathBuf>,
     /// How long one command may take.
     limit: Duration,
 }
@@ -86,8 +73,6 @@ impl Git {
             home: home.to_owned(),
             repository: None,
             work_tree: None,
-            objects: None,
-            runs_in: None,
             limit,
         }
     }
@@ -106,27 +91,9 @@ impl Git {
         }
     }
 
-    /// The same, with `folder` as all the objects there are.
-    pub(super) fn with_objects(mut self, folder: &Path) -> Self {
-        self.objects = Some(folder.to_owned());
-        self
-    }
-
-    /// The same, where one command may take `limit`.
-    pub(super) fn within_time(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// The same, run in `folder`.
-    pub(super) fn run_in(mut self, folder: &Path) -> Self {
-        self.runs_in = Some(folder.to_owned());
-        self
-    }
-
     fn command(&self, args: &[&OsStr]) -> Command {
         let mut command = Command::new("git");
-        let folder = self.runs_in.as_ref().or(self.work_tree.as_ref());
+        let folder = self.work_tree.as_ref();
         command
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
@@ -140,9 +107,6 @@ impl Git {
         if let Some(work_tree) = &self.work_tree {
             command.env("GIT_WORK_TREE", work_tree);
         }
-        if let Some(objects) = &self.objects {
-            command.env("GIT_OBJECT_DIRECTORY", objects);
-        }
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
@@ -151,39 +115,16 @@ impl Git {
         command
     }
 
-    /// Runs git; `sink` gets its stdout, piece by piece. An exit other than 0 is [`Error::Refused`].
-    pub(super) fn run<A: AsRef<OsStr>>(
-        &self,
-        args: &[A],
-        input: Input<'_>,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Error> {
-        let ended = self.converse(args, input, sink)?;
-        if ended.status.success() {
-            Ok(())
-        } else {
-            Err(ended.refused())
-        }
-    }
-
     /// What git answers.
-    pub(super) fn ask<A: AsRef<OsStr>>(
-        &self,
-        args: &[A],
-        input: Input<'_>,
-    ) -> Result<Vec<u8>, Error> {
-        self.ask_maybe(args, input)?.ok_or_else(|| Error::Refused {
+    pub(super) fn ask<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, Error> {
+        self.ask_maybe(args)?.ok_or_else(|| Error::Refused {
             command: subcommand(args),
             reason: "it found nothing".into(),
         })
     }
 
     /// What git answers; `None` if it quietly ends with 1, as it does when nothing is found.
-    pub(super) fn ask_maybe<A: AsRef<OsStr>>(
-        &self,
-        args: &[A],
-        input: Input<'_>,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn ask_maybe<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Option<Vec<u8>>, Error> {
         let mut answer = Vec::new();
         let mut too_long = false;
         let mut sink = |piece: &[u8]| {
@@ -194,7 +135,7 @@ impl Git {
             answer.extend_from_slice(piece);
             Ok(())
         };
-        let ended = self.converse(args, input, &mut sink);
+        let ended = self.converse(args, &mut sink);
         if too_long {
             let command = subcommand(args);
             let limit = ANSWER;
@@ -211,20 +152,13 @@ impl Git {
     fn converse<A: AsRef<OsStr>>(
         &self,
         args: &[A],
-        input: Input<'_>,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<Ended, Error> {
         let command = subcommand(args);
         let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
-        let (stdin, feed) = match input {
-            Input::Nothing => (Stdio::null(), None),
-            Input::File(file) => (Stdio::from(file), None),
-            Input::Bytes(bytes) => (Stdio::piped(), Some(Feed::Bytes(bytes))),
-            Input::Stream(stream) => (Stdio::piped(), Some(Feed::Stream(stream))),
-        };
         let spawned = self
             .command(&args)
-            .stdin(stdin)
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
@@ -242,8 +176,6 @@ impl Git {
                 }
                 late
             });
-            let pipe = child.stdin.take();
-            let fed = feed.map(|feed| scope.spawn(move || feed.write(pipe)));
             let stderr = child.stderr.take();
             let complaint = scope.spawn(move || complaint(stderr));
             let written = drain(&mut child, sink);
@@ -256,11 +188,10 @@ impl Git {
             drop(done);
             let late = watch.join().unwrap_or(true);
             let _ = kill_process_group(group, Signal::KILL);
-            let fed = fed.map_or(Ok(()), |fed| fed.join().unwrap_or(Ok(())));
             let complaint = complaint.join().unwrap_or_default();
-            (written, fed, late, complaint)
+            (written, late, complaint)
         });
-        let (written, fed, late, complaint) = talk;
+        let (written, late, complaint) = talk;
         let status = child.wait().map_err(|error| Error::NoGit {
             reason: error.to_string(),
         })?;
@@ -272,7 +203,7 @@ impl Git {
             place: format!("the stream of git {command}"),
             reason: error.to_string(),
         };
-        written.and(fed).map_err(trouble)?;
+        written.map_err(trouble)?;
         Ok(Ended {
             command,
             status,
@@ -298,35 +229,6 @@ impl Ended {
         Error::Refused {
             command: self.command,
             reason,
-        }
-    }
-}
-
-enum Feed<'a> {
-    Bytes(&'a [u8]),
-    Stream(&'a mut (dyn Read + Send)),
-}
-
-impl Feed<'_> {
-    /// Writes it all. Git that does not want more has said why on its stderr.
-    fn write(self, pipe: Option<impl Write>) -> io::Result<()> {
-        let Some(mut pipe) = pipe else {
-            return Ok(());
-        };
-        match self {
-            Feed::Bytes(bytes) => {
-                let _ = pipe.write_all(bytes);
-                Ok(())
-            }
-            Feed::Stream(stream) => {
-                let mut piece = vec![0; 64 * 1024];
-                loop {
-                    let length = stream.read(&mut piece)?;
-                    if length == 0 || pipe.write_all(&piece[..length]).is_err() {
-                        return Ok(());
-                    }
-                }
-            }
         }
     }
 }

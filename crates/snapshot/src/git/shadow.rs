@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::scope::peek;
 
+use super::config::{self, Storage};
 use super::error::Error;
+use super::files;
 use super::place::Place;
-use super::program::{Git, Input};
-use super::truth::{Format, Inert, Setting};
-use super::{config, files, tables};
+use super::program::Git;
 
 /// The longest index that is copied.
 const INDEX: u64 = 1 << 30;
@@ -35,19 +35,8 @@ pub(super) const OWN_REFS: [&str; 3] = ["bisect", "worktree", "rewritten"];
 pub(crate) struct Shadow {
     scratch: TempDir,
     folder: PathBuf,
-    pub(super) limit: Duration,
-    pub(super) format: Format,
-    pub(super) bare: bool,
-    pub(super) partial: bool,
-    /// Whether the index may keep a folder as one entry. Git freshens the time of objects when it
-    /// unfolds them, so it is asked in ways that leave them folded.
-    pub(super) sparse: bool,
-    /// The settings that are safe.
-    pub(super) settings: Vec<Setting>,
-    /// Those of them that are for one worktree alone.
-    pub(super) own_settings: Vec<Setting>,
-    /// The settings that are not.
-    pub(super) inert: Vec<Inert>,
+    limit: Duration,
+    bare: bool,
 }
 
 impl Shadow {
@@ -60,40 +49,18 @@ impl Shadow {
     pub(super) fn patient(place: &Place, limit: Duration) -> Result<Self, Error> {
         let scratch = scratch()?;
         let git = Git::alone(&home(scratch.path()), limit);
-        let (shared, own) = config::read(&git, place)?;
-        let all = [shared.as_slice(), &own].concat();
-        let last = |key: &str| {
-            let mut found = all.iter().rev().filter(|setting| setting.key == key);
-            found.next().map(|setting| setting.value.to_lowercase())
-        };
-        let sha256 = last("extensions.objectformat").is_some_and(|format| format == "sha256");
-        let promised = |setting: &Setting| {
-            setting.key == "extensions.partialclone" || setting.key.ends_with(".promisor")
-        };
-        let (settings, mut inert) = config::divide(&shared);
-        let (own_settings, others) = config::divide(&own);
-        inert.extend(others);
+        let settings = config::read(&git, place)?;
+        let bare = config::last(&settings, "core.bare");
         let shadow = Self {
             folder: place.folder.clone(),
             limit,
-            format: if sha256 { Format::Sha256 } else { Format::Sha1 },
-            bare: last("core.bare").is_some_and(|bare| bare == "true"),
-            partial: all.iter().any(promised),
-            sparse: last("index.sparse").is_some_and(|sparse| sparse == "true"),
-            settings,
-            own_settings,
-            inert,
+            bare: bare.is_some_and(|bare| bare.eq_ignore_ascii_case("true")),
             scratch,
         };
-        let storage = last("extensions.refstorage").filter(|storage| storage == "reftable");
-        let settings = [shadow.settings.as_slice(), &shadow.own_settings].concat();
-        let content = config::write(shadow.format, storage.as_deref(), &settings);
-        files::write(&shadow.git_dir().join("config"), &content)?;
+        let content = config::write(&Storage::of(&settings), &config::safe(&settings));
+        files::write(&shadow.git_dir().join("config"), content.as_bytes())?;
         shadow.copy(place)?;
         shadow.link(place)?;
-        if storage.is_some() {
-            tables::write_logs(&shadow)?;
-        }
         Ok(shadow)
     }
 
@@ -104,19 +71,8 @@ impl Shadow {
     }
 
     /// The git folder that stands in.
-    pub(super) fn git_dir(&self) -> PathBuf {
+    fn git_dir(&self) -> PathBuf {
         self.scratch.path().join("git")
-    }
-
-    /// Where new objects go. Apart from all others: git freshens the time of an object that it would
-    /// write a second time.
-    pub(super) fn blobs(&self) -> PathBuf {
-        self.scratch.path().join("blobs")
-    }
-
-    /// Where to put what is needed in between.
-    pub(super) fn scratch(&self) -> &Path {
-        self.scratch.path()
     }
 
     fn home(&self) -> PathBuf {
@@ -157,9 +113,7 @@ impl Shadow {
         for folder in ["objects/info", "objects/pack", "refs", "info"] {
             files::make_folder(&git_dir.join(folder))?;
         }
-        files::make_folder(&self.blobs())?;
-        let real = quoted(&place.common.join("objects"));
-        let alternates = [real, quoted(&self.blobs())].concat();
+        let alternates = quoted(&place.common.join("objects"));
         files::write(&git_dir.join("objects/info/alternates"), &alternates)?;
         let refs = peek::entries(&place.common.join("refs"), usize::MAX).unwrap_or_default();
         let shared = refs.iter().map(|(name, _)| Path::new(name));
@@ -182,7 +136,7 @@ impl Shadow {
 impl Git {
     /// The names in the index, as git reads them.
     pub(crate) fn tracked(&self) -> Result<Vec<Box<[u8]>>, Error> {
-        let answer = self.ask(&["ls-files", "-z", "--full-name"], Input::Nothing)?;
+        let answer = self.ask(&["ls-files", "-z", "--full-name"])?;
         let names = answer.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
         Ok(names.map(Into::into).collect())
@@ -215,7 +169,7 @@ fn logs(place: &Place) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The names of the shared parts of a split index.
-pub(super) fn shared_indexes(place: &Place) -> Vec<String> {
+fn shared_indexes(place: &Place) -> Vec<String> {
     let entries = peek::entries(&place.git_dir, 100_000).unwrap_or_default();
     let names = entries
         .into_iter()

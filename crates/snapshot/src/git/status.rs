@@ -1,74 +1,92 @@
-//! What differs from the last commit: `git status`, read.
+//! `git status`, read.
+
+use segno_core::checkpoint::Repository;
 
 use super::error::Error;
-use super::program::{Git, Input};
-use super::truth::{Raw, Status, Upstream};
+use super::program::Git;
 
-/// Status and upstream. Submodules are looked at only from outside: what is in them is their own
-/// truth.
-pub(super) fn read(git: &Git) -> Result<(Status, Option<Upstream>), Error> {
+/// Where a repository stands, and what differs from its last commit. Submodules are looked at only
+/// from outside: they are repositories of their own.
+pub(super) fn read(git: &Git) -> Result<Repository, Error> {
     let args = [
         "status",
         "--porcelain=v2",
         "-z",
         "--branch",
+        "--show-stash",
         "--untracked-files=normal",
         "--ignore-submodules=dirty",
         "--find-renames",
     ];
-    Ok(parse(&git.ask(&args, Input::Nothing)?))
+    Ok(parse(&git.ask(&args)?))
 }
 
-fn parse(answer: &[u8]) -> (Status, Option<Upstream>) {
-    let mut status = Status::default();
-    let mut upstream: Option<Upstream> = None;
+fn parse(answer: &[u8]) -> Repository {
+    let mut status = Repository::default();
     let mut entries = answer.split(|byte| *byte == 0);
     while let Some(entry) = entries.next() {
         match entry.first() {
-            Some(b'#') => header(entry, &mut upstream),
-            Some(b'?') => status.untracked.add(&entry[2..]),
-            Some(b'u') => status.conflicted.add(field(entry, 10)),
-            Some(b'1') => change(entry, field(entry, 8), &mut status),
+            Some(b'#') => header(&String::from_utf8_lossy(entry), &mut status),
+            Some(b'?') => status.untracked += 1,
+            Some(b'u') => status.conflicted += 1,
+            Some(b'1') => change(entry, &mut status),
             Some(b'2') => {
-                change(entry, field(entry, 9), &mut status);
+                change(entry, &mut status);
                 // The name it had before.
                 entries.next();
             }
             _ => {}
         }
     }
-    (status, upstream)
+    status
 }
 
-fn header(entry: &[u8], upstream: &mut Option<Upstream>) {
-    if let Some(name) = entry.strip_prefix(b"# branch.upstream ") {
-        *upstream = Some(Upstream {
-            name: Raw::from(name),
-            ahead: None,
-            behind: None,
-        });
-    }
-    let (Some(counts), Some(upstream)) = (entry.strip_prefix(b"# branch.ab +"), upstream) else {
+fn header(line: &str, status: &mut Repository) {
+    let Some((key, value)) = line.trim_start_matches("# ").split_once(' ') else {
         return;
     };
-    let counts = String::from_utf8_lossy(counts);
-    if let Some((ahead, behind)) = counts.split_once(" -") {
-        upstream.ahead = ahead.parse().ok();
-        upstream.behind = behind.parse().ok();
+    let known = |nothing: &str| (value != nothing).then(|| value.to_owned());
+    match key {
+        "branch.oid" => status.commit = known("(initial)"),
+        "branch.head" => status.branch = known("(detached)"),
+        "branch.upstream" => status.upstream = known(""),
+        "stash" => status.stashes = value.parse().unwrap_or_default(),
+        _ => {}
     }
 }
 
-fn change(entry: &[u8], name: &[u8], status: &mut Status) {
-    if entry.get(2).is_some_and(|sign| *sign != b'.') {
-        status.staged.add(name);
-    }
-    if entry.get(3).is_some_and(|sign| *sign != b'.') {
-        status.modified.add(name);
-    }
+/// `1 XY …`: what differs in the index, and in the folder.
+fn change(entry: &[u8], status: &mut Repository) {
+    let differs = |at: usize| entry.get(at).is_some_and(|sign| *sign != b'.');
+    status.staged += u64::from(differs(2));
+    status.modified += u64::from(differs(3));
 }
 
-/// What follows the first `count` fields; a name may have spaces in it.
-fn field(entry: &[u8], count: usize) -> &[u8] {
-    let mut fields = entry.splitn(count + 1, |byte| *byte == b' ');
-    fields.nth(count).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_answers_is_counted() {
+        let answer =
+            b"# branch.oid 12ab\0# branch.head main\0# branch.upstream origin/main\0# stash 2\0\
+            1 M. N... 100644 100644 100644 a b file with space\0\
+            1 .M N... 100644 100644 100644 a b x\0\
+            2 RM N... 100644 100644 100644 a b R100 new\0old\0\
+            u UU N... 1 2 3 4 a b c both\0? untracked\0";
+        let expected = Repository {
+            branch: Some("main".into()),
+            commit: Some("12ab".into()),
+            upstream: Some("origin/main".into()),
+            staged: 2,
+            modified: 2,
+            untracked: 1,
+            conflicted: 1,
+            stashes: 2,
+            ..Repository::default()
+        };
+        assert_eq!(parse(answer), expected);
+        let young = parse(b"# branch.oid (initial)\0# branch.head (detached)\0");
+        assert_eq!(young, Repository::default());
+    }
 }

@@ -6,13 +6,18 @@
 //!
 //! P5: nothing is ever opened through a link, whoever planted it and whenever.
 
+mod inert;
 mod plan;
 mod stage;
 mod swap;
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
@@ -20,12 +25,15 @@ use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::index::{self, Index};
 use crate::manifest::Manifest;
-use crate::request::{Progress, Restore, Restored};
+use crate::request::{Progress, Restore, Restored, Trust};
 use crate::vault::Vault;
 use crate::walk::guard;
 
 use plan::Plan;
 use stage::Stage;
+
+/// The longest settings of a git folder that are looked at.
+const SETTINGS: u64 = 1024 * 1024;
 
 impl Vault {
     /// Makes `into` what the snapshot says, writing only what differs. The folder is made if it is
@@ -40,7 +48,7 @@ impl Vault {
     ) -> Result<Restored, Error> {
         // Nobody deletes what is being read.
         let _held = self.hold()?;
-        let manifest = self.manifest(snapshot)?;
+        let (manifest, set_aside) = self.wanted(snapshot, options)?;
         check_limit(&manifest, into, options)?;
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -57,6 +65,7 @@ impl Vault {
         let removed = swap::run(&manifest, &plan, &target, &stage, options)?;
         stage.remove()?;
         swap::finish(&manifest, &plan, &target, options)?;
+        self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
         let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
         let unstable = manifest.entries.iter().filter(unstable);
         Ok(Restored {
@@ -66,7 +75,62 @@ impl Vault {
             removed,
             unstable: unstable.map(|entry| entry.path.clone()).collect(),
             skipped: manifest.skipped,
+            set_aside,
         })
+    }
+
+    /// What is to be restored, and what of it gets another name.
+    fn wanted(
+        &self,
+        snapshot: Digest,
+        options: &Restore<'_>,
+    ) -> Result<(Manifest, Vec<PathBuf>), Error> {
+        let manifest = self.manifest(snapshot)?;
+        if options.trust == Trust::Full {
+            return Ok((manifest, Vec::new()));
+        }
+        let (manifest, set_aside) = inert::set_aside(manifest);
+        manifest.check().map_err(|broken| Error::Hostile {
+            snapshot,
+            reason: broken.0.to_owned(),
+        })?;
+        Ok((manifest, set_aside))
+    }
+
+    /// A git folder whose settings were set aside gets those of them that can do no harm, unless it
+    /// has some.
+    fn add_harmless_settings(
+        &self,
+        snapshot: Digest,
+        manifest: &Manifest,
+        set_aside: &[PathBuf],
+        target: &Target<'_>,
+    ) -> Result<(), Error> {
+        let name = OsStr::new("config");
+        for path in set_aside
+            .iter()
+            .filter(|path| path.file_name() == Some(name))
+        {
+            let aside = manifest.find(&inert::aside(path));
+            let short = |entry: &Entry| entry.size() <= SETTINGS && !entry.content().is_empty();
+            if !aside.is_some_and(short) {
+                continue;
+            }
+            // Where git is not there to read it, a repository does without.
+            let Ok(content) = crate::git::harmless(&self.read(snapshot, path)?) else {
+                continue;
+            };
+            let (folder, name) =
+                beneath::parent(target.fd(), path).map_err(target.trouble(path))?;
+            let made = match beneath::create(folder.as_fd(), name) {
+                Err(Errno::EXIST) => continue,
+                made => made.map_err(target.trouble(path))?,
+            };
+            let mut file = File::from(made);
+            let written = file.write_all(&content).and_then(|()| file.sync_all());
+            written.map_err(|error| Error::at(&target.place.join(path), error))?;
+        }
+        Ok(())
     }
 }
 

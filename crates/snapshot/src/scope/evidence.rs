@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::git::left_by_git;
+
 use super::Scope;
 use super::ignored::Ignored;
 use super::pattern::Pattern;
@@ -23,41 +25,24 @@ pub struct Rules {
     pub exclude: Vec<Pattern>,
 }
 
-/// Whether the `.git` folders of repositories are part of the walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GitFolders {
-    /// They are walked like any folder.
-    Walked,
-    /// They are left out, because [`git::capture`](crate::git::capture) keeps what is in them.
-    Apart,
-}
-
 /// Leaves out what is shown to be made again by a tool.
 pub struct Evidence {
     root: PathBuf,
     rules: Rules,
-    git_folders: GitFolders,
     repositories: Repositories,
     ignored: Ignored,
 }
 
 impl Evidence {
     /// The scope of the workspace at `root`, an absolute path. It looks at the files once and
-    /// remembers, so each snapshot wants a new one. `.git` folders are walked.
+    /// remembers, so each snapshot wants a new one.
     pub fn new(root: impl Into<PathBuf>, rules: Rules) -> Self {
         Self {
             root: root.into(),
             rules,
-            git_folders: GitFolders::Walked,
             repositories: Repositories::default(),
             ignored: Ignored::default(),
         }
-    }
-
-    /// The same, with `.git` folders walked or not.
-    pub fn with_git(mut self, git_folders: GitFolders) -> Self {
-        self.git_folders = git_folders;
-        self
     }
 
     /// What could not be read, for people: where git's list of tracked files is not known, nothing
@@ -127,20 +112,18 @@ impl Evidence {
 
 impl Scope for Evidence {
     fn leaves_out(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String> {
+        let git = left_by_git(name, is_folder);
         if !is_folder
+            && git.is_none()
             && self.says_nothing_of_files()
             && !regenerable::is_compiled(name)
-            && name != ".git"
         {
             return None;
         }
         let relative = folder.join(name);
         let names: Vec<&[u8]> = relative.iter().map(OsStrExt::as_bytes).collect();
         if names.contains(&b".git".as_slice()) {
-            let apart = self.git_folders == GitFolders::Apart
-                && name == ".git"
-                && crate::git::place::at(&self.root.join(folder)).is_some();
-            return apart.then(|| "kept apart, as the truth of its repository".into());
+            return git;
         }
         let path = self.root.join(&relative);
         let excluded = self.excluded(&names, is_folder, &path);

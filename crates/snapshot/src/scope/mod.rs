@@ -14,10 +14,8 @@ pub(crate) mod peek;
 mod regenerable;
 mod tracked;
 
-pub use evidence::{Evidence, GitFolders, Rules};
+pub use evidence::{Evidence, Rules};
 pub use pattern::{Pattern, PatternError};
-
-pub(crate) use index::names as index_names;
 
 /// Decides what is left out.
 pub trait Scope: Sync {

@@ -1,19 +1,23 @@
-//! Git's own truth: captured without a trace, and brought back.
+//! Git repositories: kept without a trace, and usable where they come back.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use segno_snapshot::git::{self, Restored, Truth, Wish};
+use segno_core::checkpoint::Repository;
+use segno_core::digest::Digest;
+use segno_snapshot::scope::{Evidence, Rules};
+use segno_snapshot::{Request, Restore, Restored, Trust, Vault};
 
 use crate::sandbox::Sandbox;
+use crate::world::STILL;
 
 mod hostile;
+mod moving;
 mod remotes;
 mod round_trips;
 mod several;
-mod trouble;
 
 /// A repository with a commit.
 fn started() -> Sandbox {
@@ -23,21 +27,45 @@ fn started() -> Sandbox {
     sandbox
 }
 
-/// Captures the repository at `path`, and proves that nothing of the workspace changed by it.
-fn capture(sandbox: &Sandbox, path: &str, wish: &Wish) -> (Truth, Vec<u8>) {
+/// A workspace that was kept.
+struct Kept {
+    vault: Vault,
+    snapshot: Digest,
+    repositories: Vec<Repository>,
+}
+
+impl Kept {
+    fn repository(&self, path: &str) -> &Repository {
+        let mut repositories = self.repositories.iter();
+        repositories
+            .find(|repository| repository.path == path)
+            .unwrap()
+    }
+}
+
+/// Keeps the workspace, and proves that nothing of it changed by that.
+fn capture(sandbox: &Sandbox) -> Kept {
     let before = everything(&sandbox.root());
-    let mut pack = Vec::new();
-    let truth = git::capture(&sandbox.root(), Path::new(path), wish, &mut pack).unwrap();
+    let vault = Vault::open(&sandbox.path("vault")).unwrap();
+    let scope = Evidence::new(sandbox.root(), Rules::default());
+    let root = sandbox.root();
+    let request = Request {
+        scope: &scope,
+        ..Request::new(&root, &STILL)
+    };
+    let captured = vault.capture(&request, &|_| {}).unwrap();
+    assert_eq!(captured.unstable, Vec::<PathBuf>::new());
+    let repositories = vault.repositories(&sandbox.root(), &captured.repositories, &STILL);
     let after = everything(&sandbox.root());
     for (path, state) in &before {
         assert_eq!(Some(state), after.get(path), "{}", path.display());
     }
     assert_eq!(before.len(), after.len());
-    assert_eq!(truth.pack.bytes, pack.len() as u64);
-    // It survives being written down.
-    let text = serde_json::to_string(&truth).unwrap();
-    assert_eq!(serde_json::from_str::<Truth>(&text).unwrap(), truth);
-    (truth, pack)
+    Kept {
+        vault,
+        snapshot: captured.snapshot,
+        repositories,
+    }
 }
 
 /// Every file with its bytes, mode and time, and every folder with its time.
@@ -69,35 +97,19 @@ fn everything(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     found
 }
 
-/// Copies the files of a workspace without what git keeps, as a snapshot of files brings them back.
-fn copy_files(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_name() == ".git" {
-        } else if entry.file_type().unwrap().is_dir() {
-            copy_files(&entry.path(), &target);
-        } else if entry.file_type().unwrap().is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(entry.path()).unwrap(), target).unwrap();
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
-/// Brings a repository back elsewhere, beside copies of its files.
-fn restore(sandbox: &Sandbox, truth: &Truth, pack: &[u8]) -> (PathBuf, Restored) {
-    let root = sandbox.path("restored");
-    if !root.exists() {
-        copy_files(&sandbox.root(), &root);
-    }
-    let into = if truth.path.0.is_empty() {
-        root
-    } else {
-        root.join(truth.path.as_path())
+/// Brings a workspace back elsewhere.
+fn restore(sandbox: &Sandbox, kept: &Kept, trust: Trust) -> (PathBuf, Restored) {
+    let into = sandbox.path("restored");
+    let options = Restore {
+        trust,
+        ..Restore::default()
     };
-    let restored = git::restore(truth, &mut &*pack, &into).unwrap();
+    let restored = kept.vault.restore(kept.snapshot, &into, &options, &|_| {});
+    let restored = restored.unwrap();
+    let mended = kept
+        .vault
+        .mend(&into, &sandbox.root(), &kept.repositories, &options);
+    mended.unwrap();
     (into, restored)
 }
 
@@ -139,14 +151,15 @@ fn is_whole(sandbox: &Sandbox, folder: &Path) {
     );
 }
 
-/// Captures and restores everything, and proves that git says the same of both.
-fn round_trip(sandbox: &Sandbox) -> (Truth, PathBuf) {
-    let (truth, pack) = capture(sandbox, "", &Wish::default());
-    assert_eq!(truth.missing.count, 0);
-    let (into, restored) = restore(sandbox, &truth, &pack);
-    assert_eq!(restored.missing, []);
+/// Keeps everything and brings it back, and proves that git says the same of both.
+fn round_trip(sandbox: &Sandbox) -> (Repository, PathBuf) {
+    let kept = capture(sandbox);
+    let (into, restored) = restore(sandbox, &kept, Trust::Full);
+    assert_eq!(restored.set_aside, Vec::<PathBuf>::new());
     assert_eq!(says(sandbox, &sandbox.root()), says(sandbox, &into));
     // After that: of a sparse index git misses folders until it has unfolded it once.
     is_whole(sandbox, &into);
-    (truth, into)
+    let repository = kept.repository("").clone();
+    assert_eq!(repository.trouble, None);
+    (repository, into)
 }

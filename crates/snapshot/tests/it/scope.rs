@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use segno_snapshot::scope::{Evidence, GitFolders, Rules, Scope};
+use segno_snapshot::scope::{Evidence, Rules, Scope};
 
 use crate::sandbox::Sandbox;
 
@@ -412,15 +412,14 @@ fn what_is_included_inside_a_folder_that_goes_is_reached() {
 }
 
 #[test]
-fn git_folders_are_walked_whole_or_kept_apart() {
+fn git_folders_are_walked_but_for_locks() {
     let sandbox = tracking(&[]);
     sandbox.write(".git/target/CACHEDIR.TAG", TAG);
-    sandbox.write("no/.git/x", "");
     assert!(!goes(&sandbox, ".git/"));
     assert!(!goes(&sandbox, ".git/target/"));
-    let scope = Evidence::new(sandbox.root(), Rules::default()).with_git(GitFolders::Apart);
-    assert!(ask(&scope, ".git/").is_some());
-    assert_eq!(ask(&scope, "no/.git/"), None);
+    assert!(!goes(&sandbox, ".git/config"));
+    assert!(goes(&sandbox, ".git/index.lock"));
+    assert!(!goes(&sandbox, "index.lock"));
 }
 
 #[test]

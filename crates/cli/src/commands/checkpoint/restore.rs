@@ -23,6 +23,12 @@ pub(crate) struct Args {
     /// Remove files that the checkpoint would have if they had been there
     #[arg(long)]
     exact: bool,
+    /// Bring everything back as it was, also from a checkpoint that was taken elsewhere
+    ///
+    /// Without it, hooks and settings from elsewhere that could start programs (`.git/hooks`,
+    /// `.git/config`, `.claude/settings.json`, `.envrc`, …) get `.segno-inert` behind their names.
+    #[arg(long)]
+    trust: bool,
     /// Only tell what would be done
     #[arg(long)]
     dry_run: bool,
@@ -39,6 +45,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         into: args.into.map(|into| here.join(into)),
         exact: args.exact,
         dry: args.dry_run,
+        trust: args.trust,
     };
     let progress = progress(&world, "restoring");
     let returned = checkpoint::restore(&world, &manifest, request, &progress).await?;
@@ -54,6 +61,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "bytes": restored.bytes,
             "unchanged": restored.unchanged,
             "removed": restored.removed,
+            "set_aside": restored.set_aside,
             "rescue": returned.rescue.map(|rescue| rescue.id),
         }));
         return Ok(ExitCode::SUCCESS);
@@ -66,6 +74,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     for path in &restored.removed {
         say(&format!("  removed {}", plain::plain(path)));
+    }
+    for path in &restored.set_aside {
+        say(&format!("  set aside {}", plain::plain(path)));
+    }
+    if !restored.set_aside.is_empty() {
+        say(
+            "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
+             their names. Read them; `--trust` brings them back as they were",
+        );
     }
     let verb = if args.dry_run { "would write" } else { "wrote" };
     data(&format!(

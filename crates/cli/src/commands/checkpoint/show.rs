@@ -1,5 +1,6 @@
 use std::process::ExitCode;
 
+use segno_core::checkpoint::Repository;
 use segno_engine::{checkpoint, sessions};
 use serde_json::json;
 
@@ -27,6 +28,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         shape["own_bytes"] = json!(size.map(|size| size.own));
         shape["shared_bytes"] = json!(size.map(|size| size.shared));
         shape["environment"] = json!(manifest.environment);
+        shape["repositories"] = json!(manifest.repositories);
+        shape["origin"] = json!(manifest.origin);
         shape["version"] = json!(manifest.version);
         json_line(&shape);
         return Ok(ExitCode::SUCCESS);
@@ -87,8 +90,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             lines.push((name, plain::number(count)));
         }
     }
+    for repository in &manifest.repositories {
+        lines.push(("git", standing(repository)));
+    }
     if let Some(note) = &manifest.note {
         lines.push(("note", note.clone()));
+    }
+    if let Some(origin) = &manifest.origin {
+        lines.push(("from", origin.clone()));
     }
     if let Some(parent) = &manifest.parent {
         lines.push(("after", parent.to_string()));
@@ -97,6 +106,37 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         data(&format!("{name:<10} {}", plain::plain(&value)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How a repository stood, on one line.
+fn standing(repository: &Repository) -> String {
+    let place = match repository.path.as_str() {
+        "" => String::new(),
+        path => format!("{path}: "),
+    };
+    let commit = repository.commit.as_deref().unwrap_or("no commit yet");
+    let commit = commit.get(..10).unwrap_or(commit);
+    let branch = repository.branch.as_deref().unwrap_or("no branch");
+    let mut facts = vec![format!("{branch} at {commit}")];
+    for (count, what) in [
+        (repository.unpushed, "not pushed"),
+        (repository.staged, "staged"),
+        (repository.modified, "modified"),
+        (repository.untracked, "untracked"),
+        (repository.conflicted, "in conflict"),
+        (repository.stashes, "stashed"),
+    ] {
+        if count > 0 {
+            facts.push(format!("{} {what}", plain::number(count)));
+        }
+    }
+    let begun = repository.activities.iter();
+    facts.extend(begun.map(|activity| format!("in the middle of a {activity}")));
+    facts.extend(repository.trouble.iter().cloned());
+    if let Some(outside) = &repository.outside {
+        facts.push(format!("git folder at {}, kept too", outside.folder));
+    }
+    format!("{place}{}", facts.join(", "))
 }
 
 fn join(one: &str, other: &str) -> String {

@@ -140,6 +140,71 @@ fn files_come_back_elsewhere_without_touching_the_workspace() {
     );
 }
 
+/// Git in some folder, with nothing of the person's.
+fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
+    let mut command = std::process::Command::new("git");
+    sandbox.furnish(&mut command);
+    command.args(["-c", "user.name=x", "-c", "user.email=x@y"]);
+    command
+        .args(["-c", "init.defaultBranch=main", "-C"])
+        .arg(folder);
+    finish({
+        command.args(words);
+        command
+    })
+    .good()
+    .stdout
+}
+
+#[test]
+fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    let work = sandbox.work();
+    git(&sandbox, &work, &["init", "-q"]);
+    git(&sandbox, &work, &["add", "."]);
+    git(&sandbox, &work, &["commit", "-q", "-m", "never pushed"]);
+    sandbox.write("src/main.rs", "fn main() { stashed() }\n");
+    git(&sandbox, &work, &["stash", "-q"]);
+    run(&sandbox);
+    sandbox.write("staged.txt", "1\n");
+    git(&sandbox, &work, &["add", "staged.txt"]);
+    sandbox.write(".env", "changed\n");
+    let kept = take(&sandbox);
+    let shown = sandbox.segno(&["checkpoint", "show", id(&kept)]).good();
+    let line = shown
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("git "))
+        .unwrap();
+    for fact in [
+        "main at ",
+        "1 not pushed",
+        "1 staged",
+        "1 modified",
+        "1 stashed",
+    ] {
+        assert!(line.contains(fact), "{fact}: {line}");
+    }
+    let into = work.parent().unwrap().join("elsewhere");
+    let place = into.to_str().unwrap();
+    sandbox
+        .segno(&["checkpoint", "restore", id(&kept), "--into", place])
+        .good();
+    for question in [
+        &["status", "--porcelain=v2", "--branch"][..],
+        &["log", "--format=%H %s"],
+        &["stash", "list"],
+        &["fsck", "--full"],
+    ] {
+        let (before, after) = (
+            git(&sandbox, &work, question),
+            git(&sandbox, &into, question),
+        );
+        assert_eq!(before, after, "{question:?}");
+    }
+}
+
 #[test]
 fn two_checkpoints_are_compared() {
     let sandbox = sandbox();

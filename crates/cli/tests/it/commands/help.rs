@@ -598,6 +598,13 @@ fn the_whole_help_text() {
           --exact
               Remove files that the checkpoint would have if they had been there
 
+          --trust
+              Bring everything back as it was, also from a checkpoint that was taken elsewhere
+
+              Without it, hooks and settings from elsewhere that could start programs (`.git/hooks`,
+              `.git/config`, `.claude/settings.json`, `.envrc`, …) get `.segno-inert` behind their
+              names.
+
           --dry-run
               Only tell what would be done
 

@@ -1,10 +1,10 @@
-//! Repositories and truths that mean harm.
+//! Repositories that mean harm.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use segno_snapshot::git::{self, Error, InertKind, Oid, Raw, Truth, Wish};
+use segno_snapshot::Trust;
 use segno_snapshot::scope::{Evidence, Rules, Scope};
 
 use super::remotes::cloned;
@@ -103,10 +103,9 @@ fn nothing_in_a_repository_can_start_a_program() {
     let path = format!(".git/objects/{}/{}", &blob[..2], &blob[2..]);
     fs::remove_file(sandbox.root().join(path)).unwrap();
 
-    let (truth, pack) = capture(&sandbox, "", &Wish::default());
+    let kept = capture(&sandbox);
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap());
-    assert_eq!(truth.missing.count, 1);
-    let (into, restored) = restore(&sandbox, &truth, &pack);
+    let (into, restored) = restore(&sandbox, &kept, Trust::Content);
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap());
     // What is brought back is harmless in the person's own hands.
     for question in [
@@ -126,19 +125,40 @@ fn nothing_in_a_repository_can_start_a_program() {
             fs::read_to_string(&trace).unwrap()
         );
     }
-    let named = |kind: InertKind, name: &str| {
-        restored
-            .inert
-            .iter()
-            .any(|inert| inert.kind == kind && inert.name == name)
-    };
-    assert!(named(InertKind::Setting, "core.fsmonitor"));
-    assert!(named(InertKind::Setting, "filter.evil.clean"));
-    assert!(named(InertKind::Setting, "remote.other.url"));
-    assert!(named(InertKind::Hook, "post-checkout"));
-    assert!(named(InertKind::Attributes, "info/attributes"));
+    let set_aside = |path: &str| restored.set_aside.contains(&PathBuf::from(path));
+    assert!(set_aside(".git/config"));
+    assert!(set_aside(".git/hooks/post-checkout"));
     assert!(!into.join(".git/hooks").exists());
-    assert!(!into.join(".git/info/attributes").exists());
+    let kept_hook = into.join(".git/hooks.segno-inert/post-checkout");
+    assert_eq!(
+        fs::metadata(kept_hook).unwrap().permissions().mode() & 0o111,
+        0
+    );
+    // What does no harm is still set.
+    let url = sandbox.git(&into, &["config", "remote.origin.url"]);
+    assert_eq!(url, sandbox.path("remote.git").to_str().unwrap());
+}
+
+#[test]
+fn what_the_target_has_for_itself_stays_when_something_from_elsewhere_comes() {
+    let (sandbox, trace) = hostile();
+    let kept = capture(&sandbox);
+    let into = sandbox.path("restored");
+    fs::create_dir(&into).unwrap();
+    sandbox.git(&into, &["init", "-q"]);
+    sandbox.git(&into, &["config", "user.name", "mine"]);
+    fs::create_dir_all(into.join(".git/hooks")).unwrap();
+    fs::write(into.join(".git/hooks/pre-push"), "mine\n").unwrap();
+    let options = segno_snapshot::Restore {
+        exact: true,
+        trust: Trust::Content,
+        ..segno_snapshot::Restore::default()
+    };
+    kept.vault
+        .restore(kept.snapshot, &into, &options, &|_| {})
+        .unwrap();
+    assert_eq!(sandbox.git(&into, &["config", "user.name"]), "mine");
+    assert!(!trace.exists());
 }
 
 #[test]
@@ -170,7 +190,7 @@ fn the_scope_of_a_hostile_repository_starts_no_program() {
 }
 
 #[test]
-fn commands_of_a_rebase_are_listed_and_not_run() {
+fn commands_of_a_rebase_from_elsewhere_are_not_run() {
     let sandbox = started();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     sandbox.commit("", "first", "theirs\n");
@@ -185,63 +205,14 @@ fn commands_of_a_rebase_are_listed_and_not_run() {
             .status
             .success()
     );
-    let (truth, pack) = capture(&sandbox, "", &Wish::default());
-    let (into, restored) = restore(&sandbox, &truth, &pack);
-    let todo = restored
-        .inert
-        .iter()
-        .filter(|inert| inert.kind == InertKind::Todo);
-    assert!(todo.count() >= 1);
+    let kept = capture(&sandbox);
+    let (into, restored) = restore(&sandbox, &kept, Trust::Content);
+    let todo = PathBuf::from(".git/rebase-merge/git-rebase-todo");
+    assert!(restored.set_aside.contains(&todo), "{restored:?}");
     fs::write(into.join("first"), "both\n").unwrap();
     sandbox.git(&into, &["add", "first"]);
-    sandbox.git(&into, &["rebase", "--continue"]);
+    sandbox.try_git(&into, &["rebase", "--continue"]);
     assert!(!trace.exists());
-}
-
-#[test]
-fn a_truth_from_elsewhere_cannot_write_outside() {
-    let sandbox = started();
-    let (truth, pack) = capture(&sandbox, "", &Wish::default());
-    let fails = |change: &dyn Fn(&mut Truth)| {
-        let mut changed = truth.clone();
-        change(&mut changed);
-        let into = sandbox.path("outside/into");
-        let before = everything(&sandbox.path(""));
-        let error = git::restore(&changed, &mut &*pack, &into).unwrap_err();
-        assert!(!into.join(".git").exists());
-        let _ = fs::remove_dir_all(sandbox.path("outside"));
-        assert_eq!(everything(&sandbox.path("")).len(), before.len());
-        error
-    };
-    let raw = |text: &str| Raw(text.as_bytes().to_vec());
-    for path in [
-        "../../evil",
-        "hooks/pre-commit",
-        "config",
-        "/tmp/evil",
-        "objects/info/alternates",
-    ] {
-        let error = fails(&|truth| truth.files[0].path = raw(path));
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
-    }
-    for name in [
-        "refs/../../evil",
-        "HEAD",
-        "config",
-        "refs/heads/x y",
-        "refs/heads/-x\n",
-    ] {
-        fails(&|truth| truth.refs[0].name = raw(name));
-    }
-    fails(&|truth| truth.head.branch = Some(raw("/etc/passwd")));
-    fails(&|truth| truth.head.branch = Some(raw("refs/heads/../../x")));
-    fails(&|truth| truth.version = 2);
-    // A file that is no blob, and one that is not there.
-    let commit = truth.head.commit.clone().unwrap();
-    fails(&|truth| truth.files[0].oid = commit.clone());
-    let nothing = Oid::try_from("1".repeat(40)).unwrap();
-    let error = fails(&|truth| truth.files[0].oid = nothing.clone());
-    assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
 #[test]
@@ -254,7 +225,8 @@ fn a_repository_of_someone_else_is_captured_all_the_same() {
         }
     }
     assert!(!sandbox.try_git("", &["status"]).status.success());
-    let (truth, _) = capture(&sandbox, "", &Wish::default());
-    assert!(truth.head.commit.is_some());
-    assert_eq!(truth.status.unwrap().modified.count, 0);
+    let kept = capture(&sandbox);
+    let git = kept.repository("");
+    assert!(git.commit.is_some());
+    assert_eq!(git.modified, 0);
 }

@@ -1,10 +1,8 @@
 //! Submodules, worktrees and nested repositories.
 
 use std::fs;
-use std::path::Path;
 
-use segno_snapshot::git::{self, Oid, Wish};
-use segno_snapshot::scope::{Evidence, Rules};
+use segno_snapshot::Trust;
 
 use super::{capture, is_whole, restore, says, started};
 use crate::sandbox::Sandbox;
@@ -31,25 +29,14 @@ fn submodules_are_repositories_of_their_own() {
     sandbox.git("", &["commit", "-q", "-m", "submodule"]);
     sandbox.commit("libs/one", "unpushed", "2\n");
     sandbox.write("libs/one/dirty", "3\n");
-    let scope = Evidence::new(sandbox.root(), Rules::default());
-    let found = git::find(&sandbox.root(), &scope);
-    assert_eq!(found, [Path::new(""), Path::new("libs/one")]);
-    let captured: Vec<_> = ["", "libs/one"]
-        .map(|path| capture(&sandbox, path, &Wish::default()))
-        .into();
-    let (truth, _) = &captured[0];
-    assert_eq!(truth.submodules[0].path.to_string(), "libs/one");
-    assert_eq!(truth.submodules[0].url.as_deref(), library.to_str());
-    let folders: Vec<_> = captured
-        .iter()
-        .map(|(truth, pack)| restore(&sandbox, truth, pack).0)
-        .collect();
-    for (folder, path) in folders.iter().zip(["", "libs/one"]) {
-        is_whole(&sandbox, folder);
-        assert_eq!(
-            says(&sandbox, &sandbox.root().join(path)),
-            says(&sandbox, folder)
-        );
+    let kept = capture(&sandbox);
+    let module = kept.repository("libs/one");
+    assert_eq!((module.unpushed, module.untracked), (1, 1));
+    let (into, _) = restore(&sandbox, &kept, Trust::Full);
+    for path in ["", "libs/one"] {
+        is_whole(&sandbox, &into.join(path));
+        let before = says(&sandbox, &sandbox.root().join(path));
+        assert_eq!(before, says(&sandbox, &into.join(path)));
     }
 }
 
@@ -68,38 +55,17 @@ fn a_worktree_is_joined_to_its_repository() {
         &["worktree", "add", "-q", "--detach", "../detached"],
     );
     let alone = sandbox.commit("detached", "third", "3\n");
-    let scope = Evidence::new(sandbox.root(), Rules::default());
-    let found = git::find(&sandbox.root(), &scope);
-    assert_eq!(found, ["main", "detached", "side"].map(Path::new));
-
-    let (main, main_pack) = capture(&sandbox, "main", &Wish::default());
-    assert_eq!(main.worktrees.len(), 2);
-    let held: Vec<Oid> = main.refs.iter().map(|one| one.oid.clone()).collect();
-    let wish = Wish {
-        held,
-        ..Wish::default()
-    };
-    let (main_folder, _) = restore(&sandbox, &main, &main_pack);
-    let folders = ["side", "detached"].map(|path| {
-        let (truth, pack) = capture(&sandbox, path, &wish);
-        assert_eq!(truth.link.as_ref().unwrap().main.to_string(), "main");
-        let (into, restored) = restore(&sandbox, &truth, &pack);
-        assert_eq!(restored.missing, []);
-        (path, into)
-    });
-    for (path, into) in folders {
-        assert_eq!(
-            says(&sandbox, &sandbox.root().join(path)),
-            says(&sandbox, &into),
-            "{path}"
-        );
-        is_whole(&sandbox, &into);
+    let kept = capture(&sandbox);
+    let (into, _) = restore(&sandbox, &kept, Trust::Full);
+    // They are usable without the folder that they were in.
+    let before =
+        ["main", "side", "detached"].map(|path| says(&sandbox, &sandbox.root().join(path)));
+    fs::rename(sandbox.root(), sandbox.path("gone")).unwrap();
+    for (path, before) in ["main", "side", "detached"].into_iter().zip(before) {
+        assert_eq!(before, says(&sandbox, &into.join(path)), "{path}");
+        is_whole(&sandbox, &into.join(path));
     }
-    is_whole(&sandbox, &main_folder);
-    assert_eq!(
-        says(&sandbox, &sandbox.root().join("main")),
-        says(&sandbox, &main_folder)
-    );
+    let main_folder = into.join("main");
     let list = sandbox.git(&main_folder, &["worktree", "list"]);
     assert_eq!(list.lines().count(), 3, "{list}");
     assert!(list.contains(&alone[..7]), "{list}");
@@ -114,56 +80,77 @@ fn settings_of_one_worktree_stay_its_own() {
     sandbox.commit("main", "b/x", "1\n");
     sandbox.git("main", &["worktree", "add", "-q", "../side"]);
     sandbox.git("side", &["sparse-checkout", "set", "--cone", "a"]);
-    let hook = ["config", "--worktree", "core.fsmonitor", "/bin/false"];
-    sandbox.git("side", &hook);
-    let (main, pack) = capture(&sandbox, "main", &Wish::default());
-    restore(&sandbox, &main, &pack);
-    let (side, pack) = capture(&sandbox, "side", &Wish::default());
-    let (into, restored) = restore(&sandbox, &side, &pack);
-    assert!(
-        restored
-            .inert
-            .iter()
-            .any(|inert| inert.name == "core.fsmonitor")
-    );
-    for (folder, sparse) in [(into, "true"), (sandbox.path("restored/main"), "")] {
-        let asked = sandbox.try_git(&folder, &["config", "core.sparseCheckout"]);
+    let kept = capture(&sandbox);
+    let (into, _) = restore(&sandbox, &kept, Trust::Full);
+    for (path, sparse) in [("side", "true"), ("main", "")] {
+        let asked = sandbox.try_git(into.join(path), &["config", "core.sparseCheckout"]);
         assert_eq!(String::from_utf8_lossy(&asked.stdout).trim(), sparse);
-        assert_eq!(sandbox.git(&folder, &["status", "--porcelain"]), "");
-        let asked = sandbox.try_git(&folder, &["config", "core.fsmonitor"]);
-        assert_eq!(asked.stdout, b"");
+        assert_eq!(sandbox.git(into.join(path), &["status", "--porcelain"]), "");
     }
+}
+
+/// A workspace that is a further worktree of a repository elsewhere, with work in all places.
+fn worktree_of(sandbox: &Sandbox, init: &[&str]) -> std::path::PathBuf {
+    let main = sandbox.path("elsewhere");
+    fs::create_dir(&main).unwrap();
+    sandbox.git(&main, init);
+    let tree = sandbox.git(&main, &["mktree", "--missing"]);
+    let commit = sandbox.git(&main, &["commit-tree", &tree, "-m", "x"]);
+    sandbox.git(&main, &["update-ref", "refs/heads/main", &commit]);
+    let root = sandbox.root();
+    let add = ["worktree", "add", "-q", "-b", "side"];
+    let add = [&add[..], &[root.to_str().unwrap(), "main"]].concat();
+    sandbox.git(&main, &add);
+    sandbox.commit("", "second", "2\n");
+    sandbox.write("second", "stashed\n");
+    sandbox.git("", &["stash", "-q"]);
+    sandbox.write("staged", "3\n");
+    sandbox.git("", &["add", "staged"]);
+    sandbox.write("untracked", "4\n");
+    main
 }
 
 #[test]
 fn a_worktree_whose_repository_is_elsewhere_stands_alone() {
+    for init in [&["init", "-q"][..], &["init", "-q", "--bare"]] {
+        let sandbox = Sandbox::new();
+        let main = worktree_of(&sandbox, init);
+        let kept = capture(&sandbox);
+        assert!(kept.repository("").outside.is_some());
+        let before = says(&sandbox, &sandbox.root());
+        // On another machine there is neither.
+        fs::rename(&main, sandbox.path("gone")).unwrap();
+        let (into, _) = restore(&sandbox, &kept, Trust::Full);
+        assert!(into.join(".git").is_dir());
+        is_whole(&sandbox, &into);
+        // All but the log of the worktree that it was a further one of.
+        let others = |answer: &String| {
+            let lines = answer.lines();
+            let lines = lines.filter(|line| !line.contains("main-worktree/"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let before: Vec<String> = before.iter().map(others).collect();
+        let after: Vec<String> = says(&sandbox, &into).iter().map(others).collect();
+        assert_eq!(before, after);
+        sandbox.git(&into, &["stash", "pop", "-q"]);
+        assert_eq!(
+            fs::read_to_string(into.join("second")).unwrap(),
+            "stashed\n"
+        );
+    }
+}
+
+#[test]
+fn a_worktree_stays_one_where_its_repository_is() {
     let sandbox = Sandbox::new();
-    let main = sandbox.path("elsewhere");
-    fs::create_dir(&main).unwrap();
-    sandbox.git(&main, &["init", "-q"]);
-    sandbox.git(&main, &["commit", "-q", "--allow-empty", "-m", "x"]);
-    let root = sandbox.root();
-    sandbox.git(
-        &main,
-        &[
-            "worktree",
-            "add",
-            "-q",
-            "-b",
-            "side",
-            root.to_str().unwrap(),
-        ],
+    worktree_of(&sandbox, &["init", "-q"]);
+    let kept = capture(&sandbox);
+    let (into, _) = restore(&sandbox, &kept, Trust::Full);
+    assert!(into.join(".git").is_file());
+    assert_eq!(
+        sandbox.git(&into, &["rev-parse", "HEAD"]),
+        sandbox.git("", &["rev-parse", "HEAD"])
     );
-    sandbox.commit("", "second", "2\n");
-    let (truth, pack) = capture(&sandbox, "", &Wish::default());
-    assert_eq!(truth.link, None);
-    let (into, _) = restore(&sandbox, &truth, &pack);
-    is_whole(&sandbox, &into);
-    assert!(into.join(".git").is_dir());
-    let log = ["log", "--format=%H"];
-    assert_eq!(sandbox.git(&into, &log), sandbox.git("", &log));
-    let status = ["status", "--porcelain=v2", "--branch"];
-    assert_eq!(sandbox.git(&into, &status), sandbox.git("", &status));
 }
 
 #[test]
@@ -175,48 +162,15 @@ fn a_nested_repository_without_a_commit_comes_back() {
     sandbox.git("nested", &["add", "staged"]);
     sandbox.folder("empty");
     sandbox.git("empty", &["init", "-q"]);
-    let scope = Evidence::new(sandbox.root(), Rules::default());
-    assert_eq!(
-        git::find(&sandbox.root(), &scope),
-        ["", "empty", "nested"].map(Path::new)
-    );
-    let folders = ["", "nested", "empty"].map(|path| {
-        let (truth, pack) = capture(&sandbox, path, &Wish::default());
-        (path, restore(&sandbox, &truth, &pack).0)
-    });
-    for (path, into) in folders {
-        is_whole(&sandbox, &into);
+    let kept = capture(&sandbox);
+    assert_eq!(kept.repositories.len(), 3);
+    let (into, _) = restore(&sandbox, &kept, Trust::Full);
+    for path in ["", "nested", "empty"] {
+        is_whole(&sandbox, &into.join(path));
         assert_eq!(
             says(&sandbox, &sandbox.root().join(path)),
-            says(&sandbox, &into),
+            says(&sandbox, &into.join(path)),
             "{path}"
         );
     }
-}
-
-#[test]
-fn a_submodule_that_is_not_checked_out_is_told() {
-    let sandbox = started();
-    let library = sandbox.path("library");
-    fs::create_dir(&library).unwrap();
-    sandbox.git(&library, &["init", "-q"]);
-    sandbox.git(&library, &["commit", "-q", "--allow-empty", "-m", "x"]);
-    sandbox.git(
-        "",
-        &[
-            "submodule",
-            "--quiet",
-            "add",
-            library.to_str().unwrap(),
-            "one",
-        ],
-    );
-    let (truth, _) = capture(&sandbox, "", &Wish::default());
-    assert_eq!(truth.notes, Vec::<String>::new());
-    sandbox.git("", &["submodule", "deinit", "-q", "-f", "one"]);
-    let (truth, _) = capture(&sandbox, "", &Wish::default());
-    assert_eq!(
-        truth.notes,
-        ["not kept: .git/modules/one, which is not checked out"]
-    );
 }
