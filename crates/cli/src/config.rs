@@ -10,8 +10,9 @@ use std::time::Duration;
 use segno_agents::Reach;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
+use segno_core::snapshot::Rules;
 use segno_core::usage::Price;
-use segno_engine::checkpoint::Retention;
+use segno_engine::retention::Retention;
 use segno_store::LocalDisk;
 
 /// What can be set in `config.toml`.
@@ -24,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) trash_keep: Duration,
     /// How many checkpoints stay.
     pub(crate) retention: Retention,
+    /// Which files belong to checkpoints.
+    pub(crate) rules: Rules,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
     /// What models cost, by name.
@@ -41,6 +44,7 @@ impl Default for Config {
             cleanup_auto: false,
             trash_keep: Duration::from_hours(7 * 24),
             retention: Retention::default(),
+            rules: Rules::default(),
             reach: Reach::default(),
             prices: BTreeMap::new(),
             notices: Vec::new(),
@@ -56,6 +60,9 @@ const KEYS: &[&str] = &[
     "trash.keep_days",
     "checkpoints.keep",
     "checkpoints.max_age_days",
+    "checkpoints.max_mb",
+    "checkpoints.include",
+    "checkpoints.exclude",
     "network.allow_private",
 ];
 
@@ -175,6 +182,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(days) = number(table, "trash", "keep_days", 0..=36_500)? {
         config.trash_keep = Duration::from_hours(days * 24);
+        config.retention.undo = config.trash_keep;
     }
     if let Some(keep) = number(table, "checkpoints", "keep", 1..=100_000)? {
         config.retention.count = usize::try_from(keep).unwrap_or(usize::MAX);
@@ -182,23 +190,18 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     if let Some(days) = number(table, "checkpoints", "max_age_days", 0..=36_500)? {
         config.retention.age = Duration::from_hours(days * 24);
     }
+    if let Some(mb) = number(table, "checkpoints", "max_mb", 1..=1_000_000_000)? {
+        config.retention.room = mb * 1_000_000;
+    }
+    config.rules.include = patterns(table, "include")?;
+    config.rules.exclude = patterns(table, "exclude")?;
     if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;
     }
     if let Some(auto) = choice(table, "cleanup", "auto")? {
         config.cleanup_auto = auto;
     }
-    if let Some(hosts) = table
-        .get("network")
-        .and_then(|network| network.get("allow_private"))
-    {
-        let hosts: Option<Vec<String>> = hosts.as_array().and_then(|hosts| {
-            hosts
-                .iter()
-                .map(|host| Some(host.as_str()?.to_owned()))
-                .collect()
-        });
-        let hosts = hosts.ok_or("`network.allow_private` must be a list of hosts")?;
+    if let Some(hosts) = texts(table, "network", "allow_private")? {
         config.reach = Reach::new(hosts)
             .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
     }
@@ -251,6 +254,30 @@ fn number(
             range.start(),
             range.end()
         )),
+    }
+}
+
+/// A list of texts.
+fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<String>>, String> {
+    let Some(value) = table.get(section).and_then(|section| section.get(key)) else {
+        return Ok(None);
+    };
+    let text = |value: &toml::Value| Some(value.as_str()?.to_owned());
+    let texts = value
+        .as_array()
+        .and_then(|values| values.iter().map(text).collect());
+    let wrong = || format!("`{section}.{key}` must be a list of texts, not {value}");
+    texts.map(Some).ok_or_else(wrong)
+}
+
+/// Patterns of files.
+fn patterns(table: &toml::Table, key: &str) -> Result<Vec<String>, String> {
+    let patterns = texts(table, "checkpoints", key)?.unwrap_or_default();
+    match patterns.iter().find(|text| !Rules::says_something(text)) {
+        Some(text) => Err(format!(
+            "`checkpoints.{key}` has the pattern `{text}`, which names nothing"
+        )),
+        None => Ok(patterns),
     }
 }
 

@@ -76,6 +76,7 @@ impl Context {
                 snapshots = Arc::new(MachineSnapshots {
                     root: home.snapshots(),
                     person: std::env::var_os("HOME").map(PathBuf::from),
+                    rules: config.rules.clone(),
                     clock: Arc::clone(&self.clock),
                 });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)

@@ -107,6 +107,9 @@ pub struct Manifest {
     /// from it unasked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// Since when it is let go of: it can be had back until it is erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<Timestamp>,
 }
 
 /// What the papers of a checkpoint are called.
@@ -319,6 +322,7 @@ mod tests {
             environment: BTreeMap::from([("TZ".into(), "UTC".into())]),
             papers: None,
             origin: None,
+            pruned: None,
         }
     }
 

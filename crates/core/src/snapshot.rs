@@ -15,6 +15,7 @@ pub trait Snapshots: Send + Sync {
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
+        rules: &'a Rules,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>>;
 
@@ -46,6 +47,9 @@ pub trait Snapshots: Send + Sync {
     /// What a snapshot takes on the disk.
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
 
+    /// What all snapshots take on the disk.
+    fn room(&self) -> Boxed<'_, Result<u64, Error>>;
+
     /// Lets go of every snapshot but these and those that were taken since `before`, and of what
     /// nothing has needed for `grace`.
     fn sweep(
@@ -54,6 +58,30 @@ pub trait Snapshots: Send + Sync {
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>>;
+}
+
+/// What a person has said about which files belong to a snapshot, in patterns as `.gitignore` has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Kept, though they can be made again.
+    pub include: Vec<String>,
+    /// Left out, unless git tracks them; with `!` before the pattern, also then.
+    pub exclude: Vec<String>,
+}
+
+impl Rules {
+    /// These and those.
+    pub fn with(&self, others: &Self) -> Self {
+        Self {
+            include: [&self.include[..], &others.include].concat(),
+            exclude: [&self.exclude[..], &others.exclude].concat(),
+        }
+    }
+
+    /// Whether a pattern says anything.
+    pub fn says_something(pattern: &str) -> bool {
+        !pattern.trim_start_matches('!').trim_matches('/').is_empty()
+    }
 }
 
 /// Hears how far something is: done, and of how many.
@@ -102,6 +130,8 @@ pub struct Restore {
     pub from: PathBuf,
     /// The git repositories among them.
     pub repositories: Vec<Repository>,
+    /// What belongs to a snapshot of the folder.
+    pub rules: Rules,
 }
 
 /// What was brought back.
@@ -206,7 +236,12 @@ impl Nowhere {
 }
 
 impl Snapshots for Nowhere {
-    fn capture<'a>(&'a self, _: &'a Path, _: &'a Progress) -> Boxed<'a, Result<Captured, Error>> {
+    fn capture<'a>(
+        &'a self,
+        _: &'a Path,
+        _: &'a Rules,
+        _: &'a Progress,
+    ) -> Boxed<'a, Result<Captured, Error>> {
         Self::refuse()
     }
 
@@ -237,6 +272,10 @@ impl Snapshots for Nowhere {
     }
 
     fn size(&self, _: Digest) -> Boxed<'_, Result<Size, Error>> {
+        Self::refuse()
+    }
+
+    fn room(&self) -> Boxed<'_, Result<u64, Error>> {
         Self::refuse()
     }
 

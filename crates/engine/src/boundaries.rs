@@ -5,6 +5,7 @@
 //! that cannot be taken is told, and disturbs nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::id::SessionId;
@@ -16,8 +17,12 @@ use tokio::task::JoinHandle;
 
 use crate::checkpoint;
 use crate::observe::Observer;
+use crate::retention;
 use crate::spec::Checkpoints;
 use crate::world::World;
+
+/// How long files that nobody needs any more wait before they go.
+const GRACE: Duration = Duration::from_hours(24);
 
 /// Watches a run, and takes its checkpoints.
 pub(crate) struct Boundaries {
@@ -81,6 +86,7 @@ async fn serve(
     mut triggers: mpsc::UnboundedReceiver<Trigger>,
     observer: Arc<dyn Observer>,
 ) {
+    let mut pruned = false;
     loop {
         let time = async {
             match policy.every {
@@ -91,7 +97,7 @@ async fn serve(
         let mut trigger = tokio::select! {
             reached = triggers.recv() => match reached {
                 Some(trigger) => trigger,
-                None => return,
+                None => break,
             },
             () = time => Trigger::Periodic,
         };
@@ -99,34 +105,58 @@ async fn serve(
         while let Ok(later) = triggers.try_recv() {
             trigger = later;
         }
-        keep(&world, session, trigger, &*observer).await;
+        pruned |= keep(&world, session, trigger, &*observer).await;
+    }
+    if pruned {
+        tidy(&world, &*observer).await;
     }
 }
 
-/// Takes a checkpoint; what goes wrong is told.
+/// Frees what nobody needs any more, and tells if checkpoints take too much room all the same.
+async fn tidy(world: &World, observer: &dyn Observer) {
+    let swept = async {
+        retention::sweep(world, GRACE).await?;
+        retention::excess(world).await
+    };
+    match swept.await {
+        Ok(None) => {}
+        Ok(Some(room)) => observer.notice(&format!(
+            "checkpoints take {} MB, more than the {} MB that they should: `segno checkpoint prune --keep 3` lets go of old ones",
+            room / 1_000_000,
+            world.retention.room / 1_000_000
+        )),
+        Err(error) => observer.notice(&format!("old checkpoints were not cleared away: {error}")),
+    }
+}
+
+/// Takes a checkpoint; what goes wrong is told. Returns whether older ones were let go of.
 pub(crate) async fn keep(
     world: &World,
     session: SessionId,
     trigger: Trigger,
     observer: &dyn Observer,
-) {
+) -> bool {
     let taken = async {
         let summary = world.store.summary(session).await?;
         let taken = checkpoint::take(world, &summary, trigger, None, &|_, _| {}).await?;
-        let (outdated, _) = checkpoint::outdated(world, Some(&summary), world.retention).await?;
-        checkpoint::forget(world, &outdated).await?;
-        Ok::<_, crate::Error>(taken)
+        let (outdated, _) = retention::outdated(world, Some(&summary), world.retention).await?;
+        retention::prune(world, &outdated).await?;
+        Ok::<_, crate::Error>((taken, !outdated.is_empty()))
     };
     match taken.await {
-        Ok(taken) => {
+        Ok((taken, pruned)) => {
             for path in &taken.captured.unstable {
                 observer.notice(&format!(
                     "{path} changed while it was kept in checkpoint {}, and may be half-way",
                     taken.manifest.id
                 ));
             }
+            pruned
         }
-        Err(error) => observer.notice(&format!("no checkpoint ({trigger}): {error}")),
+        Err(error) => {
+            observer.notice(&format!("no checkpoint ({trigger}): {error}"));
+            false
+        }
     }
 }
 

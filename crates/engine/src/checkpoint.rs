@@ -4,23 +4,22 @@
 //! files are durable before the manifest that names them is written, and only what has a manifest is
 //! listed (P4).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
-use segno_core::id::{CheckpointId, SessionId};
+use segno_core::id::CheckpointId;
 use segno_core::journal::Seq;
 use segno_core::lease::Verdict;
 use segno_core::session::Summary;
-use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Size, Swept};
+use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use crate::error::Error;
 use crate::world::World;
-use crate::{claim, history, start};
+use crate::{claim, history, resume, start};
 
 /// What of the environment says something about where work was done, and nothing about who did it.
 const ENVIRONMENT: [&str; 9] = [
@@ -34,9 +33,6 @@ const ENVIRONMENT: [&str; 9] = [
     "NODE_ENV",
     "RUSTUP_TOOLCHAIN",
 ];
-
-/// How long it may take from a snapshot to the checkpoint that names it.
-const MOMENT: Duration = Duration::from_mins(10);
 
 /// A checkpoint that was taken.
 #[derive(Debug, Clone)]
@@ -58,7 +54,11 @@ pub async fn take(
     // The journal first: files may be ahead of it, but nothing that it calls done is missing there.
     let state = history::look(world, summary.id).await?;
     let workspace = PathBuf::from(&summary.workspace);
-    let captured = world.snapshots.capture(&workspace, progress).await?;
+    let rules = rules(world, summary).await;
+    let captured = world
+        .snapshots
+        .capture(&workspace, &rules, progress)
+        .await?;
     let (before, _) = list(world, Some(summary)).await?;
     let (id, at) = fresh(world);
     let manifest = Manifest {
@@ -85,9 +85,20 @@ pub async fn take(
         environment: environment(world),
         papers: None,
         origin: None,
+        pruned: None,
     };
     keep(world, &manifest).await?;
     Ok(Taken { manifest, captured })
+}
+
+/// What the session's spec says about its files. Without a spec that can be read, nothing.
+async fn rules(world: &World, summary: &Summary) -> Rules {
+    let read = async {
+        let state = history::look(world, summary.id).await?;
+        resume::kept_spec(world, summary, &state).await
+    };
+    let workflow = read.await;
+    workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
 }
 
 fn fresh(world: &World) -> (CheckpointId, Timestamp) {
@@ -108,7 +119,7 @@ fn figures(captured: &Captured) -> Files {
     }
 }
 
-async fn keep(world: &World, manifest: &Manifest) -> Result<(), Error> {
+pub(crate) async fn keep(world: &World, manifest: &Manifest) -> Result<(), Error> {
     let mut key = [0; 32];
     world.random.fill(&mut key);
     Ok(world.store.keep(manifest.clone(), key).await?)
@@ -133,6 +144,7 @@ pub async fn list(
     let session = session.map(|summary| summary.id);
     for found in world.store.kept(session).await? {
         match found {
+            Ok(manifest) if manifest.pruned.is_some() => {}
             Ok(manifest) => kept.push(manifest),
             Err(error) => damaged.push(error),
         }
@@ -231,12 +243,16 @@ pub async fn restore(
 ) -> Result<Returned, Error> {
     let home = PathBuf::from(&manifest.workspace);
     let folder = request.into.unwrap_or_else(|| home.clone());
+    let rules = match world.store.summary(manifest.session).await {
+        Ok(summary) => rules(world, &summary).await,
+        Err(_) => Rules::default(),
+    };
     let mut rescue = None;
     if !request.dry && folder.is_dir() {
         if real(&folder) == real(&home) {
             at_rest(world, manifest).await?;
         }
-        rescue = Some(save(world, manifest, &folder, progress).await?);
+        rescue = Some(save(world, manifest, &folder, &rules, progress).await?);
     }
     let options = Restore {
         exact: request.exact,
@@ -244,6 +260,7 @@ pub async fn restore(
         trusted: request.trust || manifest.origin.is_none(),
         from: home,
         repositories: manifest.repositories.clone(),
+        rules,
     };
     let restored = world
         .snapshots
@@ -283,9 +300,10 @@ async fn save(
     world: &World,
     manifest: &Manifest,
     folder: &Path,
+    rules: &Rules,
     progress: &Progress,
 ) -> Result<Manifest, Error> {
-    let captured = world.snapshots.capture(folder, progress).await?;
+    let captured = world.snapshots.capture(folder, rules, progress).await?;
     let (id, at) = fresh(world);
     let saved = Manifest {
         id,
@@ -301,6 +319,7 @@ async fn save(
         environment: environment(world),
         papers: None,
         origin: None,
+        pruned: None,
         ..manifest.clone()
     };
     keep(world, &saved).await?;
@@ -340,143 +359,4 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
 pub async fn content(world: &World, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
     let read = world.snapshots.read(manifest.files.snapshot, path.into());
     Ok(read.await?)
-}
-
-/// How many checkpoints are kept, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Of each session.
-    pub count: usize,
-    /// For how long.
-    pub age: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            count: 10,
-            age: Duration::from_hours(7 * 24),
-        }
-    }
-}
-
-/// The checkpoints that retention lets go, and how many there are: of each session the oldest beyond
-/// its number, and those that are too old. The newest stays, and so does how it ended and how it went
-/// wrong, for as long as the session is here or in the trash.
-pub async fn outdated(
-    world: &World,
-    session: Option<&Summary>,
-    retention: Retention,
-) -> Result<(Vec<Manifest>, usize), Error> {
-    let (all, _) = list(world, session).await?;
-    let mut here: BTreeSet<SessionId> = BTreeSet::new();
-    for found in world.store.list().await? {
-        // Whose it is that cannot be read is not known: then all may be.
-        here.insert(found?.id);
-    }
-    for found in world.store.discarded().await? {
-        here.insert(found?.session);
-    }
-    let goes = beyond(&all, &here, retention, world.clock.now());
-    Ok((goes, all.len()))
-}
-
-fn beyond(
-    all: &[Manifest],
-    here: &BTreeSet<SessionId>,
-    retention: Retention,
-    now: Timestamp,
-) -> Vec<Manifest> {
-    let mut by_session: BTreeMap<_, Vec<&Manifest>> = BTreeMap::new();
-    for manifest in all {
-        by_session
-            .entry(manifest.session)
-            .or_default()
-            .push(manifest);
-    }
-    let mut beyond = Vec::new();
-    for (session, kept) in by_session {
-        let needed = here.contains(&session);
-        let newest_first = kept.into_iter().rev().enumerate();
-        let goes = newest_first.filter(|(place, manifest)| {
-            let old = *place >= retention.count || now.since(manifest.at) > retention.age;
-            let stays = needed && (*place == 0 || manifest.trigger.is_kept());
-            old && !stays
-        });
-        beyond.extend(goes.map(|(_, manifest)| manifest.clone()));
-    }
-    beyond
-}
-
-/// Lets go of checkpoints. Their files stay until they are swept.
-pub async fn forget(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
-    for manifest in manifests {
-        world.store.forget(manifest.session, manifest.id).await?;
-    }
-    Ok(())
-}
-
-/// Removes the files of snapshots that no checkpoint names. What became needless lately stays for
-/// `grace`: someone may be about to name it (P8).
-pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
-    // A snapshot is named a moment after it is taken, and that moment is left to whoever takes one.
-    let before = world.clock.now().before(grace.max(MOMENT));
-    let (kept, damaged) = list(world, None).await?;
-    // What a damaged checkpoint names is not known, so nothing can be let go.
-    if let Some(error) = damaged.into_iter().next() {
-        return Err(error.into());
-    }
-    let named = kept.iter().flat_map(Manifest::snapshots);
-    Ok(world
-        .snapshots
-        .sweep(named.collect(), before, grace)
-        .await?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: i64 = 3_600_000;
-
-    fn taken(session: u8, hour: i64, trigger: Trigger) -> Manifest {
-        let at = Timestamp(1_794_738_089_000 + hour * HOUR);
-        let session = SessionId::new(Timestamp(0), [session; 10]);
-        Manifest {
-            trigger,
-            ..segno_testkit::journal::checkpoint(session, at)
-        }
-    }
-
-    #[test]
-    fn old_ones_go_and_the_newest_the_last_and_the_failed_stay() {
-        let all = [
-            taken(1, 0, Trigger::Error),
-            taken(1, 1, Trigger::Manual),
-            taken(1, 2, Trigger::TaskComplete),
-            taken(1, 3, Trigger::Manual),
-            taken(2, 0, Trigger::Manual),
-        ];
-        let now = Timestamp(1_794_738_089_000 + 10 * HOUR);
-        let here: BTreeSet<SessionId> = all.iter().map(|manifest| manifest.session).collect();
-        let goes = |here: &BTreeSet<SessionId>, count, hours: u64| -> Vec<CheckpointId> {
-            let retention = Retention {
-                count,
-                age: Duration::from_hours(hours),
-            };
-            let mut goes: Vec<_> = beyond(&all, here, retention, now)
-                .iter()
-                .map(|manifest| manifest.id)
-                .collect();
-            goes.sort();
-            goes
-        };
-        assert!(goes(&here, 10, 100).is_empty());
-        assert_eq!(goes(&here, 2, 100), [all[1].id]);
-        assert_eq!(goes(&here, 10, 8), [all[1].id]);
-        // The newest of each session stays, however old.
-        assert_eq!(goes(&here, 0, 0), [all[1].id, all[2].id]);
-        // Of a session that is gone, nothing stays for ever.
-        assert_eq!(goes(&BTreeSet::new(), 10, 8).len(), 3);
-    }
 }

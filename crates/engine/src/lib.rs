@@ -25,6 +25,7 @@ pub mod observe;
 pub mod patterns;
 pub mod pen;
 pub mod resume;
+pub mod retention;
 pub mod run;
 pub mod scope;
 mod secrets;

@@ -253,7 +253,11 @@ fn describe(change: &StepChange) -> String {
     }
 }
 
-async fn kept_spec(world: &World, summary: &Summary, state: &State) -> Result<Workflow, Error> {
+pub(crate) async fn kept_spec(
+    world: &World,
+    summary: &Summary,
+    state: &State,
+) -> Result<Workflow, Error> {
     let entry = world.store.entry(summary.id, state.spec_seq).await?;
     let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
     let unusable = |reason: String| Error::Pinned {

@@ -15,8 +15,8 @@ use segno_core::store::Store;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
 
-use crate::checkpoint::Retention;
 use crate::error::Error;
+use crate::retention::Retention;
 use crate::spec::{Executor, Provider, Server, Skill};
 
 /// The parts that the command line (or a test) has joined.

@@ -8,6 +8,7 @@ use segno_core::digest::Digest;
 
 use crate::entry::{Chunk, Entry, Kind};
 use crate::error::Error;
+use crate::files;
 use crate::manifest::{digests, order};
 use crate::pack::Cursor;
 use crate::vault::Vault;
@@ -51,6 +52,15 @@ pub struct Size {
 }
 
 impl Vault {
+    /// How many bytes the vault takes, but for the index.
+    pub fn room(&self) -> Result<u64, Error> {
+        let mut bytes = 0;
+        for folder in [&self.packs, &self.manifests] {
+            bytes += files::lengths(folder).map_err(|error| Error::at(folder, error))?;
+        }
+        Ok(bytes)
+    }
+
     /// Everything that a snapshot has: folders before what is in them.
     pub fn list(&self, snapshot: Digest) -> Result<Vec<Entry>, Error> {
         let _held = self.hold()?;

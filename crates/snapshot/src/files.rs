@@ -157,3 +157,13 @@ fn writer_of(name: &OsString) -> Option<Pid> {
     let pid = name.to_str()?.strip_prefix("tmp.")?.split('.').next()?;
     Pid::from_raw(pid.parse().ok()?)
 }
+
+/// How long all files in a folder are, together.
+pub(crate) fn lengths(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for name in names(folder)? {
+        // One that went away in the meantime takes nothing.
+        bytes += std::fs::symlink_metadata(folder.join(name)).map_or(0, |file| file.len());
+    }
+    Ok(bytes)
+}

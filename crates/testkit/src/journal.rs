@@ -184,5 +184,6 @@ pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
         environment: BTreeMap::new(),
         papers: None,
         origin: None,
+        pruned: None,
     }
 }

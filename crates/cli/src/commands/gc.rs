@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_engine::checkpoint;
+use segno_engine::retention;
 use serde_json::json;
 
 use crate::context::{Context, Keep};
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
     let grace = Duration::from_hours(args.grace_hours);
-    let swept = checkpoint::sweep(&world, grace).await?;
+    let swept = retention::sweep(&world, grace).await?;
     if args.json {
         json_line(&json!({
             "v": 1,

@@ -8,10 +8,10 @@ use segno_core::digest::Digest;
 use segno_core::error::Diagnose;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::{
-    Captured, Change, Error, Left, Progress, Restore, Restored, Size, Snapshots, Sort, Swept,
+    Captured, Change, Error, Left, Progress, Restore, Restored, Rules, Size, Snapshots, Sort, Swept,
 };
 use segno_core::time::Timestamp;
-use segno_snapshot::scope::{Evidence, Rules};
+use segno_snapshot::scope::Evidence;
 use segno_snapshot::{Difference, Request, Scope, Trust, Vault, Why};
 
 /// Keeps files in a folder of the home.
@@ -19,6 +19,8 @@ pub(crate) struct MachineSnapshots {
     pub(crate) root: PathBuf,
     /// The person's own folder, which is never kept as a whole.
     pub(crate) person: Option<PathBuf>,
+    /// What the person has said about all folders.
+    pub(crate) rules: Rules,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -72,20 +74,28 @@ impl MachineSnapshots {
 }
 
 /// What belongs to a snapshot of `folder`.
-fn scope(folder: &Path) -> impl Scope + use<> {
-    Evidence::new(folder, Rules::default())
+fn scope(folder: &Path, rules: &Rules) -> Evidence {
+    // What is no pattern was refused where it was read, and says nothing.
+    let patterns = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect();
+    let rules = segno_snapshot::scope::Rules {
+        include: patterns(&rules.include),
+        exclude: patterns(&rules.exclude),
+    };
+    Evidence::new(folder, rules)
 }
 
 impl Snapshots for MachineSnapshots {
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
+        rules: &'a Rules,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>> {
+        let rules = self.rules.with(rules);
         let (folder, person) = (folder.to_owned(), self.person.clone());
         let clock = Arc::clone(&self.clock);
         Box::pin(self.with(progress, move |vault, progress| {
-            let scope = scope(&folder);
+            let scope = scope(&folder, &rules);
             let request = Request {
                 home: person.as_deref(),
                 scope: &scope,
@@ -129,8 +139,9 @@ impl Snapshots for MachineSnapshots {
     ) -> Boxed<'a, Result<Restored, Error>> {
         let (folder, person) = (folder.to_owned(), self.person.clone());
         let clock = Arc::clone(&self.clock);
+        let rules = self.rules.with(&options.rules);
         Box::pin(self.with(progress, move |vault, progress| {
-            let scope = scope(&folder);
+            let scope = scope(&folder, &rules);
             if options.dry {
                 return foresee(vault, snapshot, &folder, options.exact, &scope, &*clock);
             }
@@ -211,6 +222,10 @@ impl Snapshots for MachineSnapshots {
                 shared: size.shared,
             })
         }))
+    }
+
+    fn room(&self) -> Boxed<'_, Result<u64, Error>> {
+        Box::pin(self.quietly(Vault::room))
     }
 
     fn sweep(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::InFlight;
+use segno_core::snapshot::Rules;
 
 use super::agents::{self, Agent};
 use super::context::{self, ContextPolicy};
@@ -55,7 +56,7 @@ const CONTINUITY_KEYS: Keys = Keys {
 
 const CHECKPOINT_KEYS: Keys = Keys {
     required: &[],
-    optional: &["on", "every_s"],
+    optional: &["on", "every_s", "include", "exclude"],
     later: &[],
 };
 
@@ -107,6 +108,8 @@ pub struct Checkpoints {
     pub on: BTreeSet<Trigger>,
     /// And this often.
     pub every: Option<Duration>,
+    /// Which of them, whoever asks.
+    pub rules: Rules,
 }
 
 impl Checkpoints {
@@ -134,8 +137,24 @@ impl Checkpoints {
             every: fields
                 .get("every_s")
                 .map(|place| Duration::from_secs(place.integer(1..=WEEK_S).into())),
+            rules: Rules {
+                include: fields.read("include", |place| patterns(&place)),
+                exclude: fields.read("exclude", |place| patterns(&place)),
+            },
         }
     }
+}
+
+/// Patterns that say something.
+fn patterns(place: &Place<'_>) -> Vec<String> {
+    let pattern = |place: &Place<'_>| {
+        let text = place.text();
+        if !Rules::says_something(&text) {
+            place.invalid("a pattern must name something");
+        }
+        text
+    };
+    place.list(0).iter().map(pattern).collect()
 }
 
 /// How long is waited unless a spec says otherwise.

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::snapshot::Size;
-use segno_engine::{checkpoint, sessions};
+use segno_engine::{checkpoint, retention, sessions};
 use serde_json::json;
 
 use super::{bytes, session, shape};
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Those of all sessions
     #[arg(short, long, conflicts_with = "session")]
     all: bool,
+    /// Those that were let go of, and can be had back with `segno checkpoint prune --undo`
+    #[arg(long, conflicts_with_all = ["session", "all"])]
+    pruned: bool,
     /// Print them as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
@@ -26,12 +29,16 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
-    let session = if args.all {
+    let session = if args.all || args.pruned {
         None
     } else {
         Some(session(&world, args.session.as_deref()).await?)
     };
-    let (mut kept, damaged) = checkpoint::list(&world, session.as_ref()).await?;
+    let (mut kept, damaged) = if args.pruned {
+        (retention::pruned(&world).await?, Vec::new())
+    } else {
+        checkpoint::list(&world, session.as_ref()).await?
+    };
     kept.reverse();
     let (listed, _) = sessions::list(&world).await?;
     let names: HashMap<_, _> = listed
@@ -64,7 +71,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        data("no checkpoints; `segno checkpoint create` takes one");
+        data(if args.pruned {
+            "none was let go of lately"
+        } else {
+            "no checkpoints; `segno checkpoint create` takes one"
+        });
         return Ok(ExitCode::SUCCESS);
     }
     let head = [

@@ -206,6 +206,110 @@ fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
 }
 
 #[test]
+fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let old = take(&sandbox);
+    sandbox.write("src/main.rs", "fn main() { new() }\n");
+    take(&sandbox);
+    let prune = ["checkpoint", "prune", "--keep", "1"];
+    sandbox.segno(&[&prune[..], &["--dry-run"]].concat()).good();
+    assert_eq!(list(&sandbox).len(), 2);
+    let said = sandbox.segno(&prune).good();
+    assert!(
+        said.stdout
+            .contains("let go of 1 of 2 checkpoints; `--undo`"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(list(&sandbox).len(), 1);
+    let pruned = ["checkpoint", "list", "--pruned", "--json"];
+    assert_eq!(
+        sandbox.segno(&pruned).good().json()[0]["checkpoint"],
+        old["checkpoint"]
+    );
+    // It is not there for anyone else, and its files stay.
+    sandbox
+        .segno(&["checkpoint", "show", id(&old)])
+        .refused(17, &["K0201"]);
+    sandbox.segno(&["gc", "--grace-hours", "0"]).good();
+    sandbox
+        .segno(&["checkpoint", "prune", "--undo", "0000"])
+        .refused(17, &["K0201"]);
+    let said = sandbox
+        .segno(&["checkpoint", "prune", "--undo", id(&old)])
+        .good();
+    assert!(said.stdout.contains("had back 1 of 1"), "{}", said.stdout);
+    sandbox.segno(&["checkpoint", "restore", id(&old)]).good();
+    assert_eq!(sandbox.read("src/main.rs"), "fn main() {}\n");
+    // Without time to undo, a sweep erases it.
+    sandbox.segno(&prune).good();
+    sandbox.configure("[trash]\nkeep_days = 0\n");
+    sandbox.segno(&["gc", "--grace-hours", "0"]).good();
+    assert_eq!(sandbox.segno(&pruned).good().json(), Vec::<Value>::new());
+    sandbox.segno(&["doctor"]).good();
+}
+
+#[test]
+fn patterns_of_a_person_and_of_a_spec_say_what_belongs_to_a_checkpoint() {
+    let sandbox = sandbox();
+    sandbox.write("app/package.json", "{}\n");
+    sandbox.write("app/node_modules/one/index.js", "1\n");
+    sandbox.write("app/node_modules/two/index.js", "2\n");
+    sandbox.write("big.iso", "x\n");
+    sandbox.write("notes.tmp", "y\n");
+    session(
+        &sandbox,
+        "continuity:\n  checkpoint: {exclude: [\"*.iso\"], include: [\"/app/node_modules/one/\"]}\n",
+    );
+    sandbox.configure("[checkpoints]\nexclude = [\"*.tmp\"]\n");
+    run(&sandbox);
+    let kept = take(&sandbox);
+    let left: Vec<&str> = kept["left_out_files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| left["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(left, ["app/node_modules/two", "big.iso", "notes.tmp"]);
+    sandbox.configure("[checkpoints]\nexclude = [\"/\"]\n");
+    let words = ["checkpoint", "create"];
+    sandbox
+        .segno(&words)
+        .refused(2, &["checkpoints.exclude", "names nothing"]);
+    let spec = sandbox.read("chain.yaml").replace("*.iso", "!");
+    sandbox.write("chain.yaml", &spec);
+    sandbox.configure("");
+    sandbox
+        .segno(&["validate", "chain.yaml"])
+        .refused(3, &["W0101", "exclude/0", "a pattern must name something"]);
+}
+
+#[test]
+fn too_much_room_is_told_by_a_run_that_lets_go_of_checkpoints() {
+    let sandbox = sandbox();
+    session(
+        &sandbox,
+        "continuity:\n  checkpoint: {on: [task_complete, complete]}\n",
+    );
+    sandbox.configure("[checkpoints]\nkeep = 1\nmax_mb = 1\n");
+    let mut noise = 1_u64;
+    let text: String = std::iter::repeat_with(|| {
+        noise = noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'a' + u8::try_from(noise >> 33 & 15).unwrap())
+    })
+    .take(4_000_000)
+    .collect();
+    sandbox.write("large.txt", &text);
+    let said = sandbox.segno(&["run", "chain.yaml"]).good();
+    let told = format!("{}{}", said.stdout, said.stderr);
+    assert!(told.contains("checkpoints take"), "{told}");
+}
+
+#[test]
 fn two_checkpoints_are_compared() {
     let sandbox = sandbox();
     session(&sandbox, "");

@@ -529,9 +529,10 @@ fn the_whole_help_text() {
       [SESSION]  The session [default: the newest of this folder]
 
     Options:
-      -a, --all   Those of all sessions
-          --json  Print them as JSON, one per line
-      -h, --help  Print help
+      -a, --all     Those of all sessions
+          --pruned  Those that were let go of, and can be had back with `segno checkpoint prune --undo`
+          --json    Print them as JSON, one per line
+      -h, --help    Print help
 
 
     $ segno checkpoint show --help
@@ -620,7 +621,8 @@ fn the_whole_help_text() {
     Let go of old checkpoints: of each session all but the newest, and those that are too old.
 
     The newest checkpoint of a session always stays, and so do those of how it ended (`complete`) and
-    how it went wrong (`error`). `segno gc` then frees the room.
+    how it went wrong (`error`). What was let go of can be had back with `--undo` for 7 days
+    (`trash.keep_days` in config.toml); then `segno gc` frees the room.
 
     Usage: segno checkpoint prune [OPTIONS]
 
@@ -630,6 +632,9 @@ fn the_whole_help_text() {
 
           --max-age-days <DAYS>
               For how many days [default: 7, or `checkpoints.max_age_days` in config.toml]
+
+          --undo [<ID>]
+              Have those back that were let go of: all, or the one with this id
 
           --dry-run
               Only tell which would go

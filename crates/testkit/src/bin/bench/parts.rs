@@ -27,7 +27,7 @@ pub(crate) fn world(store: Sqlite) -> World {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
         snapshots: Arc::new(segno_core::snapshot::Nowhere),
-        retention: segno_engine::checkpoint::Retention::default(),
+        retention: segno_engine::retention::Retention::default(),
         store: Arc::new(store),
         clock: Arc::new(Wall(Instant::now())),
         random: Arc::new(Seeded::new(7)),
