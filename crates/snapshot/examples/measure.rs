@@ -13,6 +13,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -91,6 +92,19 @@ fn length(path: &Path) -> u64 {
         inside.map(|entry| length(&entry.unwrap().path())).sum()
     } else {
         metadata.len()
+    }
+}
+
+/// What a vault takes on the disk in whole blocks, without the index, which is a cache.
+fn allocated(path: &Path) -> u64 {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    if metadata.is_dir() && path.ends_with("vault/index") {
+        0
+    } else if metadata.is_dir() {
+        let inside = fs::read_dir(path).unwrap();
+        inside.map(|entry| allocated(&entry.unwrap().path())).sum()
+    } else {
+        metadata.blocks() * 512
     }
 }
 
@@ -200,10 +214,13 @@ fn main() {
     files(&work, &mut found);
     for round in 0..3 {
         edit(&found, &work, round);
+        let before = allocated(&scratch.join("vault"));
         let captured = time("10 edited, 5 new", capture);
         println!(
-            "{:>9} bytes more, {} files read",
-            captured.stored_bytes, captured.read_files
+            "{:>9} bytes more, {} allocated, {} files read",
+            captured.stored_bytes,
+            allocated(&scratch.join("vault")) - before,
+            captured.read_files
         );
     }
     let options = Restore {

@@ -144,23 +144,18 @@ impl Vault {
             }
         }
         let shelf = self.shelf()?;
+        // What a piece is made from is needed by whoever needs the piece.
+        let others = shelf.with_bases(others);
         let mut size = Size::default();
-        let mut counted = HashSet::new();
         for entry in &manifest.entries {
             size.files += u64::from(matches!(entry.kind, Kind::File { .. } | Kind::Twin { .. }));
             size.logical += entry.size();
-            for chunk in entry.content() {
-                if !counted.insert(chunk.digest) {
-                    continue;
-                }
-                let bytes = shelf
-                    .place(&chunk.digest)
-                    .map_or(0, |place| shelf.share(place));
-                if others.contains(&chunk.digest) {
-                    size.shared += bytes;
-                } else {
-                    size.own += bytes;
-                }
+        }
+        for (digest, place) in shelf.with_bases(digests(&manifest.entries)) {
+            if others.contains_key(&digest) {
+                size.shared += shelf.share(place);
+            } else {
+                size.own += shelf.share(place);
             }
         }
         Ok(size)

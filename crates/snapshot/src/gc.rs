@@ -4,7 +4,7 @@
 //! it, if the grace is over and still nobody needs it. Everything happens while the vault is held
 //! alone: a capture that was under way has ended and is seen, one that comes waits.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::delta::Stored;
 use crate::entry::Chunk;
 use crate::error::Error;
 use crate::files;
-use crate::pack::{Cursor, Known, Packer, Piece, Shelf, Table, read_table};
+use crate::pack::{Cursor, Known, Packer, Place, Shelf};
 use crate::trash::Trash;
 use crate::vault::{Vault, names};
 
@@ -56,7 +56,7 @@ impl Vault {
         self.rebase(&kept)?;
         let (manifests, needed) = self.mark(&kept)?;
         let mut trash = self.trash();
-        let mut stock = Stock::open(self, &trash, &needed)?;
+        let mut stock = Stock::open(self, needed)?;
         self.empty(&mut trash, &manifests, &mut stock, now, grace, &mut swept)?;
         self.compact(&mut stock, &mut trash, now, &mut swept)?;
         self.throw(&mut trash, &manifests, &stock, now, &mut swept)?;
@@ -108,9 +108,12 @@ impl Vault {
         grace: Duration,
         swept: &mut Swept,
     ) -> Result<(), Error> {
-        let needs = |name: &Digest| {
-            manifests.contains(name) || stock.needs(name) || stock.unreadable.contains(name)
+        let unreadable = |name: &Digest| {
+            let damaged = stock.shelf.damaged();
+            damaged.iter().any(|(damaged, _)| damaged == name)
         };
+        let needs =
+            |name: &Digest| manifests.contains(name) || stock.needs(name) || unreadable(name);
         trash.0.retain(|name, _| !needs(name));
         let ripe = |since: &Timestamp| now.since(*since) >= grace && now >= *since;
         let gone: Vec<Digest> = trash
@@ -176,7 +179,7 @@ impl Vault {
         for (name, pack) in stock.packs.iter().filter(|(name, _)| !trash.has(name)) {
             if pack.is_sparse() {
                 groups.push(vec![*name]);
-            } else if pack.live > 0 && pack.file < SMALL {
+            } else if pack.pieces > 0 && pack.file < SMALL {
                 small.push(*name);
             }
         }
@@ -191,7 +194,7 @@ impl Vault {
             }
             for name in group {
                 if let Some(pack) = stock.packs.get_mut(&name) {
-                    pack.live = 0;
+                    pack.pieces = 0;
                 }
                 trash.0.insert(name, now);
                 swept.compacted += 1;
@@ -201,46 +204,42 @@ impl Vault {
         Ok(())
     }
 
+    /// Writes what is needed of some packs into new ones. Patches are made anew: what no snapshot
+    /// needs but as a base is not built upon again, so it is needed no longer.
     fn rewrite(&self, packs: &[Digest], stock: &Stock) -> Result<(), Error> {
-        let shelf = Shelf::open(&self.packs, packs.iter().copied())?;
         let known = Known::default();
-        let mut packer = Packer::new(&self.drafts, &self.packs, &known)?;
-        let mut cursor = Cursor::new(&shelf)?;
-        for name in packs {
-            let table = self.table(*name)?;
-            let owns = |piece: &&Piece| stock.owner.get(&piece.digest) == Some(name);
-            for piece in table.pieces.iter().filter(owns) {
-                let chunk = Chunk {
-                    digest: piece.digest,
-                    length: piece.length,
-                };
-                packer.put_as(chunk, cursor.read(chunk)?)?;
-            }
+        let bases = Cursor::new(&stock.shelf)?;
+        let mut packer = Packer::new(&self.drafts, &self.packs, &known)?.with_bases(bases);
+        let mut cursor = Cursor::new(&stock.shelf)?;
+        for (place, digest) in stock.pieces_in(packs) {
+            let chunk = Chunk {
+                digest,
+                length: place.length,
+            };
+            packer.put_as(chunk, cursor.read(chunk)?, || stock.lasting_base(place))?;
         }
         packer.finish()?;
         files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))
-    }
-
-    fn table(&self, name: Digest) -> Result<Table, Error> {
-        let path = self.packs.join(name.to_string());
-        let table = read_table(&path, name).map_err(|error| Error::at(&path, error))?;
-        table.map_err(|broken| Error::damaged(format!("pack {name}"), broken.0))
     }
 }
 
 /// What each pack has that is needed.
 struct Stock {
+    shelf: Shelf,
     packs: BTreeMap<Digest, Pack>,
-    /// Which pack a needed piece is taken from.
-    owner: HashMap<Digest, Digest>,
-    /// Packs whose tables cannot be read.
-    unreadable: HashSet<Digest>,
+    /// What snapshots consist of.
+    needed: HashSet<Digest>,
+    /// Where that is, with all that it is made from.
+    places: Vec<(Place, Digest)>,
 }
 
+#[derive(Default)]
 struct Pack {
-    /// Bytes that are needed, and not from another pack.
+    /// Pieces that are needed, and not from another pack.
+    pieces: u64,
+    /// The bytes that they take.
     live: u64,
-    /// Bytes in all.
+    /// Bytes of all pieces.
     all: u64,
     /// How long the file is.
     file: u64,
@@ -248,52 +247,67 @@ struct Pack {
 
 impl Pack {
     fn is_sparse(&self) -> bool {
-        self.live > 0 && self.live * 2 < self.all
+        self.pieces > 0 && self.live * 2 < self.all
     }
 }
 
 impl Stock {
-    /// Looks at all packs that can be read; those that cannot are left alone.
-    fn open(vault: &Vault, trash: &Trash, needed: &HashSet<Digest>) -> Result<Self, Error> {
-        let mut names = vault.pack_names()?;
-        // What is in the trash is needed only for what no other pack has.
-        names.sort_by_key(|name| trash.has(name));
-        let mut stock = Self {
-            packs: BTreeMap::new(),
-            owner: HashMap::new(),
-            unreadable: HashSet::new(),
-        };
-        for name in names {
-            let path = vault.packs.join(name.to_string());
-            let table = match vault.table(name) {
-                Err(Error::Damaged { .. }) => {
-                    stock.unreadable.insert(name);
-                    continue;
-                }
-                other => other?,
+    /// Looks at all packs that can be read; those that cannot are left alone. What is in the trash
+    /// is needed only for what no other pack has.
+    fn open(vault: &Vault, needed: HashSet<Digest>) -> Result<Self, Error> {
+        let shelf = vault.shelf()?;
+        let places = shelf.with_bases(needed.iter().copied());
+        let mut places: Vec<_> = places
+            .into_iter()
+            .map(|(digest, place)| (place, digest))
+            .collect();
+        places.sort_unstable();
+        let mut packs = Vec::new();
+        for (name, blocks) in shelf.packs() {
+            let path = shelf.path(name);
+            let metadata = std::fs::symlink_metadata(&path);
+            let pack = Pack {
+                all: blocks.iter().map(|block| u64::from(block.stored)).sum(),
+                file: metadata.map_err(|error| Error::at(&path, error))?.len(),
+                ..Pack::default()
             };
-            let file = std::fs::symlink_metadata(&path)
-                .map_err(|error| Error::at(&path, error))?
-                .len();
-            let mut pack = Pack {
-                live: 0,
-                all: 0,
-                file,
-            };
-            for piece in &table.pieces {
-                let length = u64::from(piece.length);
-                pack.all += length;
-                if needed.contains(&piece.digest) && !stock.owner.contains_key(&piece.digest) {
-                    stock.owner.insert(piece.digest, name);
-                    pack.live += length;
-                }
-            }
-            stock.packs.insert(name, pack);
+            packs.push((name, pack));
         }
-        Ok(stock)
+        for (place, _) in &places {
+            let (_, pack) = &mut packs[place.pack as usize];
+            pack.pieces += 1;
+            pack.live += shelf.share(*place);
+        }
+        Ok(Self {
+            shelf,
+            packs: packs.into_iter().collect(),
+            needed,
+            places,
+        })
     }
 
     fn needs(&self, name: &Digest) -> bool {
-        self.packs.get(name).is_some_and(|pack| pack.live > 0)
+        self.packs.get(name).is_some_and(|pack| pack.pieces > 0)
+    }
+
+    /// What is needed of some packs, in their order.
+    fn pieces_in(&self, packs: &[Digest]) -> impl Iterator<Item = (Place, Digest)> {
+        let packs: HashSet<&Digest> = packs.iter().collect();
+        let places = self.places.iter().copied();
+        places.filter(move |(place, _)| packs.contains(&self.shelf.name(place.pack)))
+    }
+
+    /// The nearest base of a piece that snapshots need for its own sake.
+    fn lasting_base(&self, mut place: Place) -> Option<Chunk> {
+        loop {
+            let digest = self.shelf.base(place)?;
+            place = self.shelf.place(&digest)?;
+            if self.needed.contains(&digest) {
+                return Some(Chunk {
+                    digest,
+                    length: place.length,
+                });
+            }
+        }
     }
 }

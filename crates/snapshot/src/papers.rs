@@ -86,7 +86,7 @@ fn cut(packer: &mut Packer<'_>, bytes: &[u8]) -> Result<Vec<Chunk>, Error> {
             chunk::cut(rest)
         };
         let (piece, after) = rest.split_at(length);
-        content.push(packer.put(piece)?);
+        content.push(packer.put(piece, || None)?);
         rest = after;
     }
     Ok(content)

@@ -62,24 +62,33 @@ pub(crate) struct Kept {
     pub(crate) settled: bool,
 }
 
+/// Tells what an earlier snapshot has of a file.
+pub(crate) type Earlier<'a> = &'a dyn Fn(&Path) -> &'a [Chunk];
+
 /// One thread's reading, with room that is used again.
 pub(crate) struct Reader<'a, 'p> {
     root: &'a OwnedFd,
     packer: &'a mut Packer<'p>,
+    earlier: Earlier<'a>,
+    /// The file that is being read.
+    path: &'a Path,
     buffer: Vec<u8>,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
-    pub(crate) fn new(root: &'a OwnedFd, packer: &'a mut Packer<'p>) -> Self {
+    pub(crate) fn new(root: &'a OwnedFd, packer: &'a mut Packer<'p>, earlier: Earlier<'a>) -> Self {
         Self {
             root,
             packer,
+            earlier,
+            path: Path::new(""),
             buffer: Vec::new(),
         }
     }
 
     /// Reads and keeps the file at `path`.
-    pub(crate) fn read(&mut self, path: &Path) -> Result<Reading, Error> {
+    pub(crate) fn read(&mut self, path: &'a Path) -> Result<Reading, Error> {
+        self.path = path;
         let mut pauses = PAUSES.iter();
         let mut growing: Vec<Kept> = Vec::new();
         loop {
@@ -206,7 +215,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn take(&mut self, file: &mut File, size: u64) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
         let mut content = Vec::new();
         let mut rest = file.take(size);
-        let mut length = 0_u64;
+        let (mut length, mut done) = (0_u64, 0_u64);
         self.buffer.clear();
         let limit = if size < WHOLE {
             WHOLE
@@ -229,8 +238,11 @@ impl<'a, 'p> Reader<'a, 'p> {
                 } else {
                     chunk::cut(left)
                 };
-                content.push(self.packer.put(&left[..cut])?);
+                let (earlier, path) = (self.earlier, self.path);
+                let base = || counterpart(earlier(path), done + cut as u64 / 2);
+                content.push(self.packer.put(&left[..cut], base)?);
                 at += cut;
+                done += cut as u64;
             }
             self.buffer.drain(..at);
             if ended {
@@ -238,4 +250,14 @@ impl<'a, 'p> Reader<'a, 'p> {
             }
         }
     }
+}
+
+/// The piece of an earlier content that lies at the same place in the file, or nearest to it.
+fn counterpart(before: &[Chunk], middle: u64) -> Option<Chunk> {
+    let mut end = 0;
+    let mut reaches = before.iter().filter(|chunk| {
+        end += u64::from(chunk.length);
+        end > middle
+    });
+    reaches.next().or(before.last()).copied()
 }

@@ -20,7 +20,7 @@ use crate::manifest::Manifest;
 use crate::pack::Shelf;
 use crate::trash::Trash;
 
-const FORMAT: &[u8] = b"segno vault 1\n";
+const FORMAT: &[u8] = b"segno vault 2\n";
 /// A manifest is stored whole if more than one entry in this many changed.
 const MANY: usize = 4;
 
@@ -63,6 +63,9 @@ impl Vault {
         };
         match files::read(&path, 1024) {
             Ok(format) if format == FORMAT => Ok(()),
+            Ok(format) if format.starts_with(b"segno vault ") => {
+                refuse("its file `format` has a version that is not known here")
+            }
             Ok(_) => refuse("its file `format` says something else"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let names =
@@ -161,17 +164,15 @@ impl Vault {
             .pack_names()?
             .into_iter()
             .partition(|name| trash.has(name));
-        Shelf::open(&self.packs, kept.into_iter().chain(thrown))
+        Shelf::open(&self.packs, [kept, thrown])
     }
 
     /// The packs that may be built upon: those that are not in the trash.
     pub(crate) fn fresh_shelf(&self) -> Result<Shelf, Error> {
         let trash = self.trash();
-        let names = self.pack_names()?;
-        Shelf::open(
-            &self.packs,
-            names.into_iter().filter(|name| !trash.has(name)),
-        )
+        let mut names = self.pack_names()?;
+        names.retain(|name| !trash.has(name));
+        Shelf::open(&self.packs, [names])
     }
 
     pub(crate) fn trash(&self) -> Trash {

@@ -1,32 +1,28 @@
 //! Taking a snapshot: look at everything, read what is new, write it down.
 
+mod job;
 mod plan;
 mod repositories;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
 use crate::entry::{Kind, Moment, Skipped, Why};
 use crate::error::Error;
-use crate::files::{self, Draft};
+use crate::files::Draft;
 use crate::index::{self, Index, Scribe, is_settled};
 use crate::machine;
 use crate::manifest::Manifest;
-use crate::pack::{Known, Packer};
-use crate::read::{Reader, Reading};
+use crate::pack::{Known, Shelf};
 use crate::request::{Captured, Progress, Request};
 use crate::vault::Vault;
 use crate::walk::{Walk, guard};
 
-use plan::{Plan, State, entry};
-
-/// How many bytes of neighbouring files a thread takes at once.
-const BATCH: u64 = 4 * 1024 * 1024;
+use job::Store;
+use plan::{Found, Plan, State, entry};
 
 impl Vault {
     /// Takes a snapshot of a folder. When this returns, the snapshot is durable and listed. The
@@ -79,6 +75,8 @@ const PAUSES: [u64; 4] = [1, 5, 25, 125];
 struct Read {
     manifest: Manifest,
     facts: Vec<(Facts, State)>,
+    /// What the snapshot before has, if that was looked at.
+    before: Option<Manifest>,
     /// How many files were read.
     files: u64,
     /// How many bytes the vault grew by.
@@ -206,26 +204,30 @@ impl<'a> Capture<'a> {
     fn read_all(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Read, Error> {
         let mut plan = self.look()?;
         self.doubt(&mut plan);
-        let unread: Vec<usize> = (0..plan.found.len())
-            .filter(|&number| plan.found[number].state == State::Unread)
-            .collect();
-        // While the snapshot that the index was written with is kept, so is all that it needs.
         let parent = self.parent();
-        let known = if unread.is_empty() && parent.is_some() {
-            Known::default()
+        let is_read = |found: &Found| found.state != State::Unread;
+        // While the snapshot that the index was written with is kept, so is all that it needs.
+        let nothing_new = parent.is_some() && plan.found.iter().all(is_read);
+        let shelf = if nothing_new {
+            Shelf::default()
         } else {
-            Known::new(self.vault.fresh_shelf()?.digests())
+            self.vault.fresh_shelf()?
         };
-        let unread = if parent.is_some() {
-            unread
+        let known = Known::new(shelf.digests());
+        let unread = if nothing_new {
+            Vec::new()
         } else {
+            // Packs that cannot be read are not built upon: a new snapshot is whole.
             plan.forget_what_is_gone(&known)
         };
-        let stored = self.read(&mut plan, &unread, &known, progress)?;
+        let store = Store::new(self.vault, &known, &shelf, parent);
+        let stored = self.read(&mut plan, &unread, &store, progress)?;
+        let before = store.into_before();
         let (manifest, facts) = plan.finish();
         Ok(Read {
             manifest,
             facts,
+            before,
             files: unread.len() as u64,
             stored,
         })
@@ -255,6 +257,7 @@ impl<'a> Capture<'a> {
         let Read {
             manifest,
             facts,
+            before,
             files,
             mut stored,
         } = read;
@@ -267,11 +270,9 @@ impl<'a> Capture<'a> {
                 place: self.place.to_owned(),
                 reason: broken.0.to_owned(),
             })?;
-            let before =
-                parent.and_then(|parent| Some((parent, self.vault.assemble(parent).ok()?)));
-            let before = before
-                .as_ref()
-                .map(|(parent, manifest)| (*parent, manifest));
+            let assemble = |parent| before.or_else(|| self.vault.assemble(parent).ok());
+            let before = parent.and_then(assemble);
+            let before = parent.zip(before.as_ref());
             stored += self.vault.store(snapshot, &manifest, whole, before)?;
             self.vault.list_as_kept(snapshot)?;
         }
@@ -279,72 +280,6 @@ impl<'a> Capture<'a> {
             self.write_index(snapshot, &manifest, &facts);
         }
         Ok(summary(snapshot, manifest, files, stored))
-    }
-
-    /// Reads what has to be read, with several threads if there is much.
-    fn read(
-        &self,
-        plan: &mut Plan,
-        unread: &[usize],
-        known: &Known,
-        progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<u64, Error> {
-        if unread.is_empty() {
-            return Ok(0);
-        }
-        let sizes: Vec<u64> = unread
-            .iter()
-            .map(|&number| plan.found[number].entry.size())
-            .collect();
-        let batches = batches(unread, &sizes);
-        let total: u64 = sizes.iter().sum();
-        let threads = if total < BATCH {
-            1
-        } else {
-            machine::workers().min(batches.len())
-        };
-        let paths: Vec<&Path> = unread
-            .iter()
-            .map(|&number| &*plan.found[number].entry.path)
-            .collect();
-        let job = Job {
-            capture: self,
-            paths: &paths,
-            batches: &batches,
-            next: AtomicUsize::new(0),
-            files: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            readings: Mutex::new(Vec::with_capacity(unread.len())),
-            progress,
-        };
-        let stored = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                .map(|_| scope.spawn(|| job.work(known)))
-                .collect();
-            let mut stored = job.work(known);
-            for other in others {
-                let ended = || {
-                    Err(Error::at(
-                        &self.vault.packs,
-                        std::io::Error::other("a thread ended early"),
-                    ))
-                };
-                let other = other.join().unwrap_or_else(|_| ended());
-                stored = stored.and_then(|stored| Ok(stored + other?));
-            }
-            stored
-        })?;
-        // P4: what the manifest will name is durable before it is written.
-        files::sync_folder(&self.vault.packs)
-            .map_err(|error| Error::at(&self.vault.packs, error))?;
-        let readings = job
-            .readings
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        for (at, reading) in readings {
-            plan.note(unread[at], reading);
-        }
-        Ok(stored)
     }
 
     /// Writes down how files look, for the next time. Losing it costs a read of everything.
@@ -375,73 +310,6 @@ impl<'a> Capture<'a> {
         }
         scribe
     }
-}
-
-/// Reading, shared by several threads.
-struct Job<'a> {
-    capture: &'a Capture<'a>,
-    paths: &'a [&'a Path],
-    batches: &'a [std::ops::Range<usize>],
-    next: AtomicUsize,
-    files: AtomicU64,
-    bytes: AtomicU64,
-    readings: Mutex<Vec<(usize, Reading)>>,
-    progress: &'a (dyn Fn(Progress) + Sync),
-}
-
-impl Job<'_> {
-    fn work(&self, known: &Known) -> Result<u64, Error> {
-        let vault = self.capture.vault;
-        let mut packer = Packer::new(&vault.drafts, &vault.packs, known)?;
-        let mut reader = Reader::new(&self.capture.root, &mut packer);
-        loop {
-            let next = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(batch) = self.batches.get(next) else {
-                break;
-            };
-            let mut readings = Vec::with_capacity(batch.len());
-            for at in batch.clone() {
-                let reading = if self.capture.is_late() {
-                    Reading::Left(Why::Budget("time".into()))
-                } else {
-                    reader.read(self.paths[at])?
-                };
-                if let Reading::Kept(kept) = &reading {
-                    self.bytes.fetch_add(kept.facts.size, Ordering::Relaxed);
-                }
-                readings.push((at, reading));
-            }
-            let count = readings.len() as u64;
-            self.readings
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(readings);
-            (self.progress)(Progress {
-                files: self.files.fetch_add(count, Ordering::Relaxed) + count,
-                of: self.paths.len() as u64,
-                bytes: self.bytes.load(Ordering::Relaxed),
-            });
-        }
-        drop(reader);
-        packer.finish()
-    }
-}
-
-/// Neighbours, about [`BATCH`] bytes of them at a time.
-fn batches(unread: &[usize], sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
-    let mut batches = Vec::new();
-    let (mut from, mut bytes) = (0, 0_u64);
-    for (at, size) in sizes.iter().enumerate() {
-        bytes = bytes.saturating_add(*size);
-        if bytes >= BATCH || at - from >= 1024 {
-            batches.push(from..at + 1);
-            (from, bytes) = (at + 1, 0);
-        }
-    }
-    if from < unread.len() {
-        batches.push(from..unread.len());
-    }
-    batches
 }
 
 fn summary(snapshot: Digest, manifest: Manifest, read_files: u64, stored_bytes: u64) -> Captured {

@@ -1,18 +1,22 @@
 //! Packs: many pieces of content in one file.
 //!
 //! ```text
-//! "SEGNOPK1" | blocks | table | length of the table (8) | chance (16) | check (32)
+//! "SEGNOPK2" | blocks | table | length of the table (8) | chance (16) | check (32)
 //! ```
 //!
-//! A block is up to 1 MiB of neighbouring pieces, compressed together. The table says where each
-//! block and piece is. The check is the BLAKE3 hash of everything from the table on, and the
+//! A block is up to 1 MiB of neighbouring pieces, compressed together, or one piece as what
+//! changed since another, its base, which may lie in any pack. The table says where each block and
+//! piece is. The check is the BLAKE3 hash of everything from the table on, and the
 //! pack's name: a pack that was cut short, or whose table changed, is not a pack. What is in the
 //! blocks proves itself by the digests in the table.
 
+mod cursor;
+mod known;
+mod open;
 mod packer;
+mod patch;
 mod shelf;
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -23,10 +27,13 @@ use crate::chunk::LONGEST;
 use crate::files;
 use crate::wire::{Broken, Reader, Writer};
 
-pub(crate) use packer::{Known, Packer};
-pub(crate) use shelf::{Cursor, Shelf};
+pub(crate) use cursor::Cursor;
+pub(crate) use known::Known;
+pub(crate) use packer::{Finished, Packer};
+pub(crate) use shelf::{Place, Shelf};
 
-const MAGIC: &[u8; 8] = b"SEGNOPK1";
+/// The last letter is the version.
+const MAGIC: &[u8; 8] = b"SEGNOPK2";
 const FOOTER: usize = 8 + 16 + 32;
 /// A block is never longer than this, unpacked or not.
 pub(crate) const BLOCK: usize = LONGEST;
@@ -37,6 +44,18 @@ const TABLE: u64 = 256 * 1024 * 1024;
 
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
+const PATCH: u8 = 2;
+
+/// How the bytes of a block are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are.
+    Plain,
+    /// As a zstd frame.
+    Zstd,
+    /// One piece, as a zstd frame that refers to the piece with this digest, its base.
+    Patch(Digest),
+}
 
 /// A stretch of a pack.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +66,7 @@ pub(crate) struct Block {
     pub(crate) stored: u32,
     /// How many it has unpacked.
     pub(crate) raw: u32,
-    form: u8,
+    pub(crate) form: Form,
 }
 
 /// A piece of content in a pack.
@@ -72,7 +91,14 @@ impl Table {
         writer.size(self.blocks.len());
         let mut pieces = self.pieces.iter().peekable();
         for (number, block) in self.blocks.iter().enumerate() {
-            writer.byte(block.form);
+            writer.byte(match block.form {
+                Form::Plain => PLAIN,
+                Form::Zstd => ZSTD,
+                Form::Patch(_) => PATCH,
+            });
+            if let Form::Patch(base) = &block.form {
+                writer.digest(base);
+            }
             writer.number(u64::from(block.stored));
             writer.number(u64::from(block.raw));
             let mut here = Vec::new();
@@ -93,12 +119,17 @@ impl Table {
         let mut table = Self::default();
         let mut at = MAGIC.len() as u64;
         for number in 0..reader.count(4)? {
-            let form = reader.byte()?;
+            let form = match reader.byte()? {
+                PLAIN => Form::Plain,
+                ZSTD => Form::Zstd,
+                PATCH => Form::Patch(reader.digest()?),
+                _ => return Err(Broken("its table has a block of a form that none has")),
+            };
             let stored = reader.small()?;
             let raw = reader.small()?;
             let longest = BLOCK as u64;
             let fits = u64::from(raw) <= longest && u64::from(stored) <= u64::from(raw);
-            if !fits || form > ZSTD || (form == PLAIN && stored != raw) {
+            if !fits || (form == Form::Plain && stored != raw) {
                 return Err(Broken("its table has a block that none can be"));
             }
             table.blocks.push(Block {
@@ -110,7 +141,8 @@ impl Table {
             at += u64::from(stored);
             let block = u32::try_from(number).map_err(|_| Broken("it has too many blocks"))?;
             let mut offset = 0_u32;
-            for _ in 0..reader.count(33)? {
+            let count = reader.count(33)?;
+            for _ in 0..count {
                 let digest = reader.digest()?;
                 let length = reader.small()?;
                 let end = offset.checked_add(length).filter(|end| *end <= raw);
@@ -122,6 +154,9 @@ impl Table {
                     length,
                 });
                 offset = end;
+            }
+            if matches!(form, Form::Patch(_)) && (count != 1 || offset != raw) {
+                return Err(Broken("its table has a patch that is not one piece"));
             }
         }
         reader.end()?;
@@ -145,6 +180,11 @@ pub(crate) fn read_table(path: &Path, name: Digest) -> io::Result<Result<Table, 
     let Some((_, footer)) = end.split_last_chunk::<FOOTER>() else {
         return Ok(Err(Broken("it is too short")));
     };
+    let mut magic = [0; MAGIC.len()];
+    file.read_exact_at(&mut magic, 0)?;
+    if let Err(broken) = check_version(magic) {
+        return Ok(Err(broken));
+    }
     let mut size = [0; 8];
     size.copy_from_slice(&footer[..8]);
     let size = u64::from_le_bytes(size);
@@ -157,11 +197,20 @@ pub(crate) fn read_table(path: &Path, name: Digest) -> io::Result<Result<Table, 
         end = vec![0; wanted];
         file.read_exact_at(&mut end, length - wanted as u64)?;
     }
-    let end = &end[end.len() - wanted..];
-    Ok(open_table(&file, length, end, name))
+    Ok(open_table(length, &end[end.len() - wanted..], name))
 }
 
-fn open_table(file: &File, length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
+fn check_version(magic: [u8; 8]) -> Result<(), Broken> {
+    if magic == *MAGIC {
+        Ok(())
+    } else if magic[..7] == MAGIC[..7] {
+        Err(Broken("it is a pack of a version that is not known here"))
+    } else {
+        Err(Broken("it does not begin as a pack does"))
+    }
+}
+
+fn open_table(length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
     let (content, check) = end
         .split_last_chunk::<32>()
         .ok_or(Broken("it is too short"))?;
@@ -176,11 +225,6 @@ fn open_table(file: &File, length: u64, end: &[u8], name: Digest) -> Result<Tabl
         .sum();
     if MAGIC.len() as u64 + blocks + end.len() as u64 != length {
         return Err(Broken("it is not as long as its table says"));
-    }
-    let mut magic = [0; 8];
-    let read = file.read_exact_at(&mut magic, 0);
-    if read.is_err() || magic != *MAGIC {
-        return Err(Broken("it does not begin as a pack does"));
     }
     Ok(table)
 }

@@ -1,86 +1,56 @@
 //! Writes content into packs, each piece once.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use segno_core::digest::Digest;
 
 use crate::entry::Chunk;
 use crate::error::Error;
-use crate::files::Draft;
-use crate::machine::chance;
-use crate::pack::{BLOCK, Block, MAGIC, PACK, PLAIN, Piece, Table, ZSTD};
+use crate::pack::known::Known;
+use crate::pack::open::Open;
+use crate::pack::{BLOCK, Cursor, Form, PACK, patch};
 
 const LEVEL: i32 = 3;
-
-/// Digests are evenly spread already: their first bytes are their hash.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct First(u64);
-
-impl Hasher for First {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    fn write_usize(&mut self, _: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-pub(crate) type ByDigest = BuildHasherDefault<First>;
-
-/// What the vault has already, and what this capture has promised to write.
-#[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashSet<Digest, ByDigest>>);
-
-impl Known {
-    pub(crate) fn new(digests: impl Iterator<Item = Digest>) -> Self {
-        Self(Mutex::new(digests.collect()))
-    }
-
-    /// True if nobody has it yet; from now on the caller does.
-    fn claim(&self, digest: Digest) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(digest)
-    }
-
-    pub(crate) fn has(&self, digest: &Digest) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(digest)
-    }
-}
+/// How many patches follow one another before a piece is stored by itself again: reading the last
+/// costs reading all.
+const CHAIN: u8 = 8;
+/// Pieces shorter than this are not worth the look at their base.
+const WORTH: usize = 256;
+/// What a patch takes in the table, more than a piece that shares a block: its base and its block.
+const TOLL: usize = 40;
 
 /// One thread's way into the vault: a block being filled, and a pack being written.
 pub(crate) struct Packer<'a> {
     drafts: &'a Path,
     packs: &'a Path,
     known: &'a Known,
+    bases: Option<Cursor<'a>>,
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
     block: Vec<u8>,
     pieces: Vec<(Digest, u32)>,
+    patches: Vec<Patch>,
     open: Option<Open>,
     sealing: Vec<JoinHandle<Result<u64, Error>>>,
     stored: u64,
 }
 
-/// A pack that is being written.
-struct Open {
-    draft: Draft,
-    at: u64,
-    table: Table,
+/// A piece as changes of another, before it is written.
+struct Patch {
+    digest: Digest,
+    length: u32,
+    base: Digest,
+    bytes: Vec<u8>,
+}
+
+/// What became of a packer that has nothing more to put.
+pub(crate) enum Finished<'a> {
+    /// All is durable but the names: how many bytes the vault has grown by.
+    Sealed(u64),
+    /// It has less than a block, which is not worth a pack of its own.
+    Little(Box<Packer<'a>>),
 }
 
 impl<'a> Packer<'a> {
@@ -89,43 +59,126 @@ impl<'a> Packer<'a> {
             drafts,
             packs,
             known,
+            bases: None,
             compressor: zstd::bulk::Compressor::new(LEVEL)
                 .map_err(|error| Error::at(drafts, error))?,
             packed: Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK)),
             block: Vec::with_capacity(BLOCK),
             pieces: Vec::new(),
+            patches: Vec::new(),
             open: None,
             sealing: Vec::new(),
             stored: 0,
         })
     }
 
-    /// Keeps `bytes` unless the vault has them.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Chunk, Error> {
+    /// Lets pieces be stored as changes of others, which are read with `bases`.
+    pub(crate) fn with_bases(self, bases: Cursor<'a>) -> Self {
+        Self {
+            bases: Some(bases),
+            ..self
+        }
+    }
+
+    /// Keeps `bytes` unless the vault has them; as changes of `base`, if that is clearly shorter.
+    pub(crate) fn put(
+        &mut self,
+        bytes: &[u8],
+        base: impl FnOnce() -> Option<Chunk>,
+    ) -> Result<Chunk, Error> {
         let chunk = Chunk {
             digest: Digest::of(bytes),
             length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
         };
-        self.put_as(chunk, bytes)?;
+        self.put_as(chunk, bytes, base)?;
         Ok(chunk)
     }
 
     /// Keeps `bytes`, whose digest is known.
-    pub(crate) fn put_as(&mut self, chunk: Chunk, bytes: &[u8]) -> Result<(), Error> {
-        if self.known.claim(chunk.digest) {
-            if self.block.len() + bytes.len() > BLOCK {
-                self.flush()?;
-            }
-            self.block.extend_from_slice(bytes);
-            self.pieces.push((chunk.digest, chunk.length));
+    pub(crate) fn put_as(
+        &mut self,
+        chunk: Chunk,
+        bytes: &[u8],
+        base: impl FnOnce() -> Option<Chunk>,
+    ) -> Result<(), Error> {
+        if !self.known.claim(chunk.digest) {
+            return Ok(());
+        }
+        if let Some(base) = base()
+            && let Some(patch) = self.patch(bytes, base)
+        {
+            return self.keep_patch(Patch {
+                digest: chunk.digest,
+                length: chunk.length,
+                base: base.digest,
+                bytes: patch,
+            });
+        }
+        self.keep(chunk.digest, bytes)
+    }
+
+    fn keep(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), Error> {
+        if self.block.len() + bytes.len() > BLOCK {
+            self.flush()?;
+        }
+        self.block.extend_from_slice(bytes);
+        let length = u32::try_from(bytes.len()).expect("a piece has at most 1 MiB");
+        self.pieces.push((digest, length));
+        Ok(())
+    }
+
+    fn keep_patch(&mut self, patch: Patch) -> Result<(), Error> {
+        self.patches.push(patch);
+        let waiting: usize = self.patches.iter().map(|patch| patch.bytes.len()).sum();
+        if waiting > BLOCK {
+            self.flush_patches()?;
         }
         Ok(())
+    }
+
+    /// What turns `base` into `bytes`, if that is at most half as long as `bytes` by themselves. A
+    /// base that cannot be read is none.
+    fn patch(&mut self, bytes: &[u8], base: Chunk) -> Option<Vec<u8>> {
+        let bases = self.bases.as_mut().filter(|_| bytes.len() >= WORTH)?;
+        let place = bases.shelf().place(&base.digest)?;
+        if place.depth >= CHAIN {
+            return None;
+        }
+        let patch = patch::make(bases.read(base).ok()?, bytes).ok()?;
+        self.packed.clear();
+        let alone = self.compressor.compress_to_buffer(bytes, &mut self.packed);
+        let alone = alone.map_or(bytes.len(), |alone| alone.min(bytes.len()));
+        ((patch.len() + TOLL) * 2 <= alone).then_some(patch)
+    }
+
+    /// Finishes, unless nothing was written yet: then another packer may take it over.
+    pub(crate) fn finish_much(self) -> Result<Finished<'a>, Error> {
+        if self.open.is_none() && self.sealing.is_empty() && self.stored == 0 {
+            Ok(Finished::Little(Box::new(self)))
+        } else {
+            self.finish().map(Finished::Sealed)
+        }
+    }
+
+    /// Takes over what another packer has not written yet.
+    pub(crate) fn take_over(&mut self, other: Packer<'_>) -> Result<(), Error> {
+        let mut bytes = &other.block[..];
+        for (digest, length) in other.pieces {
+            let (piece, rest) = bytes.split_at(length as usize);
+            self.keep(digest, piece)?;
+            bytes = rest;
+        }
+        other
+            .patches
+            .into_iter()
+            .try_for_each(|patch| self.keep_patch(patch))
     }
 
     /// Makes everything durable but the names, which need the folder synced. Returns how many
     /// bytes the vault has grown by.
     pub(crate) fn finish(mut self) -> Result<u64, Error> {
         self.flush()?;
+        self.flush_patches()?;
         if let Some(open) = self.open.take() {
             self.stored += open.seal(self.packs)?;
         }
@@ -140,20 +193,42 @@ impl<'a> Packer<'a> {
             return Ok(());
         }
         let form = self.compress();
-        let bytes = if form == ZSTD {
-            &self.packed
-        } else {
-            &self.block
-        };
+        let (block, packed) = (
+            std::mem::take(&mut self.block),
+            std::mem::take(&mut self.packed),
+        );
+        let pieces = std::mem::take(&mut self.pieces);
+        let bytes = if form == Form::Zstd { &packed } else { &block };
+        let appended = self.append(form, bytes, block.len(), &pieces);
+        (self.block, self.packed, self.pieces) = (block, packed, pieces);
+        self.block.clear();
+        self.pieces.clear();
+        appended
+    }
+
+    fn flush_patches(&mut self) -> Result<(), Error> {
+        for patch in std::mem::take(&mut self.patches) {
+            let piece = [(patch.digest, patch.length)];
+            let form = Form::Patch(patch.base);
+            self.append(form, &patch.bytes, patch.length as usize, &piece)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a block into the pack; one that is long enough then makes room for the next.
+    fn append(
+        &mut self,
+        form: Form,
+        bytes: &[u8],
+        raw: usize,
+        pieces: &[(Digest, u32)],
+    ) -> Result<(), Error> {
         let trouble = |error: io::Error| Error::at(self.packs, error);
         let open = match &mut self.open {
             Some(open) => open,
             none => none.insert(Open::new(self.drafts).map_err(trouble)?),
         };
-        open.add(form, bytes, self.block.len(), &self.pieces)
-            .map_err(trouble)?;
-        self.block.clear();
-        self.pieces.clear();
+        open.add(form, bytes, raw, pieces).map_err(trouble)?;
         if open.at >= PACK {
             self.rotate()?;
         }
@@ -174,7 +249,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Compresses the block, unless a look at some of it says that it does not shrink.
-    fn compress(&mut self) -> u8 {
+    fn compress(&mut self) -> Form {
         self.packed.clear();
         let shrinks = probes(&self.block).any(|probe| {
             self.packed.clear();
@@ -187,7 +262,7 @@ impl<'a> Packer<'a> {
                 .compressor
                 .compress_to_buffer(&self.block[..], &mut self.packed)
                 .is_ok_and(|length| length < self.block.len());
-        if packed { ZSTD } else { PLAIN }
+        if packed { Form::Zstd } else { Form::Plain }
     }
 }
 
@@ -211,64 +286,4 @@ fn join(sealing: JoinHandle<Result<u64, Error>>, packs: &Path) -> Result<u64, Er
         ))
     };
     sealing.join().unwrap_or_else(lost)
-}
-
-impl Open {
-    fn new(drafts: &Path) -> io::Result<Self> {
-        let mut draft = Draft::new(drafts)?;
-        draft.write(MAGIC)?;
-        Ok(Self {
-            draft,
-            at: MAGIC.len() as u64,
-            table: Table::default(),
-        })
-    }
-
-    fn add(
-        &mut self,
-        form: u8,
-        bytes: &[u8],
-        raw: usize,
-        pieces: &[(Digest, u32)],
-    ) -> io::Result<()> {
-        let small = |size: usize| u32::try_from(size).map_err(io::Error::other);
-        let block = small(self.table.blocks.len())?;
-        self.draft.write(bytes)?;
-        self.table.blocks.push(Block {
-            at: self.at,
-            stored: small(bytes.len())?,
-            raw: small(raw)?,
-            form,
-        });
-        self.at += bytes.len() as u64;
-        let mut offset = 0;
-        for &(digest, length) in pieces {
-            self.table.pieces.push(Piece {
-                digest,
-                block,
-                offset,
-                length,
-            });
-            offset += length;
-        }
-        Ok(())
-    }
-
-    /// Writes table and footer, makes the pack durable, and names it by its check.
-    fn seal(self, packs: &Path) -> Result<u64, Error> {
-        let to: fn(&Path, &Digest) -> PathBuf = |packs, name| packs.join(name.to_string());
-        let seal = |mut open: Self| {
-            let mut end = open.table.encode();
-            let length = end.len() as u64;
-            end.extend_from_slice(&length.to_le_bytes());
-            // Two packs of the same content are two files: one may go while the other stays.
-            end.extend_from_slice(&chance()?);
-            let name = Digest::of(&end);
-            end.extend_from_slice(name.as_bytes());
-            open.draft.write(&end)?;
-            open.draft.publish(&to(packs, &name))?;
-            Ok(open.at + end.len() as u64)
-        };
-        seal(self).map_err(|error: io::Error| Error::at(packs, error))
-    }
 }

@@ -1,25 +1,32 @@
-//! All packs of a vault: where each piece of content is, and reading it.
+//! All packs of a vault: where each piece of content is.
+//!
+//! A piece that is stored as a patch has a place only if its base has one. Places are given out
+//! from the pieces that stand by themselves upwards, so whatever tables claim, following bases
+//! comes to an end: circles, bases that no pack has, and chains longer than any that is written
+//! lead to pieces without a place (P10).
 
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
 
-use crate::entry::Chunk;
 use crate::error::Error;
-use crate::files;
-use crate::pack::packer::ByDigest;
-use crate::pack::{BLOCK, Block, PLAIN, Table, read_table};
+use crate::pack::known::ByDigest;
+use crate::pack::{Block, Form, Table, read_table};
+
+/// How many patches may be applied one after another. Writers stop much earlier.
+const DEEPEST: u8 = 32;
 
 /// Where a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) pack: u32,
     pub(crate) block: u32,
-    offset: u32,
-    length: u32,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    /// How many patches lie between it and a piece that stands by itself.
+    pub(crate) depth: u8,
 }
 
 /// All packs that can be read.
@@ -28,36 +35,50 @@ pub(crate) struct Shelf {
     folder: PathBuf,
     packs: Vec<(Digest, Vec<Block>)>,
     places: HashMap<Digest, Place, ByDigest>,
+    /// Patches that cannot be applied: their bases have no place.
+    orphans: HashMap<Digest, Place, ByDigest>,
     damaged: Vec<(Digest, &'static str)>,
 }
 
 impl Shelf {
-    /// Reads the tables of the packs called `names`. A piece that several have is taken from the
-    /// first of them. Packs that went away in the meantime are passed over, damaged ones noted.
+    /// Reads the tables of packs. What packs of an earlier group have is taken from there; in a
+    /// group, pieces that stand by themselves are preferred, then those with few patches. Packs
+    /// that went away in the meantime are passed over, damaged ones noted.
     pub(crate) fn open(
         folder: &Path,
-        names: impl IntoIterator<Item = Digest>,
+        groups: impl IntoIterator<Item = Vec<Digest>>,
     ) -> Result<Self, Error> {
         let mut shelf = Self {
             folder: folder.to_owned(),
             ..Self::default()
         };
-        for name in names {
-            match read_table(&shelf.path(name), name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::at(&shelf.path(name), error)),
-                Ok(Err(broken)) => shelf.damaged.push((name, broken.0)),
-                Ok(Ok(table)) => shelf.add(name, table),
+        let mut patches = Vec::new();
+        for names in groups {
+            for name in names {
+                match read_table(&shelf.path(name), name) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(Error::at(&shelf.path(name), error)),
+                    Ok(Err(broken)) => shelf.damaged.push((name, broken.0)),
+                    Ok(Ok(table)) => shelf.add(name, table, &mut patches),
+                }
             }
+            shelf.settle(&mut patches);
+        }
+        for (digest, place) in patches {
+            shelf.orphans.entry(digest).or_insert(place);
         }
         Ok(shelf)
     }
 
-    fn path(&self, name: Digest) -> PathBuf {
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn path(&self, name: Digest) -> PathBuf {
         self.folder.join(name.to_string())
     }
 
-    fn add(&mut self, name: Digest, table: Table) {
+    fn add(&mut self, name: Digest, table: Table, patches: &mut Vec<(Digest, Place)>) {
         let pack = u32::try_from(self.packs.len()).expect("there are fewer packs than that");
         self.places.reserve(table.pieces.len());
         for piece in table.pieces {
@@ -66,10 +87,34 @@ impl Shelf {
                 block: piece.block,
                 offset: piece.offset,
                 length: piece.length,
+                depth: 0,
             };
-            self.places.entry(piece.digest).or_insert(place);
+            match table.blocks[piece.block as usize].form {
+                Form::Patch(_) => patches.push((piece.digest, place)),
+                Form::Plain | Form::Zstd => {
+                    self.places.entry(piece.digest).or_insert(place);
+                }
+            }
         }
         self.packs.push((name, table.blocks));
+    }
+
+    /// Gives places to patches whose bases have one, those with the fewest patches first.
+    fn settle(&mut self, patches: &mut Vec<(Digest, Place)>) {
+        for depth in 1..=DEEPEST {
+            patches.retain(|&(digest, place)| {
+                if self.places.contains_key(&digest) {
+                    return false;
+                }
+                let base = self.base(place).and_then(|base| self.place(&base));
+                let base = base.filter(|base| base.depth < depth);
+                if let Some(base) = base {
+                    let depth = base.depth + 1;
+                    self.places.insert(digest, Place { depth, ..place });
+                }
+                base.is_none()
+            });
+        }
     }
 
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
@@ -80,22 +125,79 @@ impl Shelf {
         self.places.get(digest).copied()
     }
 
+    /// The piece that the one at `place` is a patch of.
+    pub(crate) fn base(&self, place: Place) -> Option<Digest> {
+        match self.block(place).form {
+            Form::Patch(base) => Some(base),
+            Form::Plain | Form::Zstd => None,
+        }
+    }
+
+    /// Pieces and all that they are made from, each with its place. A patch that cannot be applied
+    /// counts with its own: what is left of it is not nobody's.
+    pub(crate) fn with_bases(
+        &self,
+        digests: impl IntoIterator<Item = Digest>,
+    ) -> HashMap<Digest, Place, ByDigest> {
+        let mut found = HashMap::default();
+        let mut wanted: Vec<Digest> = digests.into_iter().collect();
+        while let Some(digest) = wanted.pop() {
+            let place = self
+                .place(&digest)
+                .or_else(|| self.orphans.get(&digest).copied());
+            if let Some(place) = place
+                && found.insert(digest, place).is_none()
+            {
+                wanted.extend(self.base(place));
+            }
+        }
+        found
+    }
+
+    /// Why a piece has no place.
+    pub(crate) fn lost(&self, digest: Digest) -> Error {
+        let Some(&orphan) = self.orphans.get(&digest) else {
+            return Error::damaged(format!("content {digest}"), "no pack has it");
+        };
+        let mut at = orphan;
+        for _ in 0..DEEPEST {
+            let Some(base) = self.base(at) else { break };
+            match self.orphans.get(&base) {
+                Some(&next) => at = next,
+                None if self.places.contains_key(&base) => break,
+                None => {
+                    let reason = format!("no pack has the content {base} that it is a change of");
+                    return Error::damaged(self.label(orphan), reason);
+                }
+            }
+        }
+        Error::damaged(
+            self.label(orphan),
+            "what it is a change of goes round in a circle, or too far back",
+        )
+    }
+
     /// Packs whose tables cannot be read, and why.
     pub(crate) fn damaged(&self) -> &[(Digest, &'static str)] {
         &self.damaged
+    }
+
+    /// All packs that can be read, with their blocks, in the order of [`Place::pack`].
+    pub(crate) fn packs(&self) -> impl Iterator<Item = (Digest, &[Block])> {
+        self.packs.iter().map(|(name, blocks)| (*name, &blocks[..]))
     }
 
     pub(crate) fn name(&self, pack: u32) -> Digest {
         self.packs[pack as usize].0
     }
 
-    pub(crate) fn block(&self, pack: u32, block: u32) -> Block {
-        self.packs[pack as usize].1[block as usize]
+    pub(crate) fn block(&self, place: Place) -> Block {
+        self.packs[place.pack as usize].1[place.block as usize]
     }
 
     /// A piece's share of what its block takes in the pack.
     pub(crate) fn share(&self, place: Place) -> u64 {
-        let block = self.block(place.pack, place.block);
+        let block = self.block(place);
         u64::from(place.length) * u64::from(block.stored) / u64::from(block.raw.max(1))
     }
 
@@ -105,79 +207,144 @@ impl Shelf {
     }
 }
 
-/// Reads pieces, and remembers the last block: neighbours are asked for one after another.
-pub(crate) struct Cursor<'a> {
-    shelf: &'a Shelf,
-    unpacker: zstd::bulk::Decompressor<'static>,
-    at: Option<(u32, u32)>,
-    raw: Vec<u8>,
-    stored: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Chunk;
+    use crate::pack::open::Open;
+    use crate::pack::{Cursor, patch};
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(shelf: &'a Shelf) -> Result<Self, Error> {
-        let unpacker =
-            zstd::bulk::Decompressor::new().map_err(|error| Error::at(&shelf.folder, error))?;
-        Ok(Self {
-            shelf,
-            unpacker,
-            at: None,
-            raw: Vec::with_capacity(BLOCK),
-            stored: Vec::new(),
-        })
+    /// What a digest is of, what the digest of the base is of, and the bytes of the block.
+    type Made<'a> = (&'a [u8], Option<&'a [u8]>, Vec<u8>);
+
+    /// Packs as a capture would not write them: each piece a block of its own.
+    struct Packs(tempfile::TempDir);
+
+    impl Packs {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        /// A pack with these pieces.
+        fn add(&self, pieces: &[Made<'_>]) {
+            let mut open = Open::new(self.0.path()).unwrap();
+            for (content, base, bytes) in pieces {
+                let length = u32::try_from(content.len()).unwrap();
+                let form = base.map_or(Form::Plain, |base| Form::Patch(Digest::of(base)));
+                let piece = [(Digest::of(content), length)];
+                open.add(form, bytes, content.len(), &piece).unwrap();
+            }
+            open.seal(self.0.path()).unwrap();
+        }
+
+        fn read(&self, content: &[u8]) -> Result<Vec<u8>, Error> {
+            let names = crate::vault::names(self.0.path()).unwrap();
+            let shelf = Shelf::open(self.0.path(), [names]).unwrap();
+            let chunk = Chunk {
+                digest: Digest::of(content),
+                length: u32::try_from(content.len()).unwrap(),
+            };
+            Cursor::new(&shelf)?.read(chunk).map(<[u8]>::to_vec)
+        }
+
+        fn reason(&self, content: &[u8]) -> String {
+            match self.read(content) {
+                Err(Error::Damaged { reason, .. }) => reason,
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
-    /// The bytes of a piece; its digest is compared before they are handed out (P9).
-    pub(crate) fn read(&mut self, chunk: Chunk) -> Result<&[u8], Error> {
-        let missing = || Error::damaged(format!("content {}", chunk.digest), "no pack has it");
-        let place = self.shelf.place(&chunk.digest).ok_or_else(missing)?;
-        let damaged = |reason: &str| Error::damaged(self.shelf.label(place), reason);
-        if place.length != chunk.length {
-            return Err(damaged("a piece is not as long as the manifest says"));
-        }
-        if self.at != Some((place.pack, place.block)) {
-            self.at = None;
-            let block = self.shelf.block(place.pack, place.block);
-            self.load(place, block)?;
-            self.at = Some((place.pack, place.block));
-        }
-        let (from, to) = (
-            place.offset as usize,
-            (place.offset + place.length) as usize,
-        );
-        let bytes = self
-            .raw
-            .get(from..to)
-            .ok_or_else(|| damaged("it is too short"))?;
-        if Digest::of(bytes) != chunk.digest {
-            return Err(damaged("what is in it does not match its digest"));
-        }
-        Ok(bytes)
+    fn versions(count: u8) -> Vec<Vec<u8>> {
+        let version = |number: u8| [[7; 32], *blake3::hash(&[number]).as_bytes()].concat();
+        (0..count).map(version).collect()
     }
 
-    fn load(&mut self, place: Place, block: Block) -> Result<(), Error> {
-        let path = self.shelf.path(self.shelf.name(place.pack));
-        let damaged = |reason: &str| Error::damaged(self.shelf.label(place), reason);
-        let file = files::open(&path).map_err(|error| Error::at(&path, error))?;
-        self.stored.resize(block.stored as usize, 0);
-        let read = file.read_exact_at(&mut self.stored, block.at);
-        read.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged("its pack is too short"),
-            _ => Error::at(&path, error),
-        })?;
-        self.raw.clear();
-        if block.form == PLAIN {
-            self.raw.extend_from_slice(&self.stored);
-            return Ok(());
+    fn patched(from: &[u8], to: &[u8]) -> Vec<u8> {
+        patch::make(from, to).unwrap()
+    }
+
+    #[test]
+    fn a_patch_is_read_whichever_packs_have_it_and_its_bases() {
+        let packs = Packs::new();
+        let versions = versions(4);
+        for pair in versions.windows(2).rev() {
+            packs.add(&[(&pair[1], Some(&pair[0]), patched(&pair[0], &pair[1]))]);
         }
-        self.raw.reserve(block.raw as usize);
-        let unpacked = self
-            .unpacker
-            .decompress_to_buffer(&self.stored[..], &mut self.raw);
-        match unpacked {
-            Ok(length) if length == block.raw as usize => Ok(()),
-            Ok(_) => Err(damaged("it has another length than its table says")),
-            Err(_) => Err(damaged("it cannot be unpacked")),
+        packs.add(&[(&versions[0], None, versions[0].clone())]);
+        for version in &versions {
+            assert_eq!(packs.read(version).as_ref(), Ok(version));
         }
+    }
+
+    #[test]
+    fn bases_that_go_round_in_a_circle_are_damage() {
+        let packs = Packs::new();
+        let v = versions(4);
+        packs.add(&[
+            (&v[0], Some(&v[1]), patched(&v[1], &v[0])),
+            (&v[1], Some(&v[0]), patched(&v[0], &v[1])),
+            (&v[2], Some(&v[2]), patched(&v[2], &v[2].clone())),
+            (&v[3], Some(&v[1]), patched(&v[1], &v[3])),
+        ]);
+        for version in &v {
+            assert!(packs.reason(version).contains("circle"));
+        }
+    }
+
+    #[test]
+    fn a_base_that_is_missing_is_named_to_whoever_builds_on_it() {
+        let packs = Packs::new();
+        let v = versions(3);
+        packs.add(&[
+            (&v[1], Some(&v[0]), patched(&v[0], &v[1])),
+            (&v[2], Some(&v[1]), patched(&v[1], &v[2])),
+        ]);
+        let missing = Digest::of(&v[0]).to_string();
+        assert!(packs.reason(&v[1]).contains(&missing));
+        assert!(packs.reason(&v[2]).contains(&missing));
+    }
+
+    #[test]
+    fn a_chain_that_is_longer_than_any_that_is_written_is_damage() {
+        let packs = Packs::new();
+        let v = versions(100);
+        packs.add(&[(&v[0], None, v[0].clone())]);
+        for pair in v.windows(2) {
+            packs.add(&[(&pair[1], Some(&pair[0]), patched(&pair[0], &pair[1]))]);
+        }
+        assert_eq!(packs.read(&v[usize::from(DEEPEST)]).as_ref(), Ok(&v[32]));
+        assert!(packs.reason(&v[33]).contains("too far back"));
+        assert!(packs.reason(&v[99]).contains("too far back"));
+    }
+
+    #[test]
+    fn a_patch_of_something_else_is_damage() {
+        let packs = Packs::new();
+        let v = versions(3);
+        packs.add(&[
+            (&v[0], None, v[0].clone()),
+            (&v[1], Some(&v[0]), patched(&v[1].clone(), &v[1])),
+            (&v[2], Some(&v[0]), vec![0; 9]),
+        ]);
+        for version in &v[1..] {
+            assert!(packs.reason(version).contains("do not give"));
+        }
+    }
+
+    #[test]
+    fn a_pack_of_another_version_is_named_as_such() {
+        let packs = Packs::new();
+        packs.add(&[(b"a", None, b"a".to_vec())]);
+        let name = crate::vault::names(packs.0.path()).unwrap()[0];
+        let path = packs.0.path().join(name.to_string());
+        let mut bytes = crate::files::read(&path, 1000).unwrap();
+        bytes[7] = b'9';
+        let mut draft = crate::files::Draft::new(packs.0.path()).unwrap();
+        draft.write(&bytes).unwrap();
+        draft.publish(&path).unwrap();
+        let shelf = Shelf::open(packs.0.path(), [vec![name]]).unwrap();
+        let reason = "it is a pack of a version that is not known here";
+        assert_eq!(shelf.damaged(), [(name, reason)]);
     }
 }

@@ -11,6 +11,7 @@ mod damage;
 mod git;
 mod hostile;
 mod papers;
+mod patches;
 mod probes;
 mod round_trip;
 mod sandbox;

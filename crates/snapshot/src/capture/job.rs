@@ -1,0 +1,223 @@
+//! Reading what has to be read, with several threads if there is much.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use segno_core::digest::Digest;
+
+use crate::entry::{Chunk, Entry, Why};
+use crate::error::Error;
+use crate::files;
+use crate::machine;
+use crate::manifest::Manifest;
+use crate::pack::{Cursor, Finished, Known, Packer, Shelf};
+use crate::read::{Reader, Reading};
+use crate::request::Progress;
+use crate::vault::Vault;
+
+use super::Capture;
+use super::plan::Plan;
+
+/// How many bytes of neighbouring files a thread takes at once.
+const BATCH: u64 = 4 * 1024 * 1024;
+
+impl Capture<'_> {
+    /// Reads what has to be read, with several threads if there is much.
+    pub(super) fn read(
+        &self,
+        plan: &mut Plan,
+        unread: &[usize],
+        store: &Store<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<u64, Error> {
+        if unread.is_empty() {
+            return Ok(0);
+        }
+        let sizes: Vec<u64> = unread
+            .iter()
+            .map(|&number| plan.found[number].entry.size())
+            .collect();
+        let batches = batches(unread, &sizes);
+        let total: u64 = sizes.iter().sum();
+        let threads = if total < BATCH {
+            1
+        } else {
+            machine::workers().min(batches.len())
+        };
+        let paths: Vec<&Path> = unread
+            .iter()
+            .map(|&number| &*plan.found[number].entry.path)
+            .collect();
+        let job = Job {
+            capture: self,
+            paths: &paths,
+            store,
+            batches: &batches,
+            next: AtomicUsize::new(0),
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            readings: Mutex::new(Vec::with_capacity(unread.len())),
+            progress,
+        };
+        let finished: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| job.work())).collect();
+            let first = job.work();
+            let ended = |_| {
+                Err(Error::at(
+                    &self.vault.packs,
+                    std::io::Error::other("a thread ended early"),
+                ))
+            };
+            let others = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(ended));
+            std::iter::once(first).chain(others).collect()
+        });
+        let stored = join(finished)?;
+        // P4: what the manifest will name is durable before it is written.
+        files::sync_folder(&self.vault.packs)
+            .map_err(|error| Error::at(&self.vault.packs, error))?;
+        let readings = job
+            .readings
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (at, reading) in readings {
+            plan.note(unread[at], reading);
+        }
+        Ok(stored)
+    }
+}
+
+/// What the vault has already.
+pub(super) struct Store<'a> {
+    vault: &'a Vault,
+    known: &'a Known,
+    shelf: &'a Shelf,
+    /// The snapshot before this one, and what it holds, once somebody asked.
+    parent: Option<Digest>,
+    before: OnceLock<Option<Manifest>>,
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn new(
+        vault: &'a Vault,
+        known: &'a Known,
+        shelf: &'a Shelf,
+        parent: Option<Digest>,
+    ) -> Self {
+        Self {
+            vault,
+            known,
+            shelf,
+            parent,
+            before: OnceLock::new(),
+        }
+    }
+
+    fn packer(&self) -> Result<Packer<'a>, Error> {
+        let packer = Packer::new(&self.vault.drafts, &self.vault.packs, self.known)?;
+        match self.parent {
+            Some(_) => Ok(packer.with_bases(Cursor::new(self.shelf)?)),
+            None => Ok(packer),
+        }
+    }
+
+    /// What the snapshot before holds, if somebody asked.
+    pub(super) fn into_before(self) -> Option<Manifest> {
+        self.before.into_inner().flatten()
+    }
+
+    fn before(&self) -> Option<&Manifest> {
+        let assemble = || self.vault.assemble(self.parent?).ok();
+        self.before.get_or_init(assemble).as_ref()
+    }
+
+    /// What the snapshot before has of a file.
+    fn content(&self, path: &Path) -> &[Chunk] {
+        let entry = self.before().and_then(|before| before.find(path));
+        entry.map_or(&[], Entry::content)
+    }
+}
+
+/// Reading, shared by several threads.
+struct Job<'a> {
+    capture: &'a Capture<'a>,
+    store: &'a Store<'a>,
+    paths: &'a [&'a Path],
+    batches: &'a [std::ops::Range<usize>],
+    next: AtomicUsize,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    readings: Mutex<Vec<(usize, Reading)>>,
+    progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+impl<'a> Job<'a> {
+    fn work(&self) -> Result<Finished<'a>, Error> {
+        let mut packer = self.store.packer()?;
+        let earlier = |path: &Path| self.store.content(path);
+        let mut reader = Reader::new(&self.capture.root, &mut packer, &earlier);
+        loop {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(batch) = self.batches.get(next) else {
+                break;
+            };
+            let mut readings = Vec::with_capacity(batch.len());
+            for at in batch.clone() {
+                let reading = if self.capture.is_late() {
+                    Reading::Left(Why::Budget("time".into()))
+                } else {
+                    reader.read(self.paths[at])?
+                };
+                if let Reading::Kept(kept) = &reading {
+                    self.bytes.fetch_add(kept.facts.size, Ordering::Relaxed);
+                }
+                readings.push((at, reading));
+            }
+            let count = readings.len() as u64;
+            self.readings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(readings);
+            (self.progress)(Progress {
+                files: self.files.fetch_add(count, Ordering::Relaxed) + count,
+                of: self.paths.len() as u64,
+                bytes: self.bytes.load(Ordering::Relaxed),
+            });
+        }
+        drop(reader);
+        packer.finish_much()
+    }
+}
+
+/// What several threads have little of goes into one pack: each file of a vault takes at least a
+/// block of the disk. Returns how many bytes the vault has grown by.
+fn join(finished: Vec<Result<Finished<'_>, Error>>) -> Result<u64, Error> {
+    let (mut stored, mut little) = (0, None::<Packer<'_>>);
+    for finished in finished {
+        match (finished?, &mut little) {
+            (Finished::Sealed(bytes), _) => stored += bytes,
+            (Finished::Little(packer), Some(first)) => first.take_over(*packer)?,
+            (Finished::Little(packer), none) => *none = Some(*packer),
+        }
+    }
+    Ok(stored + little.map_or(Ok(0), Packer::finish)?)
+}
+
+/// Neighbours, about [`BATCH`] bytes of them at a time.
+fn batches(unread: &[usize], sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
+    let mut batches = Vec::new();
+    let (mut from, mut bytes) = (0, 0_u64);
+    for (at, size) in sizes.iter().enumerate() {
+        bytes = bytes.saturating_add(*size);
+        if bytes >= BATCH || at - from >= 1024 {
+            batches.push(from..at + 1);
+            (from, bytes) = (at + 1, 0);
+        }
+    }
+    if from < unread.len() {
+        batches.push(from..unread.len());
+    }
+    batches
+}
