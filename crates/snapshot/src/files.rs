@@ -1,10 +1,11 @@
-//! The vault's own files: private, durable, and under their names only when they are whole.
+//! The vault's own files: private, durable, and under their names only when they are whole and were
+//! read back from the disk.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
@@ -84,6 +85,8 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 pub(crate) struct Draft {
     file: File,
     path: PathBuf,
+    /// Of everything that was handed to the disk.
+    hasher: blake3::Hasher,
     published: bool,
 }
 
@@ -93,6 +96,7 @@ impl Draft {
         let chance = u128::from_le_bytes(chance()?);
         let path = folder.join(format!("tmp.{}.{chance:032x}", std::process::id()));
         let file = OpenOptions::new()
+            .read(true)
             .write(true)
             .create_new(true)
             .mode(0o600)
@@ -101,6 +105,7 @@ impl Draft {
         let draft = Self {
             file,
             path,
+            hasher: blake3::Hasher::new(),
             published: false,
         };
         rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
@@ -109,13 +114,41 @@ impl Draft {
 
     /// Appends.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hasher.update(bytes);
         self.file.write_all(bytes)
     }
 
-    /// Makes the content durable and gives it its name. The name is durable once the folder is.
+    /// Makes the content durable, reads it back, and gives it its name if it is what was written.
+    /// The name is durable once the folder is.
     pub(crate) fn publish(self, to: &Path) -> io::Result<()> {
         self.file.sync_all()?;
+        if self.read_back()? != self.hasher.finalize() {
+            return Err(io::Error::other(
+                "what was written to the disk reads back as something else",
+            ));
+        }
         self.publish_unsynced(to)
+    }
+
+    /// The hash of what the disk has.
+    fn read_back(&self) -> io::Result<blake3::Hash> {
+        // What the kernel remembers of the writing says nothing about the disk. A file system that
+        // cannot forget it is read from memory, which still shows writes that were lost on the way.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; 128 * 1024];
+        let mut at = 0;
+        loop {
+            match self.file.read_at(&mut buffer, at) {
+                Ok(0) => return Ok(hasher.finalize()),
+                Ok(read) => {
+                    hasher.update(&buffer[..read]);
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Gives the content its name, and leaves it to the system when both reach the disk.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use segno_core::time::Timestamp;
@@ -72,11 +72,22 @@ fn child() {
 
 /// Runs the child, and kills it at its n-th such call. True if it was killed.
 fn kill(world: &World, deed: &str, name: &str, call: &str, count: usize) -> bool {
-    let status = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e"])
-        .arg(format!("trace={call}"))
-        .arg("-e")
-        .arg(format!("inject={call}:signal=SIGKILL:when={count}"))
+    let fault = format!("{call}:signal=SIGKILL:when={count}");
+    let (status, _) = run(world, deed, name, &[&fault]);
+    !status.success()
+}
+
+/// Runs the child with faults in its system calls; how it ended, and which calls it made.
+fn run(world: &World, deed: &str, name: &str, faults: &[&str]) -> (ExitStatus, String) {
+    let trace = world.folder.path().join("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o"]).arg(&trace);
+    for fault in faults {
+        let call = fault.split(':').next().unwrap();
+        strace.args(["-e", &format!("trace={call}")]);
+        strace.args(["-e", &format!("inject={fault}")]);
+    }
+    let status = strace
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--ignored", "--test-threads=1"])
         .env("SEGNO_SNAPSHOT_ROOT", world.folder.path())
@@ -86,7 +97,8 @@ fn kill(world: &World, deed: &str, name: &str, call: &str, count: usize) -> bool
         .stderr(Stdio::null())
         .status()
         .expect("strace is installed by `make tools`");
-    !status.success()
+    let calls = fs::read(&trace).unwrap_or_default();
+    (status, String::from_utf8_lossy(&calls).into_owned())
 }
 
 fn fill(world: &World, seed: u64) {
@@ -198,4 +210,34 @@ fn a_sweep_killed_at_a_system_call_loses_nothing() {
         killed
     });
     assert!(killed >= 12, "{killed}");
+}
+
+/// A disk that says that it wrote, and wrote nothing.
+#[test]
+fn a_write_that_the_disk_did_not_make_is_noticed_before_the_snapshot_is_listed() {
+    let world = World::new();
+    fill(&world, 1);
+    let first = world.capture().snapshot;
+    let (mut refused, mut lies) = (0, 0);
+    for count in 1..60 {
+        world.write("folder-0/0", noise(1_100_000, 2000 + count));
+        world.write("new", noise(2000, 2000 + count));
+        // One byte of the write is said to be written; the rest is then handed over again.
+        let fault = format!("write:retval=1:when={count}");
+        let (status, calls) = run(&world, "capture", "", &[&fault]);
+        if !calls.contains("INJECTED") {
+            break;
+        }
+        lies += 1;
+        refused += usize::from(!status.success());
+        let vault = Vault::open(&world.folder.path().join("vault")).unwrap();
+        for snapshot in vault.snapshots().unwrap() {
+            assert_eq!(vault.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
+        }
+    }
+    // At least what goes into the pack and into the manifest; not what the harness prints.
+    assert!(refused >= 4 && lies > refused, "{refused} of {lies}");
+    world.restore(first, &world.target());
+    let last = world.capture().snapshot;
+    assert_eq!(world.vault.verify(last, &|_| {}).unwrap(), []);
 }
