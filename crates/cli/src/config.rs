@@ -25,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) trash_keep: Duration,
     /// How many checkpoints stay.
     pub(crate) retention: Retention,
+    /// What the files of checkpoints are encrypted with.
+    pub(crate) key_file: Option<PathBuf>,
     /// Which files belong to checkpoints.
     pub(crate) rules: Rules,
     /// Private addresses that tools may call.
@@ -44,6 +46,7 @@ impl Default for Config {
             cleanup_auto: false,
             trash_keep: Duration::from_hours(7 * 24),
             retention: Retention::default(),
+            key_file: None,
             rules: Rules::default(),
             reach: Reach::default(),
             prices: BTreeMap::new(),
@@ -63,6 +66,7 @@ const KEYS: &[&str] = &[
     "checkpoints.max_mb",
     "checkpoints.include",
     "checkpoints.exclude",
+    "encryption.key_file",
     "network.allow_private",
 ];
 
@@ -167,6 +171,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "cleanup",
         "trash",
         "checkpoints",
+        "encryption",
         "network",
         "prices",
     ] {
@@ -193,6 +198,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     if let Some(mb) = number(table, "checkpoints", "max_mb", 1..=1_000_000_000)? {
         config.retention.room = mb * 1_000_000;
     }
+    config.key_file = key_file(table)?;
     config.rules.include = patterns(table, "include")?;
     config.rules.exclude = patterns(table, "exclude")?;
     if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
@@ -268,6 +274,19 @@ fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<Str
         .and_then(|values| values.iter().map(text).collect());
     let wrong = || format!("`{section}.{key}` must be a list of texts, not {value}");
     texts.map(Some).ok_or_else(wrong)
+}
+
+/// Where the key is: an absolute path, so that it is the same from every folder.
+fn key_file(table: &toml::Table) -> Result<Option<PathBuf>, String> {
+    let section = table.get("encryption");
+    let Some(value) = section.and_then(|section| section.get("key_file")) else {
+        return Ok(None);
+    };
+    let path = value.as_str().map(PathBuf::from);
+    let wrong = || format!("`encryption.key_file` must be an absolute path, not {value}");
+    path.filter(|path| path.is_absolute())
+        .map(Some)
+        .ok_or_else(wrong)
 }
 
 /// Patterns of files.

@@ -15,7 +15,7 @@ use segno_store::{Home, LocalDisk, Memory, Sqlite};
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
-    MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
+    Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
     MachineSnapshots,
 };
 use crate::output::say;
@@ -77,6 +77,7 @@ impl Context {
                     root: home.snapshots(),
                     person: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
+                    keyring: Arc::new(Keyring::new(config.key_file.clone())),
                     clock: Arc::clone(&self.clock),
                 });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)

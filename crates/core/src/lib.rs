@@ -7,11 +7,13 @@
 pub mod agent;
 pub mod bundle;
 pub mod checkpoint;
+pub mod cipher;
 pub mod digest;
 pub mod error;
 pub mod fault;
 pub mod id;
 pub mod journal;
+pub mod key;
 pub mod lease;
 pub mod model;
 pub mod ports;

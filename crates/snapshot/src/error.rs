@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use segno_core::cipher::Shut;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 
@@ -63,6 +64,14 @@ pub enum Error {
     /// A git repository was restored, and could not be made usable in its new place.
     #[error("a git repository was brought back, but not mended: {0}")]
     Git(#[from] crate::git::Error),
+    /// It is encrypted, and cannot be opened here.
+    #[error("{} cannot be read: {shut}", place.display())]
+    Shut {
+        /// What.
+        place: PathBuf,
+        /// Why.
+        shut: Shut,
+    },
     /// No room. What was captured before is untouched.
     #[error("no space left in {}", place.display())]
     Full {
@@ -83,6 +92,10 @@ impl Error {
     /// What a failed file operation at `place` means.
     pub(crate) fn at(place: &Path, error: impl Into<io::Error>) -> Self {
         let (place, error) = (place.to_owned(), error.into());
+        let shut = error.get_ref().and_then(|error| error.downcast_ref());
+        if let Some(&shut @ (Shut::NoKey | Shut::OtherKey)) = shut {
+            return Error::Shut { place, shut };
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full { place },
             _ => Error::Unavailable {
@@ -106,7 +119,7 @@ impl Diagnose for Error {
             Error::NoSnapshot(_) | Error::NoFile { .. } => Kind::NotFound,
             Error::Damaged { .. } => Kind::Damaged,
             Error::Hostile { .. } | Error::NotAVault { .. } => Kind::Invalid,
-            Error::Refused { .. } => Kind::Forbidden,
+            Error::Refused { .. } | Error::Shut { .. } => Kind::Forbidden,
             Error::InTheWay { .. } => Kind::Conflict,
             Error::Git(_) | Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
         }
@@ -124,6 +137,7 @@ impl Diagnose for Error {
             Error::Full { .. } => "K0108",
             Error::Unavailable { .. } => "K0109",
             Error::Git(_) => "K0110",
+            Error::Shut { .. } => "K0111",
         }
     }
 
@@ -133,6 +147,10 @@ impl Diagnose for Error {
                 Some(format!("move `{}` away, and restore again", path.display()))
             }
             Error::Full { .. } => Some("make room, and try again".into()),
+            Error::Shut { .. } => Some(
+                "name the key that it was written with: `encryption.key_file` in config.toml"
+                    .into(),
+            ),
             _ => None,
         }
     }

@@ -87,6 +87,7 @@ pub(crate) struct Draft {
     path: PathBuf,
     /// Of everything that was handed to the disk.
     hasher: blake3::Hasher,
+    length: u64,
     published: bool,
 }
 
@@ -106,6 +107,7 @@ impl Draft {
             file,
             path,
             hasher: blake3::Hasher::new(),
+            length: 0,
             published: false,
         };
         rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
@@ -115,7 +117,13 @@ impl Draft {
     /// Appends.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hasher.update(bytes);
+        self.length += bytes.len() as u64;
         self.file.write_all(bytes)
+    }
+
+    /// How long it is so far.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Makes the content durable, reads it back, and gives it its name if it is what was written.

@@ -63,13 +63,15 @@ impl Vault {
         Ok(swept)
     }
 
-    /// Manifests that are stored as changes since one that is not kept are stored anew.
+    /// Manifests that are stored as changes since one that is not kept are stored anew, and those
+    /// that should be encrypted.
     fn rebase(&self, kept: &HashSet<Digest>) -> Result<(), Error> {
         for &snapshot in kept {
-            let Stored::Changes { parent, .. } = self.stored(snapshot)? else {
-                continue;
+            let lonely = match self.stored(snapshot)? {
+                Stored::Changes { parent, .. } => !kept.contains(&parent),
+                Stored::Whole(_) => false,
             };
-            if !kept.contains(&parent) {
+            if lonely || self.is_legible(snapshot)? {
                 let manifest = self.assemble(snapshot)?;
                 let whole = manifest.encode();
                 self.store(snapshot, &manifest, whole, None)?;
@@ -177,7 +179,7 @@ impl Vault {
         let mut groups: Vec<Vec<Digest>> = Vec::new();
         let mut small = Vec::new();
         for (name, pack) in stock.packs.iter().filter(|(name, _)| !trash.has(name)) {
-            if pack.is_sparse() {
+            if pack.goes() {
                 groups.push(vec![*name]);
             } else if pack.pieces > 0 && pack.file < SMALL {
                 small.push(*name);
@@ -209,7 +211,7 @@ impl Vault {
     fn rewrite(&self, packs: &[Digest], stock: &Stock) -> Result<(), Error> {
         let known = Known::default();
         let bases = Cursor::new(&stock.shelf)?;
-        let mut packer = Packer::new(&self.drafts, &self.packs, &known)?.with_bases(bases);
+        let mut packer = Packer::new(self, &known)?.with_bases(bases);
         let mut cursor = Cursor::new(&stock.shelf)?;
         for (place, digest) in stock.pieces_in(packs) {
             let chunk = Chunk {
@@ -243,11 +245,14 @@ struct Pack {
     all: u64,
     /// How long the file is.
     file: u64,
+    /// It is from before there was a key.
+    legible: bool,
 }
 
 impl Pack {
-    fn is_sparse(&self) -> bool {
-        self.pieces > 0 && self.live * 2 < self.all
+    /// Whether it is written anew: little of it is needed, or it should be encrypted.
+    fn goes(&self) -> bool {
+        self.pieces > 0 && (self.legible || self.live * 2 < self.all)
     }
 }
 
@@ -263,15 +268,17 @@ impl Stock {
             .collect();
         places.sort_unstable();
         let mut packs = Vec::new();
-        for (name, blocks) in shelf.packs() {
-            let path = shelf.path(name);
+        for held in shelf.packs() {
+            let path = shelf.path(held.name);
             let metadata = std::fs::symlink_metadata(&path);
+            let stored = held.blocks.iter().map(|block| u64::from(block.stored));
             let pack = Pack {
-                all: blocks.iter().map(|block| u64::from(block.stored)).sum(),
+                all: stored.sum(),
                 file: metadata.map_err(|error| Error::at(&path, error))?.len(),
+                legible: vault.safe.seals() && !held.sealed,
                 ..Pack::default()
             };
-            packs.push((name, pack));
+            packs.push((held.name, pack));
         }
         for (place, _) in &places {
             let (_, pack) = &mut packs[place.pack as usize];

@@ -16,8 +16,8 @@ use segno_core::digest::Digest;
 
 use crate::beneath::Facts;
 use crate::entry::{Chunk, Entry, Moment};
-use crate::files;
 use crate::manifest::{bytes, read_attributes, read_content, write_attributes, write_content};
+use crate::safe::Safe;
 use crate::wire::{Broken, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"SEGNOIX1";
@@ -70,8 +70,9 @@ pub(crate) struct Memory {
 
 impl Index {
     /// Reads an index; an empty one if there is none that can be used.
-    pub(crate) fn read(path: &Path) -> Self {
-        files::read(path, LONGEST).map_or_else(|_| Self::default(), Self::from_bytes)
+    pub(crate) fn read(safe: &Safe, path: &Path) -> Self {
+        safe.read(path, LONGEST)
+            .map_or_else(|_| Self::default(), Self::from_bytes)
     }
 
     /// An index from the bytes of its file; an empty one if they cannot be used.

@@ -25,6 +25,7 @@ mod papers;
 mod read;
 pub mod request;
 mod restore;
+mod safe;
 pub mod scope;
 mod trash;
 mod vault;

@@ -22,7 +22,7 @@ impl Vault {
     pub fn keep(&self, papers: &[(String, Vec<u8>)]) -> Result<Digest, Error> {
         let _held = self.hold()?;
         let known = Known::new(self.fresh_shelf()?.digests());
-        let mut packer = Packer::new(&self.drafts, &self.packs, &known)?;
+        let mut packer = Packer::new(self, &known)?;
         let mut entries = Vec::new();
         for folder in folders(papers) {
             entries.push(entry(folder, Kind::Folder));

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use segno_core::cipher::Cipher;
 use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
 
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::files::{self, Draft};
 use crate::manifest::Manifest;
 use crate::pack::Shelf;
+use crate::safe::Safe;
 use crate::trash::Trash;
 
 const FORMAT: &[u8] = b"segno vault 2\n";
@@ -33,12 +35,18 @@ pub struct Vault {
     pub(crate) heads: PathBuf,
     pub(crate) drafts: PathBuf,
     pub(crate) index: PathBuf,
+    pub(crate) safe: Safe,
 }
 
 impl Vault {
     /// Opens the vault in `root`, making it if the folder is empty or not there. What killed
     /// captures left behind is cleared away.
     pub fn open(root: &Path) -> Result<Self, Error> {
+        Self::open_with(root, None)
+    }
+
+    /// The same, where what is written is encrypted if there is a key.
+    pub fn open_with(root: &Path, cipher: Option<Cipher>) -> Result<Self, Error> {
         let vault = Self {
             root: root.to_owned(),
             packs: root.join("packs"),
@@ -46,6 +54,7 @@ impl Vault {
             heads: root.join("heads"),
             drafts: root.join("drafts"),
             index: root.join("index"),
+            safe: Safe::new(cipher),
         };
         let made = files::make_folder(root).map_err(|error| Error::at(root, error));
         made.and_then(|()| vault.check_format())?;
@@ -164,7 +173,7 @@ impl Vault {
             .pack_names()?
             .into_iter()
             .partition(|name| trash.has(name));
-        Shelf::open(&self.packs, [kept, thrown])
+        Shelf::open(&self.packs, &self.safe, [kept, thrown])
     }
 
     /// The packs that may be built upon: those that are not in the trash.
@@ -172,7 +181,7 @@ impl Vault {
         let trash = self.trash();
         let mut names = self.pack_names()?;
         names.retain(|name| !trash.has(name));
-        Shelf::open(&self.packs, [names])
+        Shelf::open(&self.packs, &self.safe, [names])
     }
 
     pub(crate) fn trash(&self) -> Trash {
@@ -183,15 +192,26 @@ impl Vault {
         self.manifests.join(snapshot.to_string())
     }
 
+    /// Whether a manifest is from before there was a key.
+    pub(crate) fn is_legible(&self, snapshot: Digest) -> Result<bool, Error> {
+        let path = self.manifest_path(snapshot);
+        let opened = self.safe.open(&path);
+        let opened = opened.map_err(|error| Error::at(&path, error))?;
+        Ok(self.safe.seals() && !opened.is_sealed())
+    }
+
     /// A manifest as it is stored.
     pub(crate) fn stored(&self, snapshot: Digest) -> Result<Stored, Error> {
         let path = self.manifest_path(snapshot);
         let damaged = |reason: &str| Error::damaged(format!("manifest {snapshot}"), reason);
-        let bytes = files::read(&path, delta::LONGEST).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => damaged("it is missing"),
-            io::ErrorKind::InvalidData => damaged(&error.to_string()),
-            _ => Error::at(&path, error),
-        })?;
+        let bytes = self
+            .safe
+            .read(&path, delta::LONGEST)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => damaged("it is missing"),
+                io::ErrorKind::InvalidData => damaged(&error.to_string()),
+                _ => Error::at(&path, error),
+            })?;
         Stored::decode(&bytes).map_err(|broken| damaged(broken.0))
     }
 
@@ -262,11 +282,11 @@ impl Vault {
         let path = self.manifest_path(snapshot);
         let write = || {
             let bytes = stored.encode()?;
-            let mut draft = Draft::new(&self.drafts)?;
+            let mut draft = self.safe.draft(&self.drafts)?;
             draft.write(&bytes)?;
-            draft.publish(&path)?;
+            let length = draft.publish(&path)?;
             files::sync_folder(&self.manifests)?;
-            Ok(bytes.len() as u64)
+            Ok(length)
         };
         write().map_err(|error: io::Error| Error::at(&path, error))
     }

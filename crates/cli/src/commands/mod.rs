@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod gc;
+mod key;
 mod logs;
 mod plan;
 mod resume;
@@ -48,6 +49,8 @@ enum Command {
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
     Gc(gc::Args),
+    #[command(subcommand)]
+    Key(key::Command),
     Status(status::Args),
     Logs(logs::Args),
     Answer(answer::Args),
@@ -69,6 +72,7 @@ impl Cli {
             Command::Sessions(command) => command.is_json(),
             Command::Checkpoint(command) => command.is_json(),
             Command::Gc(args) => args.json,
+            Command::Key(command) => command.is_json(),
             Command::Status(args) => args.json,
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
@@ -88,6 +92,7 @@ impl Cli {
             Command::Sessions(command) => command.run(context).await,
             Command::Checkpoint(command) => command.run(context).await,
             Command::Gc(args) => gc::run(&args, context).await,
+            Command::Key(command) => command.run(context),
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => answer::run(args, context).await,

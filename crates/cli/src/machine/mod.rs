@@ -2,6 +2,7 @@
 
 mod clock;
 mod drivers;
+mod key;
 pub(crate) mod people;
 mod processes;
 mod random;
@@ -11,6 +12,7 @@ mod telemetry;
 
 pub(crate) use clock::MachineClock;
 pub(crate) use drivers::{MachineDrivers, WARDEN};
+pub(crate) use key::{Keyring, PASSPHRASE, passphrase};
 pub(crate) use processes::MachineProcesses;
 pub(crate) use random::MachineRandom;
 pub(crate) use snapshots::MachineSnapshots;

@@ -14,6 +14,8 @@ use segno_core::time::Timestamp;
 use segno_snapshot::scope::Evidence;
 use segno_snapshot::{Difference, Request, Scope, Trust, Vault, Why};
 
+use crate::machine::Keyring;
+
 /// Keeps files in a folder of the home.
 pub(crate) struct MachineSnapshots {
     pub(crate) root: PathBuf,
@@ -21,10 +23,12 @@ pub(crate) struct MachineSnapshots {
     pub(crate) person: Option<PathBuf>,
     /// What the person has said about all folders.
     pub(crate) rules: Rules,
+    /// What they are encrypted with.
+    pub(crate) keyring: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-fn told(error: &segno_snapshot::Error) -> Error {
+fn told(error: &(impl Diagnose + std::fmt::Display)) -> Error {
     Error {
         kind: error.kind(),
         code: error.code(),
@@ -49,19 +53,22 @@ impl MachineSnapshots {
         + Send
         + 'static,
     ) -> Result<T, Error> {
-        let root = self.root.clone();
+        let (root, keyring) = (self.root.clone(), Arc::clone(&self.keyring));
         let (told_so_far, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let job = tokio::task::spawn_blocking(move || {
-            let vault = Vault::open(&root)?;
-            work(&vault, &|progress| {
-                let _ = told_so_far.send(progress);
-            })
+            let cipher = keyring.cipher().map_err(|error| told(&error))?;
+            let opened = Vault::open_with(&root, cipher);
+            let done = opened.and_then(|vault| {
+                work(&vault, &|progress| {
+                    let _ = told_so_far.send(progress);
+                })
+            });
+            done.map_err(|error| told(&error))
         });
         while let Some(so_far) = heard.recv().await {
             progress(so_far.files, so_far.of);
         }
-        let done = job.await.expect("what a vault does ends");
-        done.map_err(|error| told(&error))
+        job.await.expect("what a vault does ends")
     }
 
     /// The same, where nobody watches.

@@ -116,7 +116,7 @@ impl<'a> Store<'a> {
     }
 
     fn packer(&self) -> Result<Packer<'a>, Error> {
-        let packer = Packer::new(&self.vault.drafts, &self.vault.packs, self.known)?;
+        let packer = Packer::new(self.vault, self.known)?;
         match self.parent {
             Some(_) => Ok(packer.with_bases(Cursor::new(self.shelf)?)),
             None => Ok(packer),

@@ -12,7 +12,6 @@ use segno_core::digest::Digest;
 use crate::beneath::{self, Facts};
 use crate::entry::{Kind, Moment, Skipped, Why};
 use crate::error::Error;
-use crate::files::Draft;
 use crate::index::{self, Index, Scribe, is_settled};
 use crate::machine;
 use crate::manifest::Manifest;
@@ -110,7 +109,7 @@ impl<'a> Capture<'a> {
             place,
             root,
             facts,
-            index: Index::read(&index_path),
+            index: Index::read(&vault.safe, &index_path),
             index_path,
             began: machine::stamp_clock(),
             until: request
@@ -286,7 +285,7 @@ impl<'a> Capture<'a> {
     fn write_index(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) {
         let scribe = self.scribe(snapshot, manifest, facts);
         let write = || {
-            let mut draft = Draft::new(&self.vault.drafts)?;
+            let mut draft = self.vault.safe.draft(&self.vault.drafts)?;
             draft.write(&scribe.finish())?;
             draft.publish_unsynced(&self.index_path)
         };

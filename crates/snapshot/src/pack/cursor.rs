@@ -1,13 +1,11 @@
 //! Reads pieces of content from packs.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use segno_core::digest::Digest;
 
 use crate::entry::Chunk;
 use crate::error::Error;
-use crate::files;
 use crate::pack::{BLOCK, Form, Place, Shelf, patch};
 
 /// Reads pieces, and remembers the last block of several pieces: neighbours are asked for one
@@ -135,12 +133,16 @@ impl<'a> Cursor<'a> {
     fn load(&mut self, place: Place) -> Result<(), Error> {
         let block = self.shelf.block(place);
         let path = self.shelf.path(self.shelf.name(place.pack));
-        let file = files::open(&path).map_err(|error| Error::at(&path, error))?;
+        let opened = self.shelf.safe().open(&path);
+        let file = opened.map_err(|error| Error::at(&path, error))?;
         self.stored.resize(block.stored as usize, 0);
         let read = file.read_exact_at(&mut self.stored, block.at);
         read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 Error::damaged(self.shelf.label(place), "its pack is too short")
+            }
+            io::ErrorKind::InvalidData => {
+                Error::damaged(self.shelf.label(place), error.to_string())
             }
             _ => Error::at(&path, error),
         })

@@ -18,13 +18,13 @@ mod patch;
 mod shelf;
 
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use segno_core::cipher::Shut;
 use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
-use crate::files;
+use crate::safe::Safe;
 use crate::wire::{Broken, Reader, Writer};
 
 pub(crate) use cursor::Cursor;
@@ -83,6 +83,8 @@ pub(crate) struct Piece {
 pub(crate) struct Table {
     pub(crate) blocks: Vec<Block>,
     pub(crate) pieces: Vec<Piece>,
+    /// Whether the pack is encrypted.
+    pub(crate) sealed: bool,
 }
 
 impl Table {
@@ -165,14 +167,26 @@ impl Table {
 }
 
 /// Reads a pack's table. `Ok(Err(_))` if the pack is there and damaged.
-pub(crate) fn read_table(path: &Path, name: Digest) -> io::Result<Result<Table, Broken>> {
-    let file = match files::open(path) {
+pub(crate) fn read_table(
+    safe: &Safe,
+    path: &Path,
+    name: Digest,
+) -> io::Result<Result<Table, Broken>> {
+    match read_whole_table(safe, path, name) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return Ok(Err(Broken("it is not a regular file")));
+            let reason = match error.get_ref().and_then(|error| error.downcast_ref()) {
+                Some(Shut::Damaged) => "its table does not open with its key",
+                _ => "it is not a regular file",
+            };
+            Ok(Err(Broken(reason)))
         }
-        other => other?,
-    };
-    let length = file.metadata()?.len();
+        other => other,
+    }
+}
+
+fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result<Table, Broken>> {
+    let file = safe.open(path)?;
+    let length = file.length();
     // Most tables are short: the end of the file has them whole.
     let mut end = vec![0; usize::try_from(length.min(64 * 1024)).unwrap_or(0)];
     let from = length - end.len() as u64;
@@ -197,7 +211,11 @@ pub(crate) fn read_table(path: &Path, name: Digest) -> io::Result<Result<Table, 
         end = vec![0; wanted];
         file.read_exact_at(&mut end, length - wanted as u64)?;
     }
-    Ok(open_table(length, &end[end.len() - wanted..], name))
+    let table = open_table(length, &end[end.len() - wanted..], name);
+    Ok(table.map(|table| Table {
+        sealed: file.is_sealed(),
+        ..table
+    }))
 }
 
 fn check_version(magic: [u8; 8]) -> Result<(), Broken> {

@@ -6,21 +6,21 @@ use std::path::Path;
 use segno_core::digest::Digest;
 
 use crate::error::Error;
-use crate::files::Draft;
 use crate::machine::chance;
 use crate::pack::{Block, Form, MAGIC, Piece, Table};
+use crate::safe::{Safe, SafeDraft};
 
 /// A pack that is being written.
 pub(super) struct Open {
-    draft: Draft,
+    draft: SafeDraft,
     /// How long it is.
     pub(super) at: u64,
     table: Table,
 }
 
 impl Open {
-    pub(super) fn new(drafts: &Path) -> io::Result<Self> {
-        let mut draft = Draft::new(drafts)?;
+    pub(super) fn new(safe: &Safe, drafts: &Path) -> io::Result<Self> {
+        let mut draft = safe.draft(drafts)?;
         draft.write(MAGIC)?;
         Ok(Self {
             draft,
@@ -70,8 +70,7 @@ impl Open {
             let name = Digest::of(&end);
             end.extend_from_slice(name.as_bytes());
             open.draft.write(&end)?;
-            open.draft.publish(&packs.join(name.to_string()))?;
-            Ok(open.at + end.len() as u64)
+            open.draft.publish(&packs.join(name.to_string()))
         };
         seal(self).map_err(|error: io::Error| Error::at(packs, error))
     }

@@ -11,6 +11,8 @@ use crate::error::Error;
 use crate::pack::known::Known;
 use crate::pack::open::Open;
 use crate::pack::{BLOCK, Cursor, Form, PACK, patch};
+use crate::safe::Safe;
+use crate::vault::Vault;
 
 const LEVEL: i32 = 3;
 /// How many patches follow one another before a piece is stored by itself again: reading the last
@@ -23,6 +25,7 @@ const TOLL: usize = 40;
 
 /// One thread's way into the vault: a block being filled, and a pack being written.
 pub(crate) struct Packer<'a> {
+    safe: &'a Safe,
     drafts: &'a Path,
     packs: &'a Path,
     known: &'a Known,
@@ -54,14 +57,15 @@ pub(crate) enum Finished<'a> {
 }
 
 impl<'a> Packer<'a> {
-    pub(crate) fn new(drafts: &'a Path, packs: &'a Path, known: &'a Known) -> Result<Self, Error> {
+    pub(crate) fn new(vault: &'a Vault, known: &'a Known) -> Result<Self, Error> {
         Ok(Self {
-            drafts,
-            packs,
+            safe: &vault.safe,
+            drafts: &vault.drafts,
+            packs: &vault.packs,
             known,
             bases: None,
             compressor: zstd::bulk::Compressor::new(LEVEL)
-                .map_err(|error| Error::at(drafts, error))?,
+                .map_err(|error| Error::at(&vault.drafts, error))?,
             packed: Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK)),
             block: Vec::with_capacity(BLOCK),
             pieces: Vec::new(),
@@ -226,7 +230,7 @@ impl<'a> Packer<'a> {
         let trouble = |error: io::Error| Error::at(self.packs, error);
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::new(self.drafts).map_err(trouble)?),
+            none => none.insert(Open::new(self.safe, self.drafts).map_err(trouble)?),
         };
         open.add(form, bytes, raw, pieces).map_err(trouble)?;
         if open.at >= PACK {

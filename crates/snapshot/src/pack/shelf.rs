@@ -14,6 +14,7 @@ use segno_core::digest::Digest;
 use crate::error::Error;
 use crate::pack::known::ByDigest;
 use crate::pack::{Block, Form, Table, read_table};
+use crate::safe::Safe;
 
 /// How many patches may be applied one after another. Writers stop much earlier.
 const DEEPEST: u8 = 32;
@@ -29,11 +30,20 @@ pub(crate) struct Place {
     pub(crate) depth: u8,
 }
 
+/// A pack that can be read.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) name: Digest,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) sealed: bool,
+}
+
 /// All packs that can be read.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     folder: PathBuf,
-    packs: Vec<(Digest, Vec<Block>)>,
+    safe: Safe,
+    packs: Vec<Held>,
     places: HashMap<Digest, Place, ByDigest>,
     /// Patches that cannot be applied: their bases have no place.
     orphans: HashMap<Digest, Place, ByDigest>,
@@ -46,16 +56,18 @@ impl Shelf {
     /// that went away in the meantime are passed over, damaged ones noted.
     pub(crate) fn open(
         folder: &Path,
+        safe: &Safe,
         groups: impl IntoIterator<Item = Vec<Digest>>,
     ) -> Result<Self, Error> {
         let mut shelf = Self {
             folder: folder.to_owned(),
+            safe: safe.clone(),
             ..Self::default()
         };
         let mut patches = Vec::new();
         for names in groups {
             for name in names {
-                match read_table(&shelf.path(name), name) {
+                match read_table(safe, &shelf.path(name), name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(Error::at(&shelf.path(name), error)),
                     Ok(Err(broken)) => shelf.damaged.push((name, broken.0)),
@@ -72,6 +84,10 @@ impl Shelf {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    pub(super) fn safe(&self) -> &Safe {
+        &self.safe
     }
 
     pub(crate) fn path(&self, name: Digest) -> PathBuf {
@@ -96,7 +112,11 @@ impl Shelf {
                 }
             }
         }
-        self.packs.push((name, table.blocks));
+        self.packs.push(Held {
+            name,
+            blocks: table.blocks,
+            sealed: table.sealed,
+        });
     }
 
     /// Gives places to patches whose bases have one, those with the fewest patches first.
@@ -183,16 +203,16 @@ impl Shelf {
     }
 
     /// All packs that can be read, with their blocks, in the order of [`Place::pack`].
-    pub(crate) fn packs(&self) -> impl Iterator<Item = (Digest, &[Block])> {
-        self.packs.iter().map(|(name, blocks)| (*name, &blocks[..]))
+    pub(crate) fn packs(&self) -> &[Held] {
+        &self.packs
     }
 
     pub(crate) fn name(&self, pack: u32) -> Digest {
-        self.packs[pack as usize].0
+        self.packs[pack as usize].name
     }
 
     pub(crate) fn block(&self, place: Place) -> Block {
-        self.packs[place.pack as usize].1[place.block as usize]
+        self.packs[place.pack as usize].blocks[place.block as usize]
     }
 
     /// A piece's share of what its block takes in the pack.
@@ -227,7 +247,7 @@ mod tests {
 
         /// A pack with these pieces.
         fn add(&self, pieces: &[Made<'_>]) {
-            let mut open = Open::new(self.0.path()).unwrap();
+            let mut open = Open::new(&Safe::default(), self.0.path()).unwrap();
             for (content, base, bytes) in pieces {
                 let length = u32::try_from(content.len()).unwrap();
                 let form = base.map_or(Form::Plain, |base| Form::Patch(Digest::of(base)));
@@ -239,7 +259,7 @@ mod tests {
 
         fn read(&self, content: &[u8]) -> Result<Vec<u8>, Error> {
             let names = crate::vault::names(self.0.path()).unwrap();
-            let shelf = Shelf::open(self.0.path(), [names]).unwrap();
+            let shelf = Shelf::open(self.0.path(), &Safe::default(), [names]).unwrap();
             let chunk = Chunk {
                 digest: Digest::of(content),
                 length: u32::try_from(content.len()).unwrap(),
@@ -343,7 +363,7 @@ mod tests {
         let mut draft = crate::files::Draft::new(packs.0.path()).unwrap();
         draft.write(&bytes).unwrap();
         draft.publish(&path).unwrap();
-        let shelf = Shelf::open(packs.0.path(), [vec![name]]).unwrap();
+        let shelf = Shelf::open(packs.0.path(), &Safe::default(), [vec![name]]).unwrap();
         let reason = "it is a pack of a version that is not known here";
         assert_eq!(shelf.damaged(), [(name, reason)]);
     }

@@ -58,7 +58,8 @@ impl Vault {
         let shelf = self.shelf()?;
         let target = Target::open(&place)?;
         stage::sweep(&target);
-        let index = Index::read(&index::place(&self.index, &place, target.facts.device));
+        let index = index::place(&self.index, &place, target.facts.device);
+        let index = Index::read(&self.safe, &index);
         let plan = Plan::new(&manifest, &target, &index, self, options)?;
         let stage = Stage::new(&target)?;
         let bytes = stage.fill(&manifest, &plan, &shelf, options, progress)?;

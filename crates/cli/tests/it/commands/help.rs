@@ -72,6 +72,7 @@ fn the_whole_help_text() {
       sessions    List, show, delete, restore, clean up, export, import and fork sessions
       checkpoint  Keep the files of a session's workspace, compare them, and bring them back
       gc          Free the room of files that no checkpoint names any more
+      key         Make a key that the files of checkpoints are encrypted with
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks

@@ -13,6 +13,7 @@ mod checkpoint;
 mod fork;
 mod help;
 mod history;
+mod key;
 mod plan;
 mod resume;
 mod retries;

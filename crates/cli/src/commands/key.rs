@@ -1,0 +1,90 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use segno_core::cipher::Cipher;
+use segno_core::key::KeyFile;
+use segno_core::ports::{Access, Disk, Random};
+use segno_store::LocalDisk;
+use serde_json::json;
+
+use crate::context::{Context, workspace};
+use crate::failure::Failure;
+use crate::machine::{MachineRandom, PASSPHRASE, passphrase};
+use crate::output::{data, json_line, plain, say};
+
+/// Make a key that the files of checkpoints are encrypted with.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    New(Args),
+}
+
+/// Write a new key into a file, which must not be there yet.
+///
+/// Name the file in config.toml as `encryption.key_file`; from then on the files of checkpoints are
+/// encrypted, and `segno gc` encrypts those that are there. Keep a copy of the key elsewhere: what
+/// was encrypted with it cannot be read without it, by anyone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to write it
+    path: PathBuf,
+    /// Lock it with a passphrase: typed, or taken from `SEGNO_PASSPHRASE`
+    #[arg(long)]
+    passphrase: bool,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Command::New(args) => args.json,
+        }
+    }
+
+    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Failure> {
+        match self {
+            Command::New(args) => new(args),
+        }
+    }
+}
+
+fn new(args: &Args) -> Result<ExitCode, Failure> {
+    let path = workspace()?.join(&args.path);
+    let (mut key, mut salt, mut chance) = ([0; 32], [0; 16], [0; 32]);
+    MachineRandom.fill(&mut key);
+    let text = if args.passphrase {
+        MachineRandom.fill(&mut salt);
+        MachineRandom.fill(&mut chance);
+        let passphrase = passphrase("a passphrase for the key: ").ok_or_else(|| {
+            let hint = format!("set {PASSPHRASE}, or run it in a terminal");
+            Failure::usage("there is no passphrase", Some(hint))
+        })?;
+        KeyFile::locked_text(&key, &passphrase, salt, chance)
+    } else {
+        KeyFile::text(&key)
+    };
+    let folder = path.parent().unwrap_or(&path);
+    let written = LocalDisk
+        .create(&path, text.as_bytes(), Access::Private)
+        .and_then(|()| LocalDisk.sync_folder(folder));
+    written.map_err(|error| {
+        let message = format!("{} cannot be written: {error}", path.display());
+        Failure::usage(message, None)
+    })?;
+    let id = Cipher::new(key).id();
+    let id: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (id, path) = (id.concat(), path.display().to_string());
+    if args.json {
+        json_line(&json!({"v": 1, "kind": "key", "path": path, "id": id}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    data(&format!("wrote key {id} to {}", plain::plain(&path)));
+    say("put this into config.toml:");
+    say("  [encryption]");
+    say(&format!("  key_file = {path:?}"));
+    say(
+        "and keep a copy of the file where the checkpoints are not: without it they cannot be read",
+    );
+    Ok(ExitCode::SUCCESS)
+}

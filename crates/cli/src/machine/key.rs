@@ -1,0 +1,115 @@
+//! The key that files are encrypted with, if the person has one.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use segno_core::cipher::Cipher;
+use segno_core::error::{Diagnose, Kind};
+use segno_core::key::KeyFile;
+use segno_core::ports::Disk;
+use segno_store::LocalDisk;
+
+use crate::output::{prompt, say};
+
+/// The variable that a passphrase may stand in.
+pub(crate) const PASSPHRASE: &str = "SEGNO_PASSPHRASE";
+
+/// Why there is no key though one is named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the key {} cannot be used: {reason}", .path.display())]
+pub(crate) struct Error {
+    path: PathBuf,
+    reason: String,
+    hint: Option<String>,
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        Kind::Invalid
+    }
+
+    fn code(&self) -> &'static str {
+        "C0106"
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+/// Finds the key when it is first needed: a passphrase takes a moment, and not every command needs
+/// one.
+#[derive(Debug, Default)]
+pub(crate) struct Keyring {
+    path: Option<PathBuf>,
+    found: OnceLock<Result<Option<Cipher>, Error>>,
+}
+
+impl Keyring {
+    pub(crate) fn new(path: Option<PathBuf>) -> Self {
+        Self {
+            path,
+            found: OnceLock::new(),
+        }
+    }
+
+    /// The key; none if the person has named none.
+    pub(crate) fn cipher(&self) -> Result<Option<Cipher>, Error> {
+        let find = || self.path.as_deref().map(read).transpose();
+        self.found.get_or_init(find).clone()
+    }
+}
+
+fn read(path: &Path) -> Result<Cipher, Error> {
+    let unusable = |reason: String| Error {
+        path: path.to_owned(),
+        reason,
+        hint: None,
+    };
+    let bytes = LocalDisk.read(path, 4096);
+    let bytes = bytes.map_err(|error| unusable(error.to_string()))?;
+    let others = path
+        .metadata()
+        .map(|file| file.permissions().mode() & 0o077);
+    if others.is_ok_and(|others| others != 0) {
+        return Err(unusable("others may read it; `chmod 600` it".into()));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    match KeyFile::parse(&text).map_err(|error| unusable(error.to_string()))? {
+        KeyFile::Open(cipher) => Ok(cipher),
+        KeyFile::Locked(locked) => {
+            let passphrase = passphrase("passphrase of the key: ").ok_or_else(|| Error {
+                hint: Some(format!("set {PASSPHRASE}, or run it in a terminal")),
+                ..unusable("it is locked, and there is no passphrase".into())
+            })?;
+            let unlocked = locked.unlock(&passphrase);
+            unlocked.map_err(|error| unusable(error.to_string()))
+        }
+    }
+}
+
+/// A passphrase from the environment, or typed unseen.
+pub(crate) fn passphrase(question: &str) -> Option<String> {
+    if let Ok(passphrase) = std::env::var(PASSPHRASE) {
+        return Some(passphrase).filter(|passphrase| !passphrase.is_empty());
+    }
+    let stdin = io::stdin();
+    if !stdin.is_terminal() || !io::stderr().is_terminal() {
+        return None;
+    }
+    let before = tcgetattr(&stdin).ok()?;
+    let mut hidden = before.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&stdin, OptionalActions::Flush, &hidden).ok()?;
+    prompt(question);
+    let mut line = String::new();
+    let read = stdin.lock().read_line(&mut line);
+    let _ = tcsetattr(&stdin, OptionalActions::Flush, &before);
+    say("");
+    read.ok()?;
+    let typed = line.trim_end_matches(['\r', '\n']);
+    (!typed.is_empty()).then(|| typed.to_owned())
+}

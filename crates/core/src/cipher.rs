@@ -1,0 +1,221 @@
+//! Encryption of what is kept: bytes that say nothing to whoever has the disk and not the key.
+//!
+//! ```text
+//! "SEGNOSF1" | id of the key (8) | salt (32) | frames
+//! ```
+//!
+//! Each file has a key of its own, made from the key and the salt. A frame is up to 64 KiB and
+//! sealed with ChaCha20-Poly1305, its number and whether it is the last being the nonce: frames
+//! that were changed, moved, left out or added do not open, and each can be read by itself.
+
+use std::fmt;
+
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+
+/// What a sealed file begins with.
+pub const MAGIC: &[u8; 8] = b"SEGNOSF1";
+/// How long the part before the frames is.
+pub const HEADER: usize = 8 + 8 + 32;
+/// How many bytes a frame holds, but for the last.
+pub const FRAME: usize = 64 * 1024;
+/// How much longer a frame is than what it holds.
+pub const TAG: usize = 16;
+
+const ID: &str = "segno 2026 key id";
+const FILE: &str = "segno 2026 file key";
+
+/// The key of an installation.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cipher {
+    key: [u8; 32],
+}
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cipher(…)")
+    }
+}
+
+/// The key of one file.
+pub struct FileKey(LessSafeKey);
+
+impl fmt::Debug for FileKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FileKey(…)")
+    }
+}
+
+/// Why a file does not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Shut {
+    /// There is no key.
+    #[error("it is encrypted, and no key is set")]
+    NoKey,
+    /// It was sealed with another key.
+    #[error("it is encrypted with another key")]
+    OtherKey,
+    /// It was changed or cut.
+    #[error("it does not open with its key")]
+    Damaged,
+}
+
+impl Cipher {
+    /// With this key.
+    pub fn new(key: [u8; 32]) -> Self {
+        Self { key }
+    }
+
+    /// Tells keys apart without telling them.
+    pub fn id(&self) -> [u8; 8] {
+        let id = blake3::derive_key(ID, &self.key);
+        let mut short = [0; 8];
+        short.copy_from_slice(&id[..8]);
+        short
+    }
+
+    /// The beginning of a file, and the key for its frames. `salt` is chance.
+    pub fn begin(&self, salt: [u8; 32]) -> ([u8; HEADER], FileKey) {
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..16].copy_from_slice(&self.id());
+        header[16..].copy_from_slice(&salt);
+        (header, self.file(&salt))
+    }
+
+    /// The key for the frames of a file that begins so.
+    pub fn open(&self, header: &[u8; HEADER]) -> Result<FileKey, Shut> {
+        if header[8..16] != self.id() {
+            return Err(Shut::OtherKey);
+        }
+        Ok(self.file(&header[16..]))
+    }
+
+    fn file(&self, salt: &[u8]) -> FileKey {
+        let key = blake3::derive_key(FILE, &[&self.key, salt].concat());
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key has 32 bytes");
+        FileKey(LessSafeKey::new(key))
+    }
+
+    /// A short text, sealed whole.
+    pub fn seal(&self, salt: [u8; 32], bytes: &[u8]) -> Vec<u8> {
+        let (header, key) = self.begin(salt);
+        let mut sealed = header.to_vec();
+        let frames = bytes.chunks(FRAME).count().max(1) as u64;
+        for number in 0..frames {
+            let from = bytes
+                .len()
+                .min(usize::try_from(number).unwrap_or(0) * FRAME);
+            let to = bytes.len().min(from + FRAME);
+            let mut frame = bytes[from..to].to_vec();
+            key.seal(number, number + 1 == frames, &mut frame);
+            sealed.append(&mut frame);
+        }
+        sealed
+    }
+
+    /// Opens what [`Cipher::seal`] made.
+    pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, Shut> {
+        let (header, body) = sealed.split_first_chunk::<HEADER>().ok_or(Shut::Damaged)?;
+        let key = self.open(header)?;
+        let mut bytes = Vec::with_capacity(body.len());
+        let frames = body.chunks(FRAME + TAG);
+        let last = frames.len().checked_sub(1).ok_or(Shut::Damaged)?;
+        for (number, frame) in frames.enumerate() {
+            let mut frame = frame.to_vec();
+            let opened = key.unseal(number as u64, number == last, &mut frame)?;
+            bytes.extend_from_slice(opened);
+        }
+        Ok(bytes)
+    }
+}
+
+impl FileKey {
+    /// Seals a frame in its place; it is longer by [`TAG`] then.
+    pub fn seal(&self, number: u64, last: bool, frame: &mut Vec<u8>) {
+        let sealed = self
+            .0
+            .seal_in_place_append_tag(nonce(number, last), Aad::empty(), frame);
+        sealed.expect("a frame is short enough");
+    }
+
+    /// Opens a frame in its place.
+    pub fn unseal<'a>(
+        &self,
+        number: u64,
+        last: bool,
+        frame: &'a mut [u8],
+    ) -> Result<&'a [u8], Shut> {
+        let opened = self
+            .0
+            .open_in_place(nonce(number, last), Aad::empty(), frame);
+        opened.map(|bytes| &*bytes).map_err(|_| Shut::Damaged)
+    }
+}
+
+fn nonce(number: u64, last: bool) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[..8].copy_from_slice(&number.to_le_bytes());
+    nonce[8] = u8::from(last);
+    Nonce::assume_unique_for_key(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(length: usize) -> Vec<u8> {
+        (0..=250).cycle().take(length).collect()
+    }
+
+    #[test]
+    fn what_was_sealed_opens_with_its_key_and_no_other() {
+        let cipher = Cipher::new([7; 32]);
+        for length in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME] {
+            let sealed = cipher.seal([1; 32], &bytes(length));
+            assert_eq!(cipher.unseal(&sealed), Ok(bytes(length)));
+            let other = Cipher::new([8; 32]);
+            assert_eq!(other.unseal(&sealed), Err(Shut::OtherKey));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let cipher = Cipher::new([7; 32]);
+        let sealed = cipher.seal([1; 32], b"a secret");
+        for at in 8..sealed.len() {
+            for bit in 0..8 {
+                let mut flipped = sealed.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(cipher.unseal(&flipped).is_err(), "{at} {bit}");
+            }
+        }
+        for length in 0..sealed.len() {
+            assert!(cipher.unseal(&sealed[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn frames_cannot_be_moved_left_out_or_added() {
+        let cipher = Cipher::new([7; 32]);
+        let sealed = cipher.seal([1; 32], &bytes(3 * FRAME));
+        let (header, body) = sealed.split_at(HEADER);
+        let frames: Vec<&[u8]> = body.chunks(FRAME + TAG).collect();
+        for order in [&[0, 1][..], &[1, 0, 2], &[0, 2], &[0, 1, 2, 2], &[2]] {
+            let mixed: Vec<u8> = order.iter().flat_map(|at| frames[*at].to_vec()).collect();
+            assert!(
+                cipher.unseal(&[header, &mixed].concat()).is_err(),
+                "{order:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_same_text_looks_different_each_time_and_the_key_is_not_shown() {
+        let cipher = Cipher::new([7; 32]);
+        assert_ne!(
+            cipher.seal([1; 32], b"x")[HEADER..],
+            cipher.seal([2; 32], b"x")[HEADER..]
+        );
+        assert!(!format!("{cipher:?}").contains('7'));
+    }
+}
