@@ -124,3 +124,13 @@ impl Entry {
         }
     }
 }
+
+impl Chunk {
+    /// These bytes as a piece.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self {
+            digest: Digest::of(bytes),
+            length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
+        }
+    }
+}

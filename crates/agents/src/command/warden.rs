@@ -70,6 +70,8 @@ fn start(argv: &[String]) -> io::Result<Child> {
     let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     Command::new(program)
         .args(arguments)
+        // It opens checkpoints, and is no agent's business.
+        .env_remove("SEGNO_PASSPHRASE")
         .stdin(Stdio::piped())
         .process_group(0)
         .spawn()

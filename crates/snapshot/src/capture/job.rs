@@ -1,5 +1,6 @@
 //! Reading what has to be read, with several threads if there is much.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -28,6 +29,7 @@ impl Capture<'_> {
         &self,
         plan: &mut Plan,
         unread: &[usize],
+        logs: &HashMap<usize, Vec<usize>>,
         store: &Store<'_>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<u64, Error> {
@@ -49,9 +51,18 @@ impl Capture<'_> {
             .iter()
             .map(|&number| &*plan.found[number].entry.path)
             .collect();
+        let at = |number: &usize| unread.binary_search(number).ok();
+        let logs: HashMap<usize, Vec<usize>> = logs
+            .iter()
+            .filter_map(|(database, logs)| {
+                Some((at(database)?, logs.iter().filter_map(at).collect()))
+            })
+            .collect();
         let job = Job {
             capture: self,
             paths: &paths,
+            led: logs.values().flatten().copied().collect(),
+            logs,
             store,
             batches: &batches,
             next: AtomicUsize::new(0),
@@ -145,6 +156,9 @@ struct Job<'a> {
     capture: &'a Capture<'a>,
     store: &'a Store<'a>,
     paths: &'a [&'a Path],
+    /// The logs of databases, which are read with them.
+    logs: HashMap<usize, Vec<usize>>,
+    led: HashSet<usize>,
     batches: &'a [std::ops::Range<usize>],
     next: AtomicUsize,
     files: AtomicU64,
@@ -164,16 +178,21 @@ impl<'a> Job<'a> {
                 break;
             };
             let mut readings = Vec::with_capacity(batch.len());
-            for at in batch.clone() {
-                let reading = if self.capture.is_late() {
-                    Reading::Left(Why::Budget("time".into()))
+            for at in batch.clone().filter(|at| !self.led.contains(at)) {
+                let logs = self.logs.get(&at).map_or(&[][..], Vec::as_slice);
+                let kept = if self.capture.is_late() {
+                    let late = || Reading::Left(Why::Budget("time".into()));
+                    std::iter::repeat_with(late).take(1 + logs.len()).collect()
                 } else {
-                    reader.read(self.paths[at])?
+                    let logs: Vec<&Path> = logs.iter().map(|log| self.paths[*log]).collect();
+                    reader.read_with_logs(self.paths[at], &logs)?
                 };
-                if let Reading::Kept(kept) = &reading {
-                    self.bytes.fetch_add(kept.facts.size, Ordering::Relaxed);
+                for (at, reading) in std::iter::once(&at).chain(logs).zip(kept) {
+                    if let Reading::Kept(kept) = &reading {
+                        self.bytes.fetch_add(kept.facts.size, Ordering::Relaxed);
+                    }
+                    readings.push((*at, reading));
                 }
-                readings.push((at, reading));
             }
             let count = readings.len() as u64;
             self.readings

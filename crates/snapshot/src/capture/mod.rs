@@ -213,14 +213,14 @@ impl<'a> Capture<'a> {
             self.vault.fresh_shelf()?
         };
         let known = Known::new(shelf.digests());
-        let unread = if nothing_new {
-            Vec::new()
-        } else {
+        if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
-            plan.forget_what_is_gone(&known)
-        };
+            plan.forget_what_is_gone(&known);
+        }
+        let logs = plan.join_databases();
+        let unread = plan.unread();
         let store = Store::new(self.vault, &known, &shelf, parent);
-        let stored = self.read(&mut plan, &unread, &store, progress)?;
+        let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
         let before = store.into_before();
         let (manifest, facts) = plan.finish();
         Ok(Read {

@@ -7,7 +7,7 @@ use crate::beneath::Facts;
 use crate::entry::{Entry, Kind, Skipped, Why};
 use crate::manifest::{Manifest, PATH, bytes, order};
 use crate::pack::Known;
-use crate::read::{Kept, Reading};
+use crate::read::{Kept, Reading, database_of};
 use crate::walk::{Tree, What};
 
 /// Something that was found: an entry, how it looked, and whether it has to be read.
@@ -143,22 +143,51 @@ impl Plan {
     }
 
     /// Files whose content is not in the vault any more have to be read, whatever the index says.
-    pub(super) fn forget_what_is_gone(&mut self, known: &Known) -> Vec<usize> {
-        let mut unread = Vec::new();
-        for (number, found) in self.found.iter_mut().enumerate() {
-            if !found
-                .entry
-                .content()
-                .iter()
-                .all(|chunk| known.has(&chunk.digest))
-            {
+    pub(super) fn forget_what_is_gone(&mut self, known: &Known) {
+        for found in &mut self.found {
+            let mut chunks = found.entry.content().iter();
+            if !chunks.all(|chunk| known.has(&chunk.digest)) {
                 found.state = State::Unread;
             }
-            if found.state == State::Unread {
-                unread.push(number);
+        }
+    }
+
+    /// The logs of databases, by database. If one has to be read, so have all: they mean something
+    /// only together.
+    pub(super) fn join_databases(&mut self) -> HashMap<usize, Vec<usize>> {
+        let is_file = |found: &Found| matches!(found.entry.kind, Kind::File { .. });
+        let mut logs: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, found) in self.found.iter().enumerate() {
+            let Some(database) = database_of(&found.entry.path).filter(|_| is_file(found)) else {
+                continue;
+            };
+            let at = self
+                .found
+                .binary_search_by(|found| order(&found.entry.path, &database));
+            if let Some(at) = at.ok().filter(|at| is_file(&self.found[*at])) {
+                logs.entry(at).or_default().push(number);
             }
         }
-        unread
+        // A name can look like a log's and have one: it is read as a log.
+        let led: HashSet<usize> = logs.values().flatten().copied().collect();
+        logs.retain(|&database, logs| {
+            if led.contains(&database) {
+                return false;
+            }
+            let is_unread = |number: &usize| self.found[*number].state == State::Unread;
+            let any = is_unread(&database) || logs.iter().any(is_unread);
+            for &number in logs.iter().chain([&database]).filter(|_| any) {
+                self.found[number].state = State::Unread;
+            }
+            any
+        });
+        logs
+    }
+
+    /// What has to be read.
+    pub(super) fn unread(&self) -> Vec<usize> {
+        let is_unread = |number: &usize| self.found[*number].state == State::Unread;
+        (0..self.found.len()).filter(is_unread).collect()
     }
 
     /// Notes what became of a file.

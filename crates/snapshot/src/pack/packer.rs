@@ -90,10 +90,7 @@ impl<'a> Packer<'a> {
         bytes: &[u8],
         base: impl FnOnce() -> Option<Chunk>,
     ) -> Result<Chunk, Error> {
-        let chunk = Chunk {
-            digest: Digest::of(bytes),
-            length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
-        };
+        let chunk = Chunk::of(bytes);
         self.put_as(chunk, bytes, base)?;
         Ok(chunk)
     }

@@ -8,6 +8,7 @@
 
 mod crash;
 mod damage;
+mod databases;
 mod encryption;
 mod git;
 mod hostile;

@@ -4,6 +4,8 @@
 //! and longer pauses. One that only grows keeps what it had at the first look, if later readings
 //! find the same. One that never stands still is kept as it was last read, and marked.
 
+mod database;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -21,6 +23,8 @@ use crate::index::is_settled;
 use crate::machine::{pause, stamp_clock};
 use crate::pack::Packer;
 use crate::walk::why;
+
+pub(crate) use database::database_of;
 
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
 /// How long a file that was written a moment ago is left alone before it is read again: more than
@@ -60,6 +64,23 @@ pub(crate) struct Kept {
     pub(crate) unstable: bool,
     /// It stood still, and its stamps can be trusted later.
     pub(crate) settled: bool,
+    /// It begins as databases do that may have logs.
+    pub(crate) is_database: bool,
+}
+
+/// A file as it was read once, and how it looked before and after.
+struct Glance {
+    file: File,
+    before: Facts,
+    after: Facts,
+    kept: Kept,
+}
+
+/// What a file is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Keep,
+    Compare,
 }
 
 /// Tells what an earlier snapshot has of a file.
@@ -70,8 +91,9 @@ pub(crate) struct Reader<'a, 'p> {
     root: &'a OwnedFd,
     packer: &'a mut Packer<'p>,
     earlier: Earlier<'a>,
-    /// The file that is being read.
+    /// The file that is being read, and whether it begins as databases do.
     path: &'a Path,
+    is_database: bool,
     buffer: Vec<u8>,
 }
 
@@ -82,13 +104,15 @@ impl<'a, 'p> Reader<'a, 'p> {
             packer,
             earlier,
             path: Path::new(""),
+            is_database: false,
             buffer: Vec::new(),
         }
     }
 
-    /// Reads and keeps the file at `path`.
-    pub(crate) fn read(&mut self, path: &'a Path) -> Result<Reading, Error> {
-        self.path = path;
+    /// Reads and keeps the file at `path`. One that turns out to be a database was read once, and
+    /// nothing is said about whether it stood still.
+    fn read(&mut self, path: &'a Path) -> Result<Reading, Error> {
+        (self.path, self.is_database) = (path, false);
         let mut pauses = PAUSES.iter();
         let mut growing: Vec<Kept> = Vec::new();
         loop {
@@ -97,6 +121,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 Err(why) => return Ok(Reading::Left(why)),
             };
             let kept = match verdict {
+                _ if kept.is_database => return Ok(Reading::Kept(kept)),
                 Verdict::Still => return Ok(Reading::Kept(kept)),
                 Verdict::Moving => {
                     growing.clear();
@@ -137,8 +162,24 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(same.then_some(first))
     }
 
-    /// One look, reading and second look.
+    /// One look, reading and second look, and what they say.
     fn attempt(&mut self, path: &Path) -> Result<Result<(Kept, Verdict), Why>, Error> {
+        let mut glance = match self.glance(path)? {
+            Ok(glance) => glance,
+            Err(why) => return Ok(Err(why)),
+        };
+        let verdict = if glance.kept.settled {
+            Verdict::Still
+        } else if glance.kept.facts == glance.before {
+            self.judge(&mut glance)?
+        } else {
+            Verdict::Moving
+        };
+        Ok(Ok((glance.kept, verdict)))
+    }
+
+    /// One look, reading and second look.
+    fn glance(&mut self, path: &Path) -> Result<Result<Glance, Why>, Error> {
         let began = stamp_clock();
         let opened =
             beneath::file(self.root.as_fd(), path).and_then(|fd| Ok((Facts::of(&fd)?, fd)));
@@ -153,47 +194,44 @@ impl<'a, 'p> Reader<'a, 'p> {
         }
         let attributes = beneath::attributes(&fd);
         let mut file = File::from(fd);
-        let (content, length) = match self.take(&mut file, before.size)? {
+        let (content, length) = match self.take(&mut file, before.size, Purpose::Keep)? {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(Why::Unreadable(error.to_string()))),
         };
         let after = Facts::of(&file).unwrap_or(before);
-        let settled = after == before && length == before.size && is_settled(&before, began);
-        let verdict = if settled {
-            Verdict::Still
-        } else if length == before.size {
-            self.judge(&mut file, &before, &after, &content)?
-        } else {
-            Verdict::Moving
-        };
-        let facts = Facts {
-            size: length,
-            ..before
-        };
         let kept = Kept {
-            facts,
+            facts: Facts {
+                size: length,
+                ..before
+            },
             attributes,
             content,
             unstable: false,
-            settled,
+            settled: after == before && length == before.size && is_settled(&before, began),
+            is_database: self.is_database,
         };
-        Ok(Ok((kept, verdict)))
+        Ok(Ok(Glance {
+            file,
+            before,
+            after,
+            kept,
+        }))
     }
 
     /// Looks and reads again. A write in the same tick as the one before leaves no trace in the
     /// stamps of a young file, so that its looks alone say nothing. The pause is paid by few: once
     /// it was made a few times, what was young is not.
-    fn judge(
-        &mut self,
-        file: &mut File,
-        before: &Facts,
-        after: &Facts,
-        content: &[Chunk],
-    ) -> Result<Verdict, Error> {
+    fn judge(&mut self, glance: &mut Glance) -> Result<Verdict, Error> {
+        let Glance {
+            file,
+            before,
+            after,
+            kept,
+        } = glance;
         if before == after {
             pause(YOUNG);
         }
-        let same = self.is_same(file, before.size, content)?;
+        let same = self.is_same(file, before.size, &kept.content)?;
         let last = Facts::of(&*file).unwrap_or(*before);
         Ok(match () {
             () if same && last == *before => Verdict::Still,
@@ -207,12 +245,17 @@ impl<'a, 'p> Reader<'a, 'p> {
         if file.rewind().is_err() {
             return Ok(false);
         }
-        let again = self.take(file, size)?;
+        let again = self.take(file, size, Purpose::Compare)?;
         Ok(again.is_ok_and(|(again, _)| again == content))
     }
 
-    /// Keeps up to `size` bytes. The outer error is the vault's, the inner the file's.
-    fn take(&mut self, file: &mut File, size: u64) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
+    /// Reads up to `size` bytes. The outer error is the vault's, the inner the file's.
+    fn take(
+        &mut self,
+        file: &mut File,
+        size: u64,
+        purpose: Purpose,
+    ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
         let mut content = Vec::new();
         let mut rest = file.take(size);
         let (mut length, mut done) = (0_u64, 0_u64);
@@ -233,6 +276,9 @@ impl<'a, 'p> Reader<'a, 'p> {
             let mut at = 0;
             while at < self.buffer.len() && (ended || self.buffer.len() - at >= LONGEST) {
                 let left = &self.buffer[at..];
+                if done == 0 {
+                    self.is_database = left.starts_with(database::MAGIC);
+                }
                 let cut = if size < WHOLE {
                     left.len()
                 } else {
@@ -240,7 +286,10 @@ impl<'a, 'p> Reader<'a, 'p> {
                 };
                 let (earlier, path) = (self.earlier, self.path);
                 let base = || counterpart(earlier(path), done + cut as u64 / 2);
-                content.push(self.packer.put(&left[..cut], base)?);
+                content.push(match purpose {
+                    Purpose::Keep => self.packer.put(&left[..cut], base)?,
+                    Purpose::Compare => Chunk::of(&left[..cut]),
+                });
                 at += cut;
                 done += cut as u64;
             }

@@ -1,0 +1,191 @@
+//! Databases that are captured while they are written come back as they were at one moment.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use segno_snapshot::Captured;
+
+use crate::world::{World, assert_same, picture};
+
+/// Two tables that agree after every commit: each names the number of the last, and money only
+/// moves.
+fn prepare(path: &Path, mode: &str) -> Connection {
+    let database = Connection::open(path).unwrap();
+    let set: String = database
+        .query_row(&format!("PRAGMA journal_mode={mode}"), [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(set, mode);
+    database
+        .execute_batch(
+            "PRAGMA synchronous=OFF; PRAGMA wal_autocheckpoint=40; PRAGMA cache_size=20;
+             CREATE TABLE commits (number INTEGER PRIMARY KEY, padding BLOB);
+             CREATE TABLE accounts (name INTEGER PRIMARY KEY, money INTEGER, last INTEGER);
+             WITH RECURSIVE n(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM n WHERE x < 99)
+             INSERT INTO accounts SELECT x, 1000, 0 FROM n;",
+        )
+        .unwrap();
+    database
+}
+
+/// How many commits are remembered.
+const KEPT: i64 = 30;
+
+fn commit(database: &Connection, number: i64) {
+    let transfer = format!(
+        "BEGIN IMMEDIATE;
+         INSERT INTO commits VALUES ({number}, randomblob(3000));
+         DELETE FROM commits WHERE number <= {number} - {KEPT};
+         UPDATE accounts SET money = money - 7, last = {number} WHERE name % 2 = 0;
+         UPDATE accounts SET money = money + 7, last = {number} WHERE name % 2 = 1;
+         COMMIT;"
+    );
+    database.execute_batch(&transfer).unwrap();
+}
+
+/// Opens a restored database; the number of its last commit if all of it agrees, or what is wrong.
+fn judge(path: &Path) -> Result<i64, String> {
+    let ask = || {
+        let database = Connection::open(path)?;
+        let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        let query =
+            "SELECT (SELECT count(*) FROM commits), (SELECT ifnull(max(number), 0) FROM commits),
+                     min(last), max(last), sum(money) FROM accounts";
+        let row: [i64; 5] = database.query_row(query, [], |row| {
+            Ok([
+                row.get(0)?,
+                row.get(1)?,
+                row.get(2)?,
+                row.get(3)?,
+                row.get(4)?,
+            ])
+        })?;
+        Ok((check, row))
+    };
+    let (check, row) = ask().map_err(|error: rusqlite::Error| error.to_string())?;
+    let [count, last, least, most, money] = row;
+    let agree = [least, most] == [last; 2] && count == last.min(KEPT);
+    if check == "ok" && agree && money == 100_000 {
+        Ok(last)
+    } else {
+        Err(format!("{check} {row:?}"))
+    }
+}
+
+/// Captures a database again and again while another thread commits. Each capture has what was
+/// committed at one moment, or is flagged. Returns how many were not flagged.
+fn capture_under_load(mode: &str, rounds: usize) -> usize {
+    let world = World::new();
+    let database = prepare(&world.at("work.db"), mode);
+    let (stop, done) = (AtomicBool::new(false), AtomicI64::new(0));
+    let taken: Vec<(Captured, i64)> = std::thread::scope(|scope| {
+        let (stop, done) = (&stop, &done);
+        let writer = scope.spawn(move || {
+            for number in 1.. {
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                commit(&database, number);
+                done.store(number, Ordering::SeqCst);
+                // As fast as a program that does something else besides.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let take = |_| {
+            let before = done.load(Ordering::SeqCst);
+            (world.capture(), before)
+        };
+        let taken = (0..rounds).map(take).collect();
+        stop.store(true, Ordering::SeqCst);
+        writer.join().unwrap();
+        taken
+    });
+    assert!(done.into_inner() > 0);
+    let mut whole = 0;
+    for (number, (captured, before)) in taken.iter().enumerate() {
+        if captured.unstable.contains(&"work.db".into()) {
+            continue;
+        }
+        whole += 1;
+        let target = world.folder.path().join(format!("target-{number}"));
+        world.restore(captured.snapshot, &target);
+        let last = judge(&target.join("work.db")).unwrap();
+        assert!(
+            last >= *before,
+            "commit {before} was done before, and {last} is the last"
+        );
+    }
+    whole
+}
+
+#[test]
+fn a_database_with_a_write_ahead_log_is_captured_between_commits() {
+    assert!(capture_under_load("wal", 10) > 0);
+}
+
+#[test]
+fn a_database_with_a_rollback_journal_is_captured_between_commits() {
+    assert!(capture_under_load("delete", 10) > 0);
+}
+
+#[test]
+fn a_transaction_that_is_under_way_is_rolled_back_after_a_restore() {
+    for mode in ["wal", "delete", "truncate", "persist"] {
+        let world = World::new();
+        let database = prepare(&world.at("work.db"), mode);
+        commit(&database, 1);
+        // More than the cache holds: it is written before it is committed.
+        database
+            .execute_batch(
+                "BEGIN IMMEDIATE; UPDATE accounts SET money = 0;
+                 WITH RECURSIVE n(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM n WHERE x < 200)
+                 INSERT INTO commits SELECT x, randomblob(3000) FROM n;",
+            )
+            .unwrap();
+        let captured = world.capture();
+        assert!(captured.unstable.is_empty(), "{mode}: {captured:?}");
+        database.execute_batch("ROLLBACK").unwrap();
+        world.restore(captured.snapshot, &world.target());
+        assert_eq!(judge(&world.target().join("work.db")), Ok(1), "{mode}");
+    }
+}
+
+#[test]
+fn a_database_whose_log_changed_is_read_with_it() {
+    let world = World::new();
+    let database = prepare(&world.at("work.db"), "wal");
+    database
+        .execute_batch("PRAGMA wal_autocheckpoint=0")
+        .unwrap();
+    world.write("other", "other");
+    commit(&database, 1);
+    world.capture();
+    commit(&database, 2);
+    let captured = world.capture();
+    assert!(captured.unstable.is_empty());
+    world.restore(captured.snapshot, &world.target());
+    assert_eq!(judge(&world.target().join("work.db")), Ok(2));
+}
+
+#[test]
+fn files_that_are_only_called_like_logs_are_kept_as_any_other() {
+    let world = World::new();
+    let names = [
+        "a",
+        "a-journal",
+        "a-wal",
+        "a-wal-journal",
+        "a-wal-wal",
+        "b-wal",
+        "-wal",
+    ];
+    for name in names {
+        world.write(name, name);
+    }
+    std::fs::create_dir(world.at("b")).unwrap();
+    let captured = world.capture();
+    assert_eq!((captured.files, captured.skipped.len()), (7, 0));
+    world.restore(captured.snapshot, &world.target());
+    assert_same(&picture(&world.target()), &picture(&world.work()));
+}
