@@ -8,7 +8,7 @@ use segno_snapshot::{Error, Restore, Vault};
 
 use crate::world::{World, assert_same, noise, picture};
 
-/// A small vault with two snapshots, the second stored as changes.
+/// A small vault with two snapshots, the second stored as changes, and so is one of its files.
 fn small() -> (World, Digest, Digest) {
     let world = World::new();
     for number in 0..8 {
@@ -20,7 +20,12 @@ fn small() -> (World, Digest, Digest) {
     world.write("noise", noise(300, 1));
     let first = world.capture().snapshot;
     world.write("folder/3", "edited");
+    let mut edited = noise(300, 1);
+    edited[100] ^= 1;
+    world.write("noise", edited);
     let second = world.capture().snapshot;
+    let own = world.vault.size(second).unwrap().own;
+    assert!(own < 100, "{own} bytes: the edit was stored by itself");
     (world, first, second)
 }
 

@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod databases;
 mod encryption;
+mod generations;
 mod git;
 mod hostile;
 mod papers;
