@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Instant;
 
 use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
 use crate::figures::{Row, Samples, Table, millis};
+use crate::snapshots::process::most_memory;
 use crate::{Plan, chain, tell};
-
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// The lengths, each about three times the one before it.
 const CHAINS: &[usize] = &[100, 300, 1000, 3000, 10_000];
@@ -105,25 +102,9 @@ fn run(plan: &Plan, write: impl Fn(&Sandbox)) -> (f64, f64) {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
     let child = command.spawn().unwrap();
-    let memory = most_memory(child);
+    let (memory, ended) = most_memory(child);
+    assert!(ended.success(), "it runs to its end");
     (millis(begun.elapsed()), memory)
-}
-
-/// Waits for a process, and looks at its memory meanwhile.
-fn most_memory(mut child: Child) -> f64 {
-    let place = format!("/proc/{}/status", child.id());
-    let mut most = 0.0;
-    loop {
-        let status = fs::read_to_string(&place).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-        most = kilobytes.map_or(most, |kilobytes| f64::max(most, kilobytes / 1024.0));
-        if let Some(ended) = child.try_wait().unwrap() {
-            assert!(ended.success(), "it runs to its end");
-            return most;
-        }
-        thread::sleep(LOOK);
-    }
 }
 
 const WIDTH: f64 = 360.0;

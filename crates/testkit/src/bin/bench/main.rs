@@ -1,4 +1,5 @@
-//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run.
+//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run; and
+//! what checkpoints of files cost, beside other ways to keep a folder.
 //!
 //! Every figure that matters is a ratio of two things measured in turns, because absolute times
 //! change from machine to machine and from minute to minute. `bench/README.md` says what is
@@ -23,6 +24,7 @@ mod many;
 mod parts;
 mod peers;
 mod resume;
+mod snapshots;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,7 +43,7 @@ const USAGE: &str =
   --json FILE    write every sample
   --plot FILE    draw what long workflows cost, as SVG
   --dir DIR      where to measure [default: beside this program]
-  --only PART    append, many, chain, resume, growth or long (repeatable)";
+  --only PART    append, many, chain, resume, growth, long or snapshots (repeatable)";
 
 /// Measures something, looking at the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
@@ -123,13 +125,15 @@ fn main() -> ExitCode {
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("append", append::measure),
         ("many", many::measure),
         ("chain", chain::measure),
         ("resume", resume::measure),
         ("growth", growth::measure),
         ("long", long::measure),
+        // The last one: it leaves millions of freed inodes behind, which slow down whoever is next.
+        ("snapshots", snapshots::measure),
     ];
     for (name, measure) in parts {
         if plan.wants(name) {

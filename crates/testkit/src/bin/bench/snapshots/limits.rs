@@ -1,0 +1,135 @@
+//! The least that the parts of a checkpoint cost on this machine: reading, hashing and compressing
+//! everything, and writing as many bytes into a tree. A thread per core, and nothing kept.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use rustix::fs::FileType;
+
+use crate::figures::millis;
+use crate::snapshots::walk::{self, Found};
+
+/// What is compressed at once.
+const BLOCK: usize = 1024 * 1024;
+
+/// How many files a thread takes at once, so that neighbours stay together.
+const BATCH: usize = 256;
+
+const LEVEL: i32 = 3;
+
+/// Looks at everything. Milliseconds.
+pub(crate) fn stat(root: &Path) -> f64 {
+    timed(|| {
+        walk::walk(root);
+    })
+}
+
+/// Reads everything. Milliseconds.
+pub(crate) fn read(root: &Path, files: &[Found]) -> f64 {
+    over(files, |batch| {
+        let mut content = Vec::new();
+        for file in batch {
+            fill(&root.join(&file.path), &mut content);
+            content.clear();
+        }
+    })
+}
+
+/// Reads everything and takes the BLAKE3 of each file. Milliseconds.
+pub(crate) fn hash(root: &Path, files: &[Found]) -> f64 {
+    over(files, |batch| {
+        let mut content = Vec::new();
+        for file in batch {
+            fill(&root.join(&file.path), &mut content);
+            std::hint::black_box(blake3::hash(&content));
+            content.clear();
+        }
+    })
+}
+
+/// Reads everything and compresses it in blocks of neighbours. Milliseconds.
+pub(crate) fn compress(root: &Path, files: &[Found]) -> f64 {
+    over(files, |batch| {
+        let mut zstd = zstd::bulk::Compressor::new(LEVEL).unwrap();
+        let mut out = Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK));
+        let mut content = Vec::new();
+        let mut pack = |block: &[u8]| {
+            out.clear();
+            zstd.compress_to_buffer(block, &mut out).unwrap();
+        };
+        for file in batch {
+            fill(&root.join(&file.path), &mut content);
+            let mut done = 0;
+            while content.len() - done >= BLOCK {
+                pack(&content[done..done + BLOCK]);
+                done += BLOCK;
+            }
+            content.drain(..done);
+        }
+        pack(&content);
+    })
+}
+
+/// Writes folders and files of the same names and sizes into the new folder `into`. Milliseconds.
+pub(crate) fn write(into: &Path, all: &[Found]) -> f64 {
+    let longest = all.iter().map(|found| found.size).max().unwrap_or_default();
+    let content = vec![b'x'; usize::try_from(longest).unwrap()];
+    let mut folders: Vec<&Found> = all.iter().filter(|found| found.kind.is_dir()).collect();
+    folders.sort_by(|a, b| a.path.cmp(&b.path));
+    let files = files(all);
+    let making = timed(|| {
+        fs::create_dir(into).unwrap();
+        for folder in folders {
+            fs::create_dir(into.join(&folder.path)).unwrap();
+        }
+    });
+    let writing = over(&files, |batch| {
+        for file in batch {
+            let mut new = File::create_new(into.join(&file.path)).unwrap();
+            let size = usize::try_from(file.size).unwrap();
+            new.write_all(&content[..size]).unwrap();
+        }
+    });
+    making + writing
+}
+
+/// The files of a tree, neighbours together.
+pub(crate) fn files(all: &[Found]) -> Vec<Found> {
+    let files = all
+        .iter()
+        .filter(|found| found.kind == FileType::RegularFile);
+    let mut files: Vec<Found> = files.cloned().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+fn fill(path: &Path, content: &mut Vec<u8>) {
+    File::open(path).unwrap().read_to_end(content).unwrap();
+}
+
+/// Gives all files to threads, a batch at a time. Milliseconds.
+fn over(files: &[Found], work: impl Fn(&[Found]) + Sync) -> f64 {
+    let batches: Vec<&[Found]> = files.chunks(BATCH).collect();
+    let taken = AtomicUsize::new(0);
+    let turn = || {
+        while let Some(batch) = batches.get(taken.fetch_add(1, Ordering::Relaxed)) {
+            work(batch);
+        }
+    };
+    timed(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..walk::threads() {
+                scope.spawn(turn);
+            }
+        });
+    })
+}
+
+fn timed(work: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    work();
+    millis(begun.elapsed())
+}

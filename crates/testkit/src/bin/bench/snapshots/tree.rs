@@ -1,0 +1,226 @@
+//! The folders that are kept: made, edited as a person edits, and compared.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::FileType;
+
+use crate::snapshots::limits;
+use crate::snapshots::walk::{self, Found};
+
+/// How many files are edited between two checkpoints, and how many are new.
+const EDITED: usize = 10;
+const NEW: usize = 5;
+
+/// Larger files are not edited by hand.
+const EDITABLE: std::ops::Range<u64> = 1_000..100_000;
+
+/// A folder that is worked in.
+pub(crate) struct Tree {
+    /// What it is, for the table.
+    pub(crate) origin: String,
+    pub(crate) root: PathBuf,
+    /// What is edited, in turns.
+    edited: Vec<PathBuf>,
+    turn: usize,
+}
+
+/// What was changed, and what it was before.
+pub(crate) struct Change {
+    before: Vec<(PathBuf, Vec<u8>)>,
+    new: Vec<PathBuf>,
+}
+
+/// Whether a change was undone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    Something(PathBuf),
+}
+
+impl Tree {
+    /// A generated tree of about `files` files.
+    pub(crate) fn generated(root: PathBuf, files: usize, longest: usize) -> Self {
+        fs::create_dir(&root).unwrap();
+        generate(&root, files, longest);
+        Self::new("generated", root)
+    }
+
+    /// A copy of a real tree. A few generated files beside it bring it above a round number.
+    pub(crate) fn copied(origin: &str, from: &Path, root: PathBuf, more: usize) -> Self {
+        let copied = Command::new("cp").arg("-a").arg(from).arg(&root).status();
+        assert!(copied.unwrap().success(), "{} is copied", from.display());
+        let beside = root.join("generated");
+        fs::create_dir(&beside).unwrap();
+        generate(&beside, more, 20_000);
+        Self::new(&format!("{origin} and {more} generated"), root)
+    }
+
+    fn new(origin: &str, root: PathBuf) -> Self {
+        let files = limits::files(&walk::walk(&root));
+        let bytes: u64 = files.iter().map(|file| file.size).sum();
+        let editable: Vec<&Found> = files
+            .iter()
+            .filter(|file| EDITABLE.contains(&file.size))
+            .collect();
+        // Spread over the tree, and enough that a file is seldom edited twice.
+        let step = (editable.len() / 200).max(1);
+        let edited = editable.iter().step_by(step).map(|file| file.path.clone());
+        Self {
+            origin: format!(
+                "{origin}: {} files, {:.1} MB",
+                files.len(),
+                bytes as f64 / 1e6
+            ),
+            edited: edited.collect(),
+            root,
+            turn: 0,
+        }
+    }
+
+    /// Puts a line into the middle of ten files and makes five new ones, differently every time.
+    pub(crate) fn change(&mut self) -> Change {
+        let mut change = Change {
+            before: self.edit(),
+            new: Vec::new(),
+        };
+        for number in 0..NEW {
+            let beside = self.root.join(&change.before[number].0);
+            let path = beside.with_file_name(format!("added_{}_{number}.c", self.turn));
+            fs::write(&path, text(&mut seed(self.turn * NEW + number), 3_000)).unwrap();
+            change.new.push(path);
+        }
+        change
+    }
+
+    /// Puts a line into the middle of ten files. Returns what they were.
+    pub(crate) fn edit(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.edit_in(&self.root.clone())
+    }
+
+    /// The same in a copy of the tree.
+    pub(crate) fn edit_in(&mut self, root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        self.turn += 1;
+        let places = (0..EDITED).map(|n| (self.turn * EDITED + n) % self.edited.len());
+        let edit = |place: usize| {
+            let path = self.edited[place].clone();
+            let before = fs::read(root.join(&path)).unwrap();
+            let middle = before.len() / 2;
+            let line = format!("\n/* edited in turn {} */\n", self.turn);
+            let after = [&before[..middle], line.as_bytes(), &before[middle..]].concat();
+            fs::write(root.join(&path), after).unwrap();
+            (path, before)
+        };
+        places.map(edit).collect()
+    }
+
+    /// Puts back what was changed. Whether anything was left to put back.
+    pub(crate) fn put_back(&self, change: &Change) -> Left {
+        let mut left = Left::Nothing;
+        for (path, before) in &change.before {
+            let path = self.root.join(path);
+            if fs::read(&path).unwrap() != *before {
+                fs::write(&path, before).unwrap();
+                left = Left::Something(path);
+            }
+        }
+        for path in &change.new {
+            if fs::remove_file(path).is_ok() {
+                left = Left::Something(path.clone());
+            }
+        }
+        left
+    }
+}
+
+/// Panics unless both folders have the same files, bytes, modes and links.
+pub(crate) fn assert_same(one: &Path, other: &Path) {
+    let sorted = |root: &Path| {
+        let mut all = walk::walk(root);
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        all
+    };
+    let (left, right) = (sorted(one), sorted(other));
+    assert_eq!(left.len(), right.len(), "as many entries came back");
+    for (left, right) in left.iter().zip(&right) {
+        assert_eq!(left.path, right.path, "the same names came back");
+        assert_eq!(left.mode, right.mode, "mode of {}", left.path.display());
+        let (was, is) = (one.join(&left.path), other.join(&right.path));
+        match left.kind {
+            FileType::RegularFile => {
+                let same = fs::read(&was).unwrap() == fs::read(&is).unwrap();
+                assert!(same, "bytes of {}", left.path.display());
+            }
+            FileType::Symlink => assert_eq!(
+                fs::read_link(&was).unwrap(),
+                fs::read_link(&is).unwrap(),
+                "where {} leads",
+                left.path.display()
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// Writes files that look like source: folders of twenty, most of them short, a few executable,
+/// some links, an empty folder.
+fn generate(root: &Path, files: usize, longest: usize) {
+    let mut chance = seed(files);
+    fs::create_dir(root.join("empty")).unwrap();
+    for number in 0..files {
+        let (area, folder) = (number / 400, number / 20 % 20);
+        let folder = root.join(format!("area_{area}/part_{folder}"));
+        if number % 20 == 0 {
+            fs::create_dir_all(&folder).unwrap();
+            symlink("file_1.c", folder.join("link.c")).unwrap();
+        }
+        let path = folder.join(format!("file_{}.c", number % 20));
+        // The square favours short files.
+        let share = next(&mut chance) % 1000;
+        let length = 200 + longest * share * share / 1_000_000;
+        fs::write(&path, text(&mut chance, length)).unwrap();
+        if number % 50 == 0 {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+}
+
+const WORDS: [&str; 32] = [
+    "static", "int", "struct", "return", "if", "error", "device", "buffer", "length", "index",
+    "lock", "unlock", "page", "state", "flags", "offset", "register", "queue", "node", "list",
+    "for", "while", "break", "case", "data", "size", "count", "init", "free", "alloc", "head",
+    "tail",
+];
+
+/// Lines of words and names, about as compressible as source is.
+fn text(chance: &mut usize, length: usize) -> String {
+    let mut text = String::with_capacity(length + 80);
+    while text.len() < length {
+        text.push_str(["", "\t", "\t\t"][next(chance) % 3]);
+        for _ in 0..2 + next(chance) % 6 {
+            let word = WORDS[next(chance) % WORDS.len()];
+            let _ = match next(chance) % 4 {
+                0 => write!(text, "{word}_{} ", next(chance) % 4096),
+                1 => write!(text, "{word}->{}, ", WORDS[next(chance) % WORDS.len()]),
+                _ => write!(text, "{word} "),
+            };
+        }
+        text.push_str(";\n");
+    }
+    text
+}
+
+fn seed(number: usize) -> usize {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
+}
+
+/// A number that looks like chance and is the same in every run.
+fn next(state: &mut usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 8
+}
