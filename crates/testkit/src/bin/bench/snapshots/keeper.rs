@@ -192,7 +192,9 @@ impl Keeper for Git {
     }
 
     fn keep(&mut self, _: &Path) -> Time {
-        let added = run(self.git(&["add", "-A"]))?;
+        // By force: otherwise it leaves out what `.gitignore` names, which in the source of a
+        // distribution can be everything.
+        let added = run(self.git(&["add", "-A", "-f"]))?;
         let written = run(self.git(&["write-tree"]))?;
         written.stdout.trim().clone_into(&mut self.kept);
         Ok(added.time + written.time)
@@ -213,7 +215,7 @@ impl Keeper for Git {
     fn undo(&mut self, _: &Path) -> Option<Time> {
         let back = || {
             let read = run(self.git(&["read-tree", "-u", "--reset", &self.kept]))?;
-            let cleaned = run(self.git(&["clean", "-fdq"]))?;
+            let cleaned = run(self.git(&["clean", "-fdxq"]))?;
             Ok(read.time + cleaned.time)
         };
         Some(back())
