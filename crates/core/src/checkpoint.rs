@@ -44,7 +44,7 @@ words! {
         Crash = "crash",
         /// Whoever watched went away.
         Detach = "detach",
-        /// The agent's context is used up.
+        /// What a run may use is used up: tokens, money, steps, the agent's context.
         Exhaustion = "exhaustion",
         /// The session was idle for too long.
         Expiry = "expiry",
@@ -107,6 +107,10 @@ pub struct Manifest {
     /// from it unasked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// When all of it was last read and found sound: what was new when it was taken, and all of it
+    /// by `segno checkpoint verify`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Timestamp>,
     /// Since when it is let go of: it can be had back until it is erased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Timestamp>,
@@ -322,6 +326,7 @@ mod tests {
             environment: BTreeMap::from([("TZ".into(), "UTC".into())]),
             papers: None,
             origin: None,
+            verified: None,
             pruned: None,
         }
     }

@@ -4,6 +4,7 @@
 //! If several boundaries come before one is done, the next checkpoint stands for all of them. One
 //! that cannot be taken is told, and disturbs nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use crate::retention;
 use crate::spec::Checkpoints;
 use crate::world::World;
 
+/// Who asks to stop when the terminal goes away.
+pub const HANGUP: &str = "SIGHUP";
+
 /// How long files that nobody needs any more wait before they go.
 const GRACE: Duration = Duration::from_hours(24);
 
@@ -29,6 +33,8 @@ pub(crate) struct Boundaries {
     inner: Arc<dyn Observer>,
     policy: Checkpoints,
     queue: Mutex<Option<mpsc::UnboundedSender<Trigger>>>,
+    /// Whoever watched has gone.
+    hung_up: AtomicBool,
 }
 
 impl Boundaries {
@@ -54,12 +60,15 @@ impl Boundaries {
             inner,
             policy: policy.clone(),
             queue: Mutex::new(Some(queue)),
+            hung_up: AtomicBool::new(false),
         };
         Some((Arc::new(boundaries), taker))
     }
 
-    fn reach(&self, trigger: Trigger) {
-        if self.policy.on.contains(&trigger)
+    /// Notes a boundary under the first of its words that the spec names.
+    fn reach(&self, words: &[Trigger]) {
+        let named = words.iter().find(|word| self.policy.on.contains(word));
+        if let Some(&trigger) = named
             && let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner)
         {
             let _ = queue.send(trigger);
@@ -164,16 +173,26 @@ impl Observer for Boundaries {
     fn entry(&self, session: SessionId, entry: &Entry) {
         match &entry.event {
             Event::StepFinished(_) | Event::QuestionAnswered(_) => {
-                self.reach(Trigger::TaskComplete);
+                self.reach(&[Trigger::TaskComplete]);
             }
             Event::StepFailed(event) if event.error.kind == "timeout" => {
-                self.reach(Trigger::Timeout);
+                self.reach(&[Trigger::Timeout]);
+            }
+            Event::StopRequested(event) => {
+                self.hung_up.store(event.by == HANGUP, Ordering::Relaxed);
             }
             Event::RunEnded(event) => match event.status {
-                Status::Completed => self.reach(Trigger::Complete),
-                Status::Failed => self.reach(Trigger::Error),
-                Status::Paused | Status::Waiting => self.reach(Trigger::Pause),
-                Status::Interrupted => self.reach(Trigger::Shutdown),
+                Status::Completed => self.reach(&[Trigger::Complete]),
+                Status::Failed => self.reach(&[Trigger::Error]),
+                // A run that pauses by itself has used up what it may.
+                Status::Paused if event.error.is_some() => {
+                    self.reach(&[Trigger::Exhaustion, Trigger::Pause]);
+                }
+                Status::Paused | Status::Waiting => self.reach(&[Trigger::Pause]),
+                Status::Interrupted if self.hung_up.load(Ordering::Relaxed) => {
+                    self.reach(&[Trigger::Detach, Trigger::Shutdown]);
+                }
+                Status::Interrupted => self.reach(&[Trigger::Shutdown]),
                 _ => {}
             },
             _ => {}

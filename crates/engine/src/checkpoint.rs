@@ -4,7 +4,7 @@
 //! files are durable before the manifest that names them is written, and only what has a manifest is
 //! listed (P4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
@@ -85,10 +85,23 @@ pub async fn take(
         environment: environment(world),
         papers: None,
         origin: None,
+        verified: Some(at),
         pruned: None,
     };
     keep(world, &manifest).await?;
     Ok(Taken { manifest, captured })
+}
+
+/// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.
+pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Manifest>, Error> {
+    let state = history::look(world, summary.id).await?;
+    let workflow = resume::kept_spec(world, summary, &state).await;
+    let asks = workflow.is_ok_and(|workflow| workflow.checkpoints.on.contains(&Trigger::Expiry));
+    if !asks || !Path::new(&summary.workspace).is_dir() {
+        return Ok(None);
+    }
+    let taken = take(world, summary, Trigger::Expiry, None, &|_, _| {}).await?;
+    Ok(Some(taken.manifest))
 }
 
 /// What the session's spec says about its files. Without a spec that can be read, nothing.
@@ -206,6 +219,13 @@ pub async fn verify(
             Err(error) => wrong.push(error.to_string()),
         }
     }
+    if wrong.is_empty() {
+        let verified = Manifest {
+            verified: Some(world.clock.now()),
+            ..manifest.clone()
+        };
+        keep(world, &verified).await?;
+    }
     Ok(wrong)
 }
 
@@ -319,6 +339,7 @@ async fn save(
         environment: environment(world),
         papers: None,
         origin: None,
+        verified: Some(at),
         pruned: None,
         ..manifest.clone()
     };
@@ -335,6 +356,46 @@ pub struct Difference {
     pub steps: i128,
     /// What was used in between.
     pub usage: Usage,
+    /// What else they say: in which words, what the first says, and the second.
+    pub others: Vec<(String, String, String)>,
+}
+
+/// What else two checkpoints say differently: in which words, what the first says, and the second.
+fn others(from: &Manifest, to: &Manifest) -> Vec<(String, String, String)> {
+    let nothing = || "-".to_owned();
+    let plain = |manifest: &Manifest| {
+        BTreeMap::from([
+            ("session".to_owned(), manifest.session.to_string()),
+            ("status".to_owned(), manifest.status.to_string()),
+            ("host".to_owned(), manifest.host.clone()),
+            ("version".to_owned(), manifest.version.clone()),
+            ("workspace".to_owned(), manifest.workspace.clone()),
+        ])
+    };
+    let facts = |manifest: &Manifest| {
+        let mut facts = plain(manifest);
+        for (name, value) in &manifest.environment {
+            facts.insert(format!("environment {name}"), value.clone());
+        }
+        for repository in &manifest.repositories {
+            let place = format!("git {}", repository.path);
+            let place = place.trim_end().to_owned();
+            let word = |word: &Option<String>| word.clone().unwrap_or_else(nothing);
+            facts.insert(format!("{place} branch"), word(&repository.branch));
+            facts.insert(format!("{place} commit"), word(&repository.commit));
+        }
+        facts
+    };
+    let (before, after) = (facts(from), facts(to));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differs = |name: &&String| before.get(*name) != after.get(*name);
+    let both = |name: &String| {
+        let say = |facts: &BTreeMap<String, String>| facts.get(name).cloned();
+        let (from, to) = (say(&before), say(&after));
+        let or_nothing = |said: Option<String>| said.unwrap_or_else(nothing);
+        (name.clone(), or_nothing(from), or_nothing(to))
+    };
+    names.into_iter().filter(differs).map(both).collect()
 }
 
 /// Compares two checkpoints.
@@ -346,6 +407,7 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     let less = |a: u64, b: u64| a.saturating_sub(b);
     Ok(Difference {
         files,
+        others: others(from, to),
         steps: i128::from(to.finished) - i128::from(from.finished),
         usage: Usage {
             input_tokens: less(to.usage.input_tokens, from.usage.input_tokens),

@@ -38,6 +38,7 @@ mod trace;
 pub mod trash;
 pub mod world;
 
+pub use boundaries::HANGUP;
 pub use error::Error;
 pub use flow::Saved;
 pub use observe::Observer;

@@ -128,16 +128,24 @@ pub async fn undo(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The checkpoints that were let go of so long ago that a sweep erases them.
+pub async fn erasable(world: &World) -> Result<Vec<Manifest>, Error> {
+    let now = world.clock.now();
+    let mut pruned = pruned(world).await?;
+    pruned.retain(|manifest| {
+        let since = manifest.pruned.unwrap_or(now);
+        now.since(since) > world.retention.undo
+    });
+    Ok(pruned)
+}
+
 /// Erases the checkpoints that were let go of long ago, and removes the files of snapshots that no
 /// checkpoint names. What became needless lately stays for `grace`: someone may be about to name it
 /// (P8).
 pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     let now = world.clock.now();
-    for manifest in pruned(world).await? {
-        let since = manifest.pruned.unwrap_or(now);
-        if now.since(since) > world.retention.undo {
-            world.store.forget(manifest.session, manifest.id).await?;
-        }
+    for manifest in erasable(world).await? {
+        world.store.forget(manifest.session, manifest.id).await?;
     }
     // A snapshot is named a moment after it is taken, and that moment is left to whoever takes one.
     let before = now.before(grace.max(MOMENT));

@@ -184,6 +184,7 @@ pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
         environment: BTreeMap::new(),
         papers: None,
         origin: None,
+        verified: None,
         pruned: None,
     }
 }

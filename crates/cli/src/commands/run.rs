@@ -9,7 +9,7 @@ use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
 use segno_engine::resume::Options;
 use segno_engine::start::{self, Request};
-use segno_engine::{Brake, Outcome, Stop, World, resume, sessions};
+use segno_engine::{Brake, HANGUP, Outcome, Stop, World, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -269,7 +269,7 @@ pub(crate) fn watch_signals() -> Brake {
                         }
                     }
                     _ = terminate.recv() => pull.pull(ask("SIGTERM", StopMode::Now, Status::Interrupted)),
-                    _ = hangup.recv() => pull.pull(ask("SIGHUP", StopMode::Now, Status::Interrupted)),
+                    _ = hangup.recv() => pull.pull(ask(HANGUP, StopMode::Now, Status::Interrupted)),
                 }
             }
         });

@@ -130,6 +130,9 @@ impl Checkpoints {
                 ("timeout", Trigger::Timeout),
                 ("shutdown", Trigger::Shutdown),
                 ("crash", Trigger::Crash),
+                ("detach", Trigger::Detach),
+                ("exhaustion", Trigger::Exhaustion),
+                ("expiry", Trigger::Expiry),
             ])
         };
         Self {

@@ -54,6 +54,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "files": found.files.len(),
             "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
             "usage": shapes::usage(&found.usage),
+            "others": found.others.iter().map(|(what, from, to)| json!({"what": what, "from": from, "to": to})).collect::<Vec<_>>(),
         }));
         return Ok(ExitCode::SUCCESS);
     }
@@ -64,6 +65,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             let (_, mark) = word(change.sort);
             data(&format!("{mark} {}", plain::plain(&change.path)));
         }
+    }
+    for (what, from, to) in &found.others {
+        let line = format!("{what}: {from} -> {to}");
+        data(&plain::plain(&line));
     }
     let spent = match progress::spent(&found.usage).as_str() {
         "" => String::new(),

@@ -79,7 +79,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let head = [
-        "ID", "SESSION", "TRIGGER", "TAKEN", "FILES", "SIZE", "OWN", "SHARED", "STEPS", "NOTE",
+        "ID", "SESSION", "TRIGGER", "TAKEN", "FILES", "SIZE", "OWN", "SHARED", "VERIFIED", "STEPS",
+        "NOTE",
     ];
     table::table(&head, &rows, columns())
         .iter()
@@ -108,6 +109,10 @@ fn row(
         bytes(manifest.files.bytes),
         own,
         shared,
+        manifest.verified.map_or_else(
+            || "never".to_owned(),
+            |at| format!("{} ago", segno_core::time::human(now.since(at))),
+        ),
         plain::number(manifest.finished),
         manifest.note.clone().unwrap_or_default(),
     ]

@@ -120,5 +120,6 @@ fn shape(kind: &str, manifest: &Manifest) -> Value {
         "unstable": manifest.files.unstable,
         "skipped": manifest.files.skipped,
         "left_out": manifest.files.left_out,
+        "verified": manifest.verified.map(|at| at.to_string()),
     })
 }

@@ -5,7 +5,7 @@ use segno_core::ports::Access;
 use segno_core::time::{Timestamp, human};
 use segno_engine::sessions::{self, Listed};
 use segno_engine::trash::{self, Target, Thrown};
-use segno_engine::{Error, World};
+use segno_engine::{Error, World, checkpoint};
 use serde_json::json;
 
 use super::trash::{destroy, destruction, swept};
@@ -103,6 +103,13 @@ fn tell(old: &[Listed], expired: &[Thrown], gone: bool) {
 
 async fn discard(world: &World, old: &[Listed]) -> Result<(), Error> {
     for listed in old {
+        // What cannot be kept of its files is no reason to keep the session.
+        if let Err(error) = checkpoint::before_expiry(world, &listed.summary).await {
+            say(&format!(
+                "note: no checkpoint of {}: {error}",
+                listed.summary.name
+            ));
+        }
         trash::discard(world, &Target::Sound(listed.summary.clone())).await?;
     }
     Ok(())

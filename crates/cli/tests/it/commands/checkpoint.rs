@@ -246,6 +246,13 @@ fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
     // Without time to undo, a sweep erases it.
     sandbox.segno(&prune).good();
     sandbox.configure("[trash]\nkeep_days = 0\n");
+    let told = sandbox.segno(&["gc", "--dry-run"]).good().stdout;
+    assert!(
+        told.contains(&format!("would erase {} for good", id(&old))),
+        "{told}"
+    );
+    // Both are still there: it, and what its restore replaced.
+    assert_eq!(sandbox.segno(&pruned).good().json().len(), 2);
     sandbox.segno(&["gc", "--grace-hours", "0"]).good();
     assert_eq!(sandbox.segno(&pruned).good().json(), Vec::<Value>::new());
     sandbox.segno(&["doctor"]).good();
@@ -307,6 +314,42 @@ fn too_much_room_is_told_by_a_run_that_lets_go_of_checkpoints() {
     let said = sandbox.segno(&["run", "chain.yaml"]).good();
     let told = format!("{}{}", said.stdout, said.stderr);
     assert!(told.contains("checkpoints take"), "{told}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_and_a_budget_that_is_used_up_are_boundaries() {
+    let sandbox = sandbox();
+    let policy = "continuity:\n  checkpoint: {on: [detach, exhaustion, pause, shutdown]}\n";
+    sandbox.write("src/main.rs", "fn main() {}\n");
+    sandbox.command_chain(3, "while [ -e wait ]; do sleep 0.05; done; echo done");
+    let spec = sandbox.read("chain.yaml") + policy;
+    sandbox.write("chain.yaml", &spec);
+    sandbox.write("wait", "");
+    let child = sandbox.start(&["run", "chain.yaml"]);
+    segno_testkit::sandbox::until("a call", || !sandbox.calls().is_empty());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    segno_testkit::sandbox::wait(child);
+    assert_eq!(triggers(&sandbox), ["detach"]);
+    remove(&sandbox.work().join("wait"));
+    let limited = spec.replace(
+        "{provider: command,",
+        "{budgets: {max_steps: 1}, provider: command,",
+    );
+    sandbox.write("limited.yaml", &limited);
+    let said = sandbox.segno(&["run", "limited.yaml"]);
+    assert_eq!(said.code(), 20, "{said:?}");
+    assert_eq!(triggers(&sandbox), ["detach", "exhaustion"]);
+}
+
+#[test]
+fn a_session_that_goes_because_it_is_old_is_kept_first_if_it_asks_for_that() {
+    let sandbox = sandbox();
+    session(&sandbox, "continuity:\n  checkpoint: {on: [expiry]}\n");
+    run(&sandbox);
+    let cleanup = ["sessions", "cleanup", "--max-age-days", "0", "--completed"];
+    sandbox.segno(&cleanup).good();
+    assert_eq!(triggers(&sandbox), ["expiry"]);
 }
 
 #[test]

@@ -651,7 +651,8 @@ fn the_whole_help_text() {
 
     Free the room of files that no checkpoint names any more.
 
-    What became needless lately waits for a while: someone may be about to name it.
+    Checkpoints that were let go of longer than 7 days ago (`trash.keep_days` in config.toml) are erased
+    for good. What became needless lately waits for a while: someone may be about to name it.
 
     Usage: segno gc [OPTIONS]
 
@@ -660,6 +661,9 @@ fn the_whole_help_text() {
               How long needless files wait
 
               [default: 24]
+
+          --dry-run
+              Only tell which checkpoints would be erased for good
 
           --json
               Print the answer as JSON
