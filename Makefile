@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
-DEBIAN_PACKAGES := strace tmux procps python3-venv
+DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd
 # What templates are compared with, and what telemetry is read with.
 PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2
 # MCP servers that tools are asked of.

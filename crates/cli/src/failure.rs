@@ -157,7 +157,7 @@ impl From<segno_engine::Error> for Failure {
             | E::Busy { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
-            E::Unimportable { .. } => 23,
+            E::Unimportable { .. } | E::Unpackable { .. } => 23,
             E::Snapshot(error) => match error.kind() {
                 Kind::NotFound | Kind::Conflict => 17,
                 Kind::Damaged => 23,
@@ -182,7 +182,8 @@ impl From<segno_engine::Error> for Failure {
             | E::Loop { .. }
             | E::Unanswered { .. }
             | E::Stopped { .. } => 10,
-            E::NotAnAnswer { .. }
+            E::FromElsewhere { .. }
+            | E::NotAnAnswer { .. }
             | E::NotAsked { .. }
             | E::WhichQuestion { .. }
             | E::NoKey { .. }
@@ -198,6 +199,7 @@ impl From<segno_engine::Error> for Failure {
             | E::Unreadable { .. }
             | E::ArtifactExists { .. }
             | E::Unexportable { .. }
+            | E::Unwritten { .. }
             | E::Artifact { .. } => 12,
         };
         Self::of(&error, exit)

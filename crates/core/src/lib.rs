@@ -5,6 +5,7 @@
 //! So the same rules run on a real machine and inside a test that turns the clock by hand.
 
 pub mod agent;
+pub mod archive;
 pub mod bundle;
 pub mod checkpoint;
 pub mod cipher;

@@ -68,6 +68,9 @@ pub trait Disk: Send + Sync {
     /// Removes a file; one that is not there is no error.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes an empty folder; one that is not there is no error.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
+
     /// The entries of a folder, sorted; none if it is not there.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::archive::Archives;
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
@@ -10,7 +11,7 @@ use crate::ports::Boxed;
 use crate::time::Timestamp;
 
 /// Keeps the files of folders. A snapshot is named by what is in it.
-pub trait Snapshots: Send + Sync {
+pub trait Snapshots: Archives {
     /// Keeps the files of `folder`; durable when it returns.
     fn capture<'a>(
         &'a self,
@@ -225,7 +226,7 @@ impl Diagnose for Error {
 pub struct Nowhere;
 
 impl Nowhere {
-    fn refuse<'a, T: Send + 'a>() -> Boxed<'a, Result<T, Error>> {
+    pub(crate) fn refuse<'a, T: Send + 'a>() -> Boxed<'a, Result<T, Error>> {
         Box::pin(std::future::ready(Err(Error {
             kind: Kind::Unavailable,
             code: "K0204",

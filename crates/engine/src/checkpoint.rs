@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
-use segno_core::id::CheckpointId;
+use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::Verdict;
 use segno_core::session::Summary;
@@ -114,14 +114,14 @@ async fn rules(world: &World, summary: &Summary) -> Rules {
     workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
 }
 
-fn fresh(world: &World) -> (CheckpointId, Timestamp) {
+pub(crate) fn fresh(world: &World) -> (CheckpointId, Timestamp) {
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
     let now = world.clock.now();
     (CheckpointId::new(now, entropy), now)
 }
 
-fn figures(captured: &Captured) -> Files {
+pub(crate) fn figures(captured: &Captured) -> Files {
     Files {
         snapshot: captured.snapshot,
         files: captured.files,
@@ -136,6 +136,11 @@ pub(crate) async fn keep(world: &World, manifest: &Manifest) -> Result<(), Error
     let mut key = [0; 32];
     world.random.fill(&mut key);
     Ok(world.store.keep(manifest.clone(), key).await?)
+}
+
+/// Whether a variable of the environment belongs to a checkpoint.
+pub(crate) fn is_plain_variable(name: &str) -> bool {
+    ENVIRONMENT.contains(&name)
 }
 
 fn environment(world: &World) -> BTreeMap<String, String> {
@@ -153,8 +158,15 @@ pub async fn list(
     world: &World,
     session: Option<&Summary>,
 ) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
+    list_of(world, session.map(|summary| summary.id)).await
+}
+
+/// The same for a session that may not be here.
+pub(crate) async fn list_of(
+    world: &World,
+    session: Option<SessionId>,
+) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
     let (mut kept, mut damaged) = (Vec::new(), Vec::new());
-    let session = session.map(|summary| summary.id);
     for found in world.store.kept(session).await? {
         match found {
             Ok(manifest) if manifest.pruned.is_some() => {}
@@ -262,6 +274,13 @@ pub async fn restore(
     progress: &Progress,
 ) -> Result<Returned, Error> {
     let home = PathBuf::from(&manifest.workspace);
+    if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trust) {
+        return Err(Error::FromElsewhere {
+            checkpoint: manifest.id,
+            origin: origin.clone(),
+            workspace: manifest.workspace.clone(),
+        });
+    }
     let folder = request.into.unwrap_or_else(|| home.clone());
     let rules = match world.store.summary(manifest.session).await {
         Ok(summary) => rules(world, &summary).await,

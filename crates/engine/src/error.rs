@@ -40,6 +40,16 @@ pub enum Error {
         /// What it may mean.
         candidates: Vec<CheckpointId>,
     },
+    /// A checkpoint from elsewhere says where its files go, and nobody here has.
+    #[error("checkpoint {checkpoint} came from {origin}: it does not decide where its files go")]
+    FromElsewhere {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Where it came from.
+        origin: String,
+        /// The folder that it names.
+        workspace: String,
+    },
     /// The session runs, and its files must not be replaced under it.
     #[error("session {name} ({session}) is being run: its files cannot be replaced under it")]
     Busy {
@@ -47,6 +57,22 @@ pub enum Error {
         session: SessionId,
         /// Its name.
         name: Name,
+    },
+    /// A folder is not a checkpoint that was exported, or was changed since.
+    #[error("{} cannot be imported: {reason}", .place.display())]
+    Unpackable {
+        /// The folder.
+        place: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A folder cannot be written.
+    #[error("{} cannot be written: {reason}", .place.display())]
+    Unwritten {
+        /// The folder, or a file in it.
+        place: PathBuf,
+        /// Why.
+        reason: String,
     },
     /// The spec cannot be used.
     #[error("{} {}", .path.display(), unusable(problems))]
@@ -506,6 +532,7 @@ impl Diagnose for Error {
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
             | Error::WhichCheckpoint { .. }
+            | Error::FromElsewhere { .. }
             | Error::Unexportable { .. }
             | Error::Unusable { .. }
             | Error::WrongInput { .. }
@@ -531,13 +558,15 @@ impl Diagnose for Error {
             | Error::NoClient { .. }
             | Error::NoServer { .. }
             | Error::Unreadable { .. }
+            | Error::Unwritten { .. }
             | Error::Artifact { .. }
             | Error::Waiting { .. }
             | Error::Unanswered { .. }
             | Error::Budget { .. } => Kind::Unavailable,
-            Error::Unimportable { .. } | Error::Senseless { .. } | Error::Pinned { .. } => {
-                Kind::Damaged
-            }
+            Error::Unimportable { .. }
+            | Error::Unpackable { .. }
+            | Error::Senseless { .. }
+            | Error::Pinned { .. } => Kind::Damaged,
         }
     }
 
@@ -548,6 +577,7 @@ impl Diagnose for Error {
             Error::NoSuchCheckpoint { .. } => "K0201",
             Error::WhichCheckpoint { .. } => "K0202",
             Error::Busy { .. } => "K0203",
+            Error::FromElsewhere { .. } => "K0205",
             Error::Spec { problems, .. } => problems.code(),
             Error::Variables { problems, .. } => problems.code(),
             Error::Template { error, .. } => error.code(),
@@ -561,8 +591,9 @@ impl Diagnose for Error {
             Error::InTrash { .. } => "S0111",
             Error::Exists { .. } => "S0113",
             Error::NoSuchStep { .. } => "S0114",
+            Error::Unpackable { .. } => "K0404",
             Error::Unimportable { .. } => "F0204",
-            Error::Unexportable { .. } => "F0205",
+            Error::Unexportable { .. } | Error::Unwritten { .. } => "F0205",
             Error::NotInTrash { .. } => "S0112",
             Error::NoKey { .. } => "A0101",
             Error::NoClient { .. } => "A0102",
@@ -597,11 +628,18 @@ impl Diagnose for Error {
             Error::Snapshot(error) => return error.hint(),
             Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
             Error::WhichCheckpoint { .. } => "give more of the id".into(),
+            Error::FromElsewhere { workspace, .. } => format!(
+                "`--into FOLDER` puts them there; `--trust` puts them into {workspace}, as it says"
+            ),
             Error::Busy { name, .. } => {
                 format!(
                     "stop it first, or restore elsewhere with `--into FOLDER`: `segno cancel {name}`"
                 )
             }
+            Error::Unpackable { .. } => {
+                "export the checkpoint again, and compare the two if this one was carried".into()
+            }
+            Error::Unwritten { .. } => "`--to FOLDER` names another place".into(),
             Error::Variables { problems, .. } => return problems.hint(),
             Error::Template { error, .. } => return error.hint(),
             Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),

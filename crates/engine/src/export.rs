@@ -32,13 +32,25 @@ pub struct Export {
 pub async fn export(
     world: &World,
     summary: &Summary,
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64),
 ) -> Result<Export, Error> {
     let session = summary.id;
     let lease = world.store.lease(session).await?;
     // Looked at once: a run may go on writing, and what it writes from here on is not in the file.
     let summary = world.store.summary(session).await?;
     let running = claim::standing(world, &summary, &lease) == Status::Running;
+    up_to(world, &summary, summary.head, running, progress).await
+}
+
+/// The same, up to an entry of its journal.
+pub(crate) async fn up_to(
+    world: &World,
+    summary: &Summary,
+    end: Head,
+    running: bool,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Export, Error> {
+    let session = summary.id;
     let unwritable = |error: bundle::Error| Error::Unexportable {
         name: summary.name.clone(),
         error,
@@ -51,14 +63,18 @@ pub async fn export(
         version: world.version.to_owned(),
     };
     let mut writer = Writer::new(&header).map_err(unwritable)?;
-    let (mut head, end) = (Head::genesis(session), summary.head);
+    let mut head = Head::genesis(session);
     let mut texts: BTreeMap<Digest, Text> = BTreeMap::new();
     while head.seq < end.seq {
         let left = usize::try_from(end.seq.0 - head.seq.0).unwrap_or(PAGE);
-        for record in world.store.records(session, head, left.min(PAGE)).await? {
+        let page = world.store.records(session, head, left.min(PAGE)).await?;
+        if page.is_empty() {
+            break;
+        }
+        for record in page {
             let entry = head
                 .open(&record)
-                .map_err(|broken| damaged(&summary, &broken))?;
+                .map_err(|broken| damaged(summary, &broken))?;
             if let Some(text @ Text::Blob { blob, .. }) = entry.event.text() {
                 texts.insert(*blob, text.clone());
             }
@@ -68,7 +84,7 @@ pub async fn export(
         progress(head.seq.0, end.seq.0);
     }
     if head != end {
-        return Err(damaged(&summary, &"it does not end where it should"));
+        return Err(damaged(summary, &"it does not end where it should"));
     }
     for (digest, text) in &texts {
         let text = pen::recall(world, text).await?;

@@ -143,7 +143,7 @@ pub enum Relation {
 }
 
 /// Refuses a session whose id is in use here, and says how the two are related.
-async fn refuse(world: &World, bundle: &Bundle) -> Result<(), Error> {
+pub(crate) async fn refuse(world: &World, bundle: &Bundle) -> Result<(), Error> {
     let session = bundle.header.session;
     let thrown = world.store.discarded().await?;
     let thrown = thrown.into_iter().flatten();

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod answers;
+pub mod archive;
 mod artifacts;
 mod boundaries;
 mod budget;

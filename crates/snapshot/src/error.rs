@@ -7,6 +7,8 @@ use segno_core::cipher::Shut;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 
+use crate::archive::Measure;
+
 /// Why a snapshot could not be taken, read or restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -72,6 +74,28 @@ pub enum Error {
         /// Why.
         shut: Shut,
     },
+    /// Something in an archive that is not let into the vault. Nothing of it was kept.
+    #[error("`{entry}` in the archive is refused: {reason}")]
+    Unsafe {
+        /// Its name in the archive.
+        entry: String,
+        /// Why.
+        reason: String,
+    },
+    /// An archive that cannot be read to its end, or is not what it should be.
+    #[error("the archive cannot be used: {reason}")]
+    BrokenArchive {
+        /// What is wrong.
+        reason: String,
+    },
+    /// An archive that asks for more than it may.
+    #[error("the archive has more than {limit} {}{}", .what.word(), or_words(*.what))]
+    TooMuch {
+        /// Of what.
+        what: Measure,
+        /// How much it may have.
+        limit: u64,
+    },
     /// No room. What was captured before is untouched.
     #[error("no space left in {}", place.display())]
     Full {
@@ -86,6 +110,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+/// Few entries can be as long as many.
+fn or_words(what: Measure) -> &'static str {
+    match what {
+        Measure::Bytes => "",
+        Measure::Entries => ", or as much is said about fewer",
+    }
 }
 
 impl Error {
@@ -117,8 +149,11 @@ impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
             Error::NoSnapshot(_) | Error::NoFile { .. } => Kind::NotFound,
-            Error::Damaged { .. } => Kind::Damaged,
-            Error::Hostile { .. } | Error::NotAVault { .. } => Kind::Invalid,
+            Error::Damaged { .. } | Error::BrokenArchive { .. } => Kind::Damaged,
+            Error::Hostile { .. }
+            | Error::NotAVault { .. }
+            | Error::Unsafe { .. }
+            | Error::TooMuch { .. } => Kind::Invalid,
             Error::Refused { .. } | Error::Shut { .. } => Kind::Forbidden,
             Error::InTheWay { .. } => Kind::Conflict,
             Error::Git(_) | Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
@@ -138,6 +173,9 @@ impl Diagnose for Error {
             Error::Unavailable { .. } => "K0109",
             Error::Git(_) => "K0110",
             Error::Shut { .. } => "K0111",
+            Error::Unsafe { .. } => "K0401",
+            Error::BrokenArchive { .. } => "K0402",
+            Error::TooMuch { .. } => "K0403",
         }
     }
 
@@ -145,6 +183,10 @@ impl Diagnose for Error {
         match self {
             Error::InTheWay { path, .. } => {
                 Some(format!("move `{}` away, and restore again", path.display()))
+            }
+            Error::TooMuch { what, .. } => {
+                let what = what.word();
+                Some(format!("if you trust it, `--max-{what} N` allows more"))
             }
             Error::Full { .. } => Some("make room, and try again".into()),
             Error::Shut { .. } => Some(

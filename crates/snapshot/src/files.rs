@@ -30,6 +30,17 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Makes a new file that only its owner may use; never through a link.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+}
+
 /// The whole content, if it has at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
@@ -96,13 +107,7 @@ impl Draft {
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let chance = u128::from_le_bytes(chance()?);
         let path = folder.join(format!("tmp.{}.{chance:032x}", std::process::id()));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&path)?;
+        let file = create(&path)?;
         let draft = Self {
             file,
             path,

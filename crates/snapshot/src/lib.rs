@@ -7,6 +7,7 @@
 //!
 //! Blocking code with threads of its own. Which files belong to a snapshot is up to a [`Scope`].
 
+pub mod archive;
 mod beneath;
 pub mod browse;
 mod capture;
@@ -33,6 +34,7 @@ pub mod verify;
 mod walk;
 mod wire;
 
+pub use archive::{Archive, Keeping, Limits, Written};
 pub use browse::{Change, Difference, Size};
 pub use entry::{Chunk, Entry, Kind, Moment, Skipped, Why};
 pub use error::Error;

@@ -19,7 +19,7 @@ use crate::wire::{Broken, Reader, Writer};
 const VERSION: u8 = 1;
 /// The longest path and name that Linux knows.
 pub(crate) const PATH: usize = 4095;
-const NAME: usize = 255;
+pub(crate) const NAME: usize = 255;
 
 /// Everything that a snapshot says.
 #[derive(Debug, Clone, PartialEq, Eq)]

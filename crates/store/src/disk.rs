@@ -79,6 +79,13 @@ impl Disk for LocalDisk {
         }
     }
 
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries = match fs::read_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,5 +1,6 @@
 //! This machine: the real clock, chance, processes and drivers behind the ports.
 
+mod archives;
 mod clock;
 mod drivers;
 mod key;

@@ -37,13 +37,13 @@ fn told(error: &(impl Diagnose + std::fmt::Display)) -> Error {
     }
 }
 
-fn text(path: &Path) -> String {
+pub(super) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
 impl MachineSnapshots {
     /// Does something with the vault on a thread of its own, and passes on how far it is.
-    async fn with<T: Send + 'static>(
+    pub(super) async fn with<T: Send + 'static>(
         &self,
         progress: &Progress,
         work: impl FnOnce(
@@ -72,11 +72,39 @@ impl MachineSnapshots {
     }
 
     /// The same, where nobody watches.
-    async fn quietly<T: Send + 'static>(
+    pub(super) async fn quietly<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Vault) -> Result<T, segno_snapshot::Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.with(&|_, _| {}, |vault, _| work(vault)).await
+    }
+}
+
+/// A snapshot as others see it: what could not be read apart from what was left out.
+pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
+    let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
+    for one in &captured.skipped {
+        let left = Left {
+            path: text(&one.path),
+            why: one.why.to_string(),
+        };
+        match &one.why {
+            Why::Rule(rule) => left_out.push(Left {
+                why: rule.clone(),
+                ..left
+            }),
+            _ => skipped.push(left),
+        }
+    }
+    Captured {
+        snapshot: captured.snapshot,
+        files: captured.files,
+        bytes: captured.bytes,
+        written: captured.stored_bytes,
+        unstable: captured.unstable.iter().map(|path| text(path)).collect(),
+        skipped,
+        left_out,
+        repositories: Vec::new(),
     }
 }
 
@@ -108,31 +136,10 @@ impl Snapshots for MachineSnapshots {
                 scope: &scope,
                 ..Request::new(&folder, &*clock)
             };
-            let captured = vault.capture(&request, progress)?;
-            let repositories = vault.repositories(&folder, &captured.repositories, &*clock);
-            let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
-            for one in &captured.skipped {
-                let left = Left {
-                    path: text(&one.path),
-                    why: one.why.to_string(),
-                };
-                match &one.why {
-                    Why::Rule(rule) => left_out.push(Left {
-                        why: rule.clone(),
-                        ..left
-                    }),
-                    _ => skipped.push(left),
-                }
-            }
+            let taken = vault.capture(&request, progress)?;
             Ok(Captured {
-                snapshot: captured.snapshot,
-                files: captured.files,
-                bytes: captured.bytes,
-                written: captured.stored_bytes,
-                unstable: captured.unstable.iter().map(|path| text(path)).collect(),
-                skipped,
-                left_out,
-                repositories,
+                repositories: vault.repositories(&folder, &taken.repositories, &*clock),
+                ..captured(&taken)
             })
         }))
     }

@@ -195,3 +195,42 @@ fn nothing_is_begun_on_a_disk_that_is_full_from_the_start() {
         good(&sandbox, name);
     }
 }
+
+#[test]
+fn a_checkpoint_is_carried_whole_or_not_at_all_when_the_disk_is_full() {
+    let sandbox = sandbox();
+    sandbox.command_chain(1, "");
+    in_own_disk(
+        &sandbox,
+        r#"
+head -c 3000000 /dev/urandom > big.bin
+say run run chain.yaml
+say create checkpoint create --json
+id=$(sed 's/.*"checkpoint":"\([^"]*\)".*/\1/' create.out)
+fill
+say export.full checkpoint export "$id" --to "$disk/out"
+ls -A "$disk" > export.ls
+rm "$disk/filler"
+say export.free checkpoint export "$id" --to "$disk/out"
+export SEGNO_HOME="$disk/other"
+mkdir -m 700 "$SEGNO_HOME"
+say empty sessions list
+fill
+say import.full checkpoint import "$disk/out"
+say list.full checkpoint list --all
+rm "$disk/filler"
+say import.free checkpoint import "$disk/out"
+say verify checkpoint verify
+say doctor doctor
+"#,
+    );
+    good(&sandbox, "create");
+    assert_eq!(code(&sandbox, "export.full"), 12);
+    assert_eq!(sandbox.read("export.ls"), "filler\nhome\n");
+    good(&sandbox, "export.free");
+    assert_eq!(code(&sandbox, "import.full"), 12);
+    assert!(good(&sandbox, "list.full").contains("no checkpoints"));
+    assert!(good(&sandbox, "import.free").contains("its session came along"));
+    good(&sandbox, "verify");
+    good(&sandbox, "doctor");
+}

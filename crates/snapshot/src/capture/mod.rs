@@ -311,7 +311,12 @@ impl<'a> Capture<'a> {
     }
 }
 
-fn summary(snapshot: Digest, manifest: Manifest, read_files: u64, stored_bytes: u64) -> Captured {
+pub(crate) fn summary(
+    snapshot: Digest,
+    manifest: Manifest,
+    read_files: u64,
+    stored_bytes: u64,
+) -> Captured {
     let mut captured = Captured {
         snapshot,
         files: 0,

@@ -6,6 +6,7 @@
     reason = "a panic is how a test answers, and files are the subject"
 )]
 
+mod archive;
 mod crash;
 mod damage;
 mod databases;
@@ -13,6 +14,7 @@ mod encryption;
 mod generations;
 mod git;
 mod hostile;
+mod hostile_archive;
 mod papers;
 mod patches;
 mod probes;

@@ -103,6 +103,13 @@ pub(crate) struct Look {
     first: Option<PathBuf>,
 }
 
+impl Look {
+    /// Forgets what is finer than seconds.
+    pub(crate) fn whole_seconds(&mut self) {
+        self.modified.1 = 0;
+    }
+}
+
 /// Everything in a folder, the folder itself included.
 pub(crate) fn picture(root: &Path) -> BTreeMap<PathBuf, Look> {
     let mut looks = BTreeMap::new();

@@ -85,6 +85,10 @@ impl Disk for NoDisk {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn remove_folder(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
         Err(io::ErrorKind::Unsupported.into())
     }

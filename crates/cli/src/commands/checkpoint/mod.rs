@@ -2,6 +2,8 @@
 
 mod create;
 mod diff;
+mod export;
+mod import;
 mod list;
 mod prune;
 mod restore;
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Verify(verify::Args),
     Restore(restore::Args),
     Prune(prune::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 impl Command {
@@ -43,6 +47,8 @@ impl Command {
             Command::Verify(args) => args.json,
             Command::Restore(args) => args.json,
             Command::Prune(args) => args.json,
+            Command::Export(args) => args.json,
+            Command::Import(args) => args.json,
         }
     }
 
@@ -55,6 +61,8 @@ impl Command {
             Command::Verify(args) => verify::run(&args, context).await,
             Command::Restore(args) => restore::run(args, context).await,
             Command::Prune(args) => prune::run(&args, context).await,
+            Command::Export(args) => export::run(args, context).await,
+            Command::Import(args) => import::run(args, context).await,
         }
     }
 }

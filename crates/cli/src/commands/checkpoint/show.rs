@@ -31,6 +31,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         shape["repositories"] = json!(manifest.repositories);
         shape["origin"] = json!(manifest.origin);
         shape["version"] = json!(manifest.version);
+        shape["origin"] = json!(manifest.origin);
         json_line(&shape);
         return Ok(ExitCode::SUCCESS);
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::sandbox;
 
 /// A session that is done, in a folder with some files.
-fn session(sandbox: &Sandbox, more: &str) {
+pub(super) fn session(sandbox: &Sandbox, more: &str) {
     sandbox.write("src/main.rs", "fn main() {}\n");
     sandbox.write("src/.hidden", "kept too\n");
     sandbox.write(".env", "not in git, and kept\n");
@@ -19,20 +19,20 @@ fn session(sandbox: &Sandbox, more: &str) {
     sandbox.write("chain.yaml", &spec);
 }
 
-fn run(sandbox: &Sandbox) {
+pub(super) fn run(sandbox: &Sandbox) {
     sandbox.segno(&["run", "chain.yaml"]).good();
 }
 
-fn take(sandbox: &Sandbox) -> Value {
+pub(super) fn take(sandbox: &Sandbox) -> Value {
     let said = sandbox.segno(&["checkpoint", "create", "--json"]).good();
     said.json().remove(0)
 }
 
-fn id(checkpoint: &Value) -> &str {
+pub(super) fn id(checkpoint: &Value) -> &str {
     checkpoint["checkpoint"].as_str().unwrap()
 }
 
-fn list(sandbox: &Sandbox) -> Vec<Value> {
+pub(super) fn list(sandbox: &Sandbox) -> Vec<Value> {
     let words = ["checkpoint", "list", "--all", "--json"];
     sandbox.segno(&words).good().json()
 }
@@ -47,7 +47,7 @@ fn triggers(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Every file below a folder, with its mode and content; links with where they lead.
-fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+pub(super) fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -72,12 +72,12 @@ fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-fn bytes(path: &Path) -> Vec<u8> {
+pub(super) fn bytes(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-fn remove(path: &Path) {
+pub(super) fn remove(path: &Path) {
     fs::remove_file(path).unwrap();
 }
 

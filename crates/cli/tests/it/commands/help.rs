@@ -31,6 +31,8 @@ fn the_whole_help_text() {
         "checkpoint verify",
         "checkpoint restore",
         "checkpoint prune",
+        "checkpoint export",
+        "checkpoint import",
         "gc",
         "status",
         "logs",
@@ -489,6 +491,8 @@ fn the_whole_help_text() {
       verify   Read everything that a checkpoint needs, and name what is damaged
       restore  Bring the files of a checkpoint back
       prune    Let go of old checkpoints: of each session all but the newest, and those that are too old
+      export   Write a checkpoint to a folder, which `checkpoint import` reads
+      import   Make a checkpoint out of a folder that `checkpoint export` wrote
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -642,6 +646,63 @@ fn the_whole_help_text() {
 
           --json
               Print them as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno checkpoint export --help
+
+    Write a checkpoint to a folder, which `checkpoint import` reads.
+
+    The folder has the files as `workspace.tar.zst`, which `tar` unpacks, the session up to the
+    checkpoint, its conversation and state as JSON, and a manifest with the digest of each. It is for
+    your eyes only (mode 0700): it says everything that was asked and answered.
+
+    Usage: segno checkpoint export [OPTIONS] <CHECKPOINT>
+
+    Arguments:
+      <CHECKPOINT>
+              The checkpoint: its id, or the beginning or the end of it
+
+    Options:
+          --to <FOLDER>
+              Where to; there must be nothing yet [default: NAME-ID in this folder]
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno checkpoint import --help
+
+    Make a checkpoint out of a folder that `checkpoint export` wrote.
+
+    Everything is verified before anything is kept, and nothing is written into any workspace:
+    `checkpoint restore` does that. The session comes along if it is not here. A folder of the same
+    layout that another program wrote, or a `workspace.tar.zst` by itself, can be imported too; then
+    only the files come.
+
+    Usage: segno checkpoint import [OPTIONS] <FOLDER>
+
+    Arguments:
+      <FOLDER>
+              The folder, or an archive of files (`.tar.zst`)
+
+    Options:
+          --max-bytes <N>
+              How many bytes the archive may have unpacked [default: 10 GiB]
+
+          --max-entries <N>
+              How many files, folders and links may be in it [default: 150000]
+
+          --dry-run
+              Only verify it, and tell what would come
+
+          --json
+              Print the answer as JSON
 
       -h, --help
               Print help (see a summary with '-h')

@@ -6,6 +6,7 @@
 )]
 
 mod answer;
+mod archive;
 mod cancel;
 mod carry;
 mod changes;

@@ -1,0 +1,60 @@
+//! The files of workspaces as archives, out of the vault of the home and into it.
+
+use std::path::{Path, PathBuf};
+
+use segno_core::archive::{Archive, Archives, Written};
+use segno_core::digest::Digest;
+use segno_core::ports::Boxed;
+use segno_core::snapshot::{Captured, Error, Progress};
+
+use super::snapshots::{MachineSnapshots, captured, text};
+
+impl Archives for MachineSnapshots {
+    fn write<'a>(
+        &'a self,
+        snapshot: Digest,
+        to: &'a Path,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Written, Error>> {
+        let to = to.to_owned();
+        Box::pin(self.with(progress, move |vault, progress| {
+            vault.write(snapshot, &to, progress)
+        }))
+    }
+
+    fn take<'a>(
+        &'a self,
+        archive: Archive<'a>,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Captured, Error>> {
+        let from: PathBuf = archive.from.to_owned();
+        let Archive {
+            digest,
+            snapshot,
+            limits,
+            keeping,
+            ..
+        } = archive;
+        Box::pin(self.with(progress, move |vault, progress| {
+            let archive = Archive {
+                from: &from,
+                digest,
+                snapshot,
+                limits,
+                keeping,
+            };
+            Ok(captured(&vault.take(&archive, progress)?))
+        }))
+    }
+
+    fn names(&self, snapshot: Digest) -> Boxed<'_, Result<Vec<String>, Error>> {
+        Box::pin(self.quietly(move |vault| {
+            let entries = vault.list(snapshot)?;
+            let is_file = |entry: &&segno_snapshot::Entry| {
+                !matches!(entry.kind, segno_snapshot::Kind::Folder)
+            };
+            let files = entries.iter().filter(is_file);
+            Ok(files.map(|entry| text(&entry.path)).collect())
+        }))
+    }
+}

@@ -1,0 +1,257 @@
+//! What was said in a session, for people and other programs: derived from its journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use segno_core::bundle::Bundle;
+use segno_core::journal::{Entry, Event, Head, Text};
+use segno_core::model::{Part, ToolCall};
+use segno_core::step::Path;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The conversations of a session's agents, in the order in which they were had.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Conversation {
+    #[serde(rename = "segno_conversation")]
+    format: u32,
+    session_id: Option<String>,
+    pub(super) turn_count: u64,
+    pub(super) last_message_id: Option<String>,
+    pending_tool_calls: Vec<Value>,
+    messages: Vec<Message>,
+    #[serde(skip)]
+    pub(super) tools: BTreeSet<String>,
+    #[serde(skip)]
+    pending: BTreeMap<(String, String), Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    User,
+    Assistant,
+    Tool,
+    Summary,
+    Question,
+    Person,
+}
+
+#[derive(Debug, Serialize)]
+struct Message {
+    /// The place in the journal.
+    id: String,
+    at: String,
+    step: String,
+    role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    content: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_error: Option<bool>,
+}
+
+/// Reads what was said out of a session.
+pub(super) fn conversation(bundle: &Bundle) -> Conversation {
+    let mut said = Conversation {
+        format: super::VERSION,
+        session_id: Some(bundle.header.session.to_string()),
+        ..Conversation::default()
+    };
+    let mut head = Head::genesis(bundle.header.session);
+    for record in &bundle.records {
+        // The bundle was verified when it was read.
+        let Ok(entry) = head.open(record) else { break };
+        head = record.head();
+        said.hear(&entry, |text| match text {
+            Text::Inline(text) => text.clone(),
+            Text::Blob { blob, .. } => bundle.texts.get(blob).cloned().unwrap_or_default(),
+        });
+    }
+    said.pending_tool_calls = std::mem::take(&mut said.pending).into_values().collect();
+    said.last_message_id = said.messages.last().map(|message| message.id.clone());
+    said
+}
+
+impl Conversation {
+    fn hear(&mut self, entry: &Entry, text: impl Fn(&Text) -> String) {
+        let say = |path: &Path, role, content| Message {
+            id: entry.seq.to_string(),
+            at: entry.at.to_string(),
+            step: path.to_string(),
+            role,
+            agent: None,
+            content,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            tool: None,
+            is_error: None,
+        };
+        let message = match &entry.event {
+            Event::StepStarted(event) => Message {
+                agent: Some(event.agent.clone()),
+                ..say(&event.path, Role::User, text(&event.input))
+            },
+            Event::ModelReplied(event) => {
+                self.turn_count += 1;
+                let parts: Vec<Part> =
+                    serde_json::from_str(&text(&event.parts)).unwrap_or_default();
+                let (mut words, mut tool_calls) = (String::new(), Vec::new());
+                for part in parts {
+                    match part {
+                        Part::Text { text } => words.push_str(&text),
+                        Part::Call(call) => tool_calls.push(call),
+                        Part::Raw { .. } => {}
+                    }
+                }
+                self.expect(&event.path, &tool_calls);
+                Message {
+                    tool_calls,
+                    ..say(&event.path, Role::Assistant, words)
+                }
+            }
+            Event::ToolFinished(event) => {
+                self.tools.insert(event.tool.clone());
+                let call = (event.path.to_string(), event.call.clone());
+                self.pending.remove(&call);
+                Message {
+                    tool_call_id: Some(event.call.clone()),
+                    tool: Some(event.tool.clone()),
+                    is_error: Some(event.is_error),
+                    ..say(&event.path, Role::Tool, text(&event.output))
+                }
+            }
+            Event::StepFinished(event) => {
+                self.turn_count += 1;
+                let step = event.path.to_string();
+                self.pending.retain(|(pending, _), _| *pending != step);
+                say(&event.path, Role::Assistant, text(&event.output))
+            }
+            Event::TalkShortened(event) => say(&event.path, Role::Summary, text(&event.summary)),
+            Event::QuestionAsked(event) => say(&event.path, Role::Question, event.prompt.clone()),
+            Event::QuestionAnswered(event) => say(&event.path, Role::Person, text(&event.answer)),
+            Event::ToolStarted(event) => {
+                self.tools.insert(event.tool.clone());
+                return;
+            }
+            _ => return,
+        };
+        self.messages.push(message);
+    }
+
+    /// Notes calls that are to be answered.
+    fn expect(&mut self, step: &Path, calls: &[ToolCall]) {
+        for call in calls {
+            let mut shape = serde_json::to_value(call).expect("calls are plain data");
+            shape["step"] = Value::from(step.to_string());
+            self.pending
+                .insert((step.to_string(), call.id.clone()), shape);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_core::bundle::{self, Header, Writer};
+    use segno_core::digest::Digest;
+    use segno_core::id::Name;
+    use segno_core::journal::{ModelReplied, StepStarted, ToolFinished, ToolStarted};
+    use segno_core::usage::Usage;
+    use segno_testkit::journal::Pen;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A step in which a model asked for two tools, and one of them has answered.
+    fn events(long: &str) -> Vec<Event> {
+        let path = Path::new("steps/0").unwrap();
+        let started = StepStarted {
+            path: path.clone(),
+            revision: 0,
+            attempt: 1,
+            agent: "writer".into(),
+            input: Text::Blob {
+                blob: Digest::of(long.as_bytes()),
+                bytes: long.len() as u64,
+            },
+            input_digest: Digest::of(b"x"),
+        };
+        let parts = json!([
+            {"type": "text", "text": "I look."},
+            {"type": "raw", "value": {"signature": "s"}},
+            {"type": "call", "id": "1", "name": "read", "input": {"path": "a"}},
+            {"type": "call", "id": "2", "name": "web", "input": {}},
+        ]);
+        let replied = ModelReplied {
+            path: path.clone(),
+            revision: 0,
+            attempt: 1,
+            turn: 1,
+            parts: Text::Inline(parts.to_string()),
+            usage: Usage::default(),
+        };
+        let tool = |call: &str, tool: &str| ToolStarted {
+            path: path.clone(),
+            revision: 0,
+            turn: 1,
+            call: call.into(),
+            tool: tool.into(),
+        };
+        let answered = ToolFinished {
+            path: path.clone(),
+            revision: 0,
+            turn: 1,
+            call: "1".into(),
+            tool: "read".into(),
+            output: Text::Inline("what a says".into()),
+            is_error: false,
+        };
+        vec![
+            started.into(),
+            replied.into(),
+            tool("1", "read").into(),
+            answered.into(),
+            tool("2", "web").into(),
+        ]
+    }
+
+    #[test]
+    fn tools_that_were_asked_for_and_have_not_answered_are_pending() {
+        let long = "a long question";
+        let mut pen = Pen::new(1);
+        let mut records = pen.create("report").batch.records;
+        records.extend(pen.batch(events(long)).records);
+        let header = Header {
+            segno_session: bundle::VERSION,
+            session: pen.session,
+            name: Name::like("report"),
+            running: true,
+            version: "0".into(),
+        };
+        let mut writer = Writer::new(&header).unwrap();
+        for record in &records {
+            writer.record(record).unwrap();
+        }
+        writer.text(Digest::of(long.as_bytes()), long).unwrap();
+        let bundle = bundle::read(&writer.finish().unwrap()).unwrap();
+        let said = conversation(&bundle);
+        assert_eq!(said.turn_count, 1);
+        let tools: Vec<&str> = said.tools.iter().map(String::as_str).collect();
+        assert_eq!(tools, ["read", "web"]);
+        let shape = serde_json::to_value(&said).unwrap();
+        assert_eq!(shape["messages"][0]["content"], long);
+        assert_eq!(shape["messages"][0]["agent"], "writer");
+        assert_eq!(shape["messages"][1]["content"], "I look.");
+        assert_eq!(shape["messages"][1]["tool_calls"][1]["name"], "web");
+        assert_eq!(shape["messages"][2]["role"], "tool");
+        assert_eq!(shape["messages"][2]["content"], "what a says");
+        assert_eq!(shape["last_message_id"], shape["messages"][2]["id"]);
+        let pending = json!([{"id": "2", "name": "web", "input": {}, "step": "steps/0"}]);
+        assert_eq!(shape["pending_tool_calls"], pending);
+    }
+}

@@ -1,0 +1,137 @@
+//! A folder that is being written beside its place, and gets its name when all of it is durable.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use segno_core::digest::Digest;
+use segno_core::lease::{Liveness, Owner};
+use segno_core::ports::{Access, Disk};
+
+use crate::error::Error;
+use crate::world::World;
+
+pub(super) struct Draft<'a> {
+    disk: &'a dyn Disk,
+    pub(super) folder: PathBuf,
+    to: &'a Path,
+    parent: PathBuf,
+    is_published: bool,
+}
+
+fn unwritten(place: &Path, error: &io::Error) -> Error {
+    Error::Unwritten {
+        place: place.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// Begins a folder that will be called `to`, which must be free. What killed writers left behind
+    /// there is cleared away.
+    pub(super) fn begin(world: &'a World, to: &'a Path) -> Result<Self, Error> {
+        if to.symlink_metadata().is_ok() {
+            let reason = io::Error::other("it exists");
+            return Err(unwritten(to, &reason));
+        }
+        let disk = &*world.disk;
+        let parent = match to.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let me = world.processes.current();
+        let mut family = OsString::from(".");
+        family.push(to.file_name().unwrap_or_default());
+        // Numbers of processes mean something on one machine only.
+        let machine = Digest::of_fields(&[me.host.as_bytes(), me.namespace.as_bytes()]);
+        family.push(format!(".draft-{}-", machine.short()));
+        sweep(world, &parent, &family, &me).map_err(|error| unwritten(&parent, &error))?;
+        family.push(format!("{}-{}", me.pid, me.started));
+        let folder = parent.join(family);
+        let made = disk.create_folder(&folder, Access::Private);
+        made.map_err(|error| unwritten(to, &error))?;
+        Ok(Self {
+            disk,
+            folder,
+            to,
+            parent,
+            is_published: false,
+        })
+    }
+
+    /// Adds a file, durable. Its name may have a folder in it.
+    pub(super) fn add(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        let above = path.parent().unwrap_or(&self.folder);
+        let add = || {
+            if above != self.folder {
+                self.disk.create_folder(above, Access::Private)?;
+            }
+            self.disk.create(&path, content, Access::Private)?;
+            self.disk.sync_folder(above)
+        };
+        add().map_err(|error| unwritten(&self.to.join(name), &error))
+    }
+
+    /// Gives the folder its name. Everything in it is durable before (P4).
+    pub(super) fn publish(mut self) -> Result<(), Error> {
+        let publish = || {
+            self.disk.sync_folder(&self.folder)?;
+            self.disk.rename(&self.folder, self.to)
+        };
+        publish().map_err(|error| unwritten(self.to, &error))?;
+        self.is_published = true;
+        let synced = self.disk.sync_folder(&self.parent);
+        synced.map_err(|error| unwritten(self.to, &error))
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.is_published {
+            let _ = clear(self.disk, &self.folder);
+        }
+    }
+}
+
+/// Removes drafts whose writers are gone.
+fn sweep(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
+    for path in world.disk.list(parent)? {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let Some(writer) = name.strip_prefix(family.as_encoded_bytes()) else {
+            continue;
+        };
+        let writer = std::str::from_utf8(writer).ok();
+        let Some((pid, started)) = writer.and_then(|writer| writer.split_once('-')) else {
+            continue;
+        };
+        let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else {
+            continue;
+        };
+        let owner = Owner {
+            pid,
+            started,
+            ..me.clone()
+        };
+        if world.processes.liveness(&owner) == Liveness::Gone {
+            clear(&*world.disk, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a draft: files, and the files of one folder in it.
+fn clear(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    for path in disk.list(folder)? {
+        let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
+        if !is_folder {
+            disk.remove(&path)?;
+            continue;
+        }
+        for inside in disk.list(&path)? {
+            disk.remove(&inside)?;
+        }
+        disk.remove_folder(&path)?;
+    }
+    disk.remove_folder(folder)
+}

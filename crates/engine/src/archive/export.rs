@@ -1,0 +1,158 @@
+//! Writing a checkpoint as a folder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use segno_core::bundle::Bundle;
+use segno_core::checkpoint::{Manifest, papers};
+use segno_core::digest::Digest;
+use segno_core::journal::Head;
+use segno_core::session::Status;
+use segno_core::snapshot::Progress;
+use segno_core::store::Error as StoreError;
+use serde::Serialize;
+
+use super::conversation::{Conversation, conversation};
+use super::cover::{self, Part};
+use super::draft::Draft;
+use super::{names, portrait};
+use crate::error::Error;
+use crate::world::World;
+use crate::{export as session, import};
+
+/// A folder that was written.
+#[derive(Debug)]
+pub struct Exported {
+    /// Where.
+    pub folder: PathBuf,
+    /// What is in it, and how long each file is.
+    pub files: BTreeMap<String, u64>,
+    /// Whether the session is in it; otherwise only its files are.
+    pub has_session: bool,
+    /// Git folders that the workspace needs, that lay outside of it, and that are not in it.
+    pub without: Vec<String>,
+}
+
+/// Writes a checkpoint to the new folder `to`: all of it, or nothing under that name.
+pub async fn export(
+    world: &World,
+    manifest: &Manifest,
+    to: &Path,
+    progress: &Progress,
+) -> Result<Exported, Error> {
+    let draft = Draft::begin(world, to)?;
+    let mut parts = kept(world, manifest).await?;
+    if !parts.contains_key(names::SESSION)
+        && let Some(session) = journal(world, manifest).await?
+    {
+        parts.insert(names::SESSION.to_owned(), session);
+    }
+    let bundle = match parts.get(names::SESSION) {
+        Some(bytes) => Some(import::read(names::SESSION, bytes)?),
+        None => None,
+    };
+    let said = bundle.as_ref().map(conversation).unwrap_or_default();
+    describe(manifest, bundle.as_ref(), &said, &mut parts);
+    let place = draft.folder.join(names::WORKSPACE);
+    let archive = world
+        .snapshots
+        .write(manifest.files.snapshot, &place, progress)
+        .await?;
+    let mut files = BTreeMap::from([(
+        names::WORKSPACE.to_owned(),
+        Part {
+            bytes: archive.bytes,
+            digest: archive.digest,
+        },
+    )]);
+    for (name, bytes) in &parts {
+        draft.add(name, bytes)?;
+        let part = Part {
+            bytes: bytes.len() as u64,
+            digest: Digest::of(bytes),
+        };
+        files.insert(name.clone(), part);
+    }
+    let mut lengths: BTreeMap<String, u64> = files
+        .iter()
+        .map(|(name, part)| (name.clone(), part.bytes))
+        .collect();
+    let cover = cover::write(manifest, &said, archive, files);
+    draft.add(names::MANIFEST, cover.as_bytes())?;
+    lengths.insert(names::MANIFEST.to_owned(), cover.len() as u64);
+    draft.publish()?;
+    Ok(Exported {
+        folder: to.to_owned(),
+        files: lengths,
+        has_session: bundle.is_some(),
+        without: outside(manifest),
+    })
+}
+
+fn outside(manifest: &Manifest) -> Vec<String> {
+    let repositories = manifest.repositories.iter();
+    let outside = repositories.filter_map(|repository| repository.outside.as_ref());
+    outside.map(|outside| outside.folder.clone()).collect()
+}
+
+/// What the checkpoint has beside its files, by the names that it gets in the folder.
+async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let mut parts = BTreeMap::new();
+    let Some(snapshot) = manifest.papers else {
+        return Ok(parts);
+    };
+    for paper in world.snapshots.names(snapshot).await? {
+        let server = paper.strip_prefix(papers::MCP);
+        let server = server.and_then(|rest| rest.strip_prefix('/'));
+        let name = match (&*paper, server) {
+            (papers::SESSION, _) => names::SESSION.to_owned(),
+            (papers::TERMINAL, _) => names::TERMINAL.to_owned(),
+            (names::CONVERSATION | names::STATE, _) => paper.clone(),
+            (_, Some(server)) => format!("{}/{server}", names::MCP),
+            _ => continue,
+        };
+        let bytes = world.snapshots.read(snapshot, paper.into()).await?;
+        parts.insert(name, bytes);
+    }
+    Ok(parts)
+}
+
+/// The session up to the checkpoint, if it is here.
+async fn journal(world: &World, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
+    let summary = match world.store.summary(manifest.session).await {
+        Err(StoreError::NoSession(_)) => return Ok(None),
+        other => other?,
+    };
+    let end = Head {
+        seq: manifest.journal.seq,
+        hash: manifest.journal.hash,
+    };
+    let running = manifest.status == Status::Running;
+    let export = session::up_to(world, &summary, end, running, |_, _| {}).await?;
+    Ok(Some(export.bytes))
+}
+
+/// Adds what is derived, for people and other programs. Where there is no session to derive it from,
+/// what came with the checkpoint stays.
+fn describe(
+    manifest: &Manifest,
+    bundle: Option<&Bundle>,
+    said: &Conversation,
+    parts: &mut BTreeMap<String, Vec<u8>>,
+) {
+    if bundle.is_some() || !parts.contains_key(names::CONVERSATION) {
+        parts.insert(names::CONVERSATION.to_owned(), pretty(said));
+    }
+    if bundle.is_some() || !parts.contains_key(names::STATE) {
+        let state = portrait::state(manifest, bundle);
+        parts.insert(names::STATE.to_owned(), pretty(&state));
+    }
+    let environment = pretty(&manifest.environment);
+    parts.insert(names::ENVIRONMENT.to_owned(), environment);
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("it is plain data");
+    text.push(b'\n');
+    text
+}

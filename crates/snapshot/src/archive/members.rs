@@ -1,0 +1,300 @@
+//! The things in an archive, one after another, as they stream by.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use crate::archive::header::{BLOCK, FILE, FOLDER, GLOBAL, Header, LINK, RECORDS, TWIN};
+use crate::archive::names::place;
+use crate::archive::said::Said;
+use crate::archive::{Limits, Measure, Room, left, pax};
+use crate::entry::{Moment, Skipped};
+use crate::error::Error;
+use crate::manifest::{PATH, path};
+
+/// Something in an archive.
+pub(super) struct Member {
+    pub(super) path: PathBuf,
+    pub(super) mode: u32,
+    pub(super) modified: Moment,
+    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Folder,
+    File { size: u64, unstable: bool },
+    Link { target: PathBuf },
+    Twin { of: PathBuf },
+}
+
+/// Reads an archive. Nothing that it says is believed beyond the limit of bytes (P10).
+pub(super) struct Members<R> {
+    source: R,
+    limit: u64,
+    passed: u64,
+    /// What is left of the content of the last file, and what fills its last block.
+    content: u64,
+    padding: usize,
+    /// For what the archive says was left out.
+    room: Room,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+/// What stood before a thing and belongs to it.
+#[derive(Default)]
+struct Before {
+    records: Option<Vec<u8>>,
+    name: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+}
+
+/// Refuses something by its name.
+pub(super) fn refuse(name: &[u8], reason: impl Into<String>) -> Error {
+    Error::Unsafe {
+        entry: String::from_utf8_lossy(name).into_owned(),
+        reason: reason.into(),
+    }
+}
+
+impl<R: Read> Members<R> {
+    pub(super) fn new(source: R, limits: Limits) -> Self {
+        Self {
+            source,
+            limit: limits.bytes,
+            room: Room::for_remarks(limits),
+            passed: 0,
+            content: 0,
+            padding: 0,
+            skipped: Vec::new(),
+        }
+    }
+
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        self.passed += buffer.len() as u64;
+        if self.passed > self.limit {
+            return Err(self.too_much());
+        }
+        self.source
+            .read_exact(buffer)
+            .map_err(|error| unreadable(&error))
+    }
+
+    fn too_much(&self) -> Error {
+        Error::TooMuch {
+            what: Measure::Bytes,
+            limit: self.limit,
+        }
+    }
+
+    /// The next thing; none after the last.
+    pub(super) fn next(&mut self) -> Result<Option<Member>, Error> {
+        self.pass_over()?;
+        let mut before = Before::default();
+        loop {
+            let mut block = [0; BLOCK];
+            self.fill(&mut block)?;
+            if block == [0; BLOCK] {
+                return self.end(&before).map(|()| None);
+            }
+            let header = Header::decode(&block)
+                .map_err(|reason| refuse(&block[..100], reason.to_owned()))?;
+            let twice = || refuse(&header.name, "it is described twice");
+            match header.kind {
+                RECORDS if before.records.is_none() => {
+                    before.records = Some(self.text(&header, pax::LONGEST)?);
+                }
+                b'L' if before.name.is_none() => before.name = Some(self.long_name(&header)?),
+                b'K' if before.link.is_none() => before.link = Some(self.long_name(&header)?),
+                RECORDS | b'L' | b'K' => return Err(twice()),
+                GLOBAL => {
+                    let records = self.text(&header, pax::LONGEST)?;
+                    self.remark(&header, &records)?;
+                }
+                _ => return self.member(header, before).map(Some),
+            }
+        }
+    }
+
+    fn pass_over(&mut self) -> Result<(), Error> {
+        let mut rest = [0; BLOCK];
+        while self.content > 0 {
+            let length = usize::try_from(self.content).unwrap_or(BLOCK).min(BLOCK);
+            self.fill(&mut rest[..length])?;
+            self.content -= length as u64;
+        }
+        let padding = std::mem::take(&mut self.padding);
+        self.fill(&mut rest[..padding])
+    }
+
+    /// Two empty blocks, and then nothing but emptiness.
+    fn end(&mut self, before: &Before) -> Result<(), Error> {
+        let broken = |reason: &str| Error::BrokenArchive {
+            reason: reason.to_owned(),
+        };
+        if before.records.is_some() || before.name.is_some() || before.link.is_some() {
+            return Err(broken("something is described that does not come"));
+        }
+        let mut block = [0; BLOCK];
+        self.fill(&mut block)?;
+        while block == [0; BLOCK] {
+            match self.source.read(&mut block) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    self.passed += read as u64;
+                    block[read..].fill(0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unreadable(&error)),
+            }
+            if self.passed > self.limit {
+                return Err(self.too_much());
+            }
+        }
+        Err(broken("something follows after its end"))
+    }
+
+    /// A text that belongs to a description.
+    fn text(&mut self, header: &Header, longest: u64) -> Result<Vec<u8>, Error> {
+        let length = usize::try_from(header.size).unwrap_or(usize::MAX);
+        if header.size > longest {
+            let reason = format!("its description has more than {longest} bytes");
+            return Err(refuse(&header.name, reason));
+        }
+        let mut text = vec![0; length.next_multiple_of(BLOCK)];
+        self.fill(&mut text)?;
+        text.truncate(length);
+        Ok(text)
+    }
+
+    /// A name in the form of GNU.
+    fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, Error> {
+        let mut name = self.text(header, PATH as u64 + 3)?;
+        if name.last() == Some(&0) {
+            name.pop();
+        }
+        Ok(name)
+    }
+
+    fn remark(&mut self, header: &Header, records: &[u8]) -> Result<(), Error> {
+        let refused = |reason: &str| refuse(&header.name, reason);
+        for (key, value) in pax::records(records).map_err(refused)? {
+            match key {
+                b"comment" => {
+                    let lines = value.split(|byte| *byte == b'\n').count();
+                    self.room.take(2 * value.len() + 100 * lines)?;
+                    let left = left::read(value).map_err(refused)?;
+                    self.skipped.extend(left);
+                }
+                b"path" | b"linkpath" | b"size" | b"mtime" => {
+                    return Err(refused("it says the same of everything that follows"));
+                }
+                key if key.starts_with(b"GNU.sparse") || key.starts_with(b"SCHILY.xattr") => {
+                    return Err(refused("it says the same of everything that follows"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, header: Header, before: Before) -> Result<Member, Error> {
+        let said = match &before.records {
+            Some(records) => Said::read(records).map_err(|why| refuse(&header.name, why))?,
+            None => Said::default(),
+        };
+        let name = said.path.or(before.name).unwrap_or(header.name);
+        let refused = |reason: &str| refuse(&name, reason);
+        let link = said.link.or(before.link).unwrap_or(header.link);
+        let size = said.size.unwrap_or(header.size);
+        let path = place(&name).map_err(refused)?;
+        let mut what = what(header.kind, &name, &link, size)?;
+        if let What::File { unstable, .. } = &mut what {
+            *unstable = said.unstable;
+        }
+        match what {
+            What::File { size, .. } => self.begin_content(size)?,
+            _ if size != 0 => return Err(refused("it has content, and is no file")),
+            _ => {}
+        }
+        let modified = said.modified.unwrap_or(Moment {
+            seconds: header.seconds,
+            nanos: 0,
+        });
+        let carries = matches!(what, What::Folder | What::File { .. });
+        let attributes = said.attributes.into_iter().filter(|_| carries);
+        Ok(Member {
+            path,
+            mode: header.mode,
+            modified,
+            attributes: attributes.collect(),
+            what,
+        })
+    }
+
+    fn begin_content(&mut self, size: u64) -> Result<(), Error> {
+        if size > self.limit.saturating_sub(self.passed) {
+            return Err(self.too_much());
+        }
+        self.content = size;
+        let over = usize::try_from(size % BLOCK as u64).unwrap_or(0);
+        self.padding = if over == 0 { 0 } else { BLOCK - over };
+        Ok(())
+    }
+
+    /// Appends up to `wanted` bytes of the content of the last file, and says how many.
+    pub(super) fn content(&mut self, wanted: usize, to: &mut Vec<u8>) -> Result<usize, Error> {
+        let length = usize::try_from(self.content).unwrap_or(wanted).min(wanted);
+        let from = to.len();
+        to.resize(from + length, 0);
+        self.fill(&mut to[from..])?;
+        self.content -= length as u64;
+        Ok(length)
+    }
+}
+
+/// What a thing is, by the letter that says so.
+fn what(kind: u8, name: &[u8], link: &[u8], size: u64) -> Result<What, Error> {
+    let refused = |reason: &str| Err(refuse(name, reason));
+    Ok(match kind {
+        // The oldest form has no sort for folders.
+        0 | FILE | b'7' if name.last() == Some(&b'/') && size == 0 => What::Folder,
+        0 | FILE | b'7' => What::File {
+            size,
+            unstable: false,
+        },
+        TWIN => What::Twin {
+            of: place(link).map_err(|reason| {
+                let link = String::from_utf8_lossy(link);
+                refuse(name, format!("it is a hard link to `{link}`: {reason}"))
+            })?,
+        },
+        LINK => What::Link {
+            target: target(link).map_err(|reason| refuse(name, reason))?,
+        },
+        FOLDER => What::Folder,
+        b'3' | b'4' => return refused("it is a device"),
+        b'6' => return refused("it is a FIFO"),
+        b'S' => return refused("it is a sparse file"),
+        other => {
+            let sort = char::from(other).escape_default();
+            return refused(&format!("it is of a sort that is not known: `{sort}`"));
+        }
+    })
+}
+
+fn unreadable(error: &io::Error) -> Error {
+    Error::BrokenArchive {
+        reason: match error.kind() {
+            io::ErrorKind::UnexpectedEof => "its end is missing".to_owned(),
+            _ => error.to_string(),
+        },
+    }
+}
+
+fn target(link: &[u8]) -> Result<PathBuf, &'static str> {
+    if link.is_empty() || link.len() > PATH || link.contains(&0) {
+        return Err("it is a link that leads nowhere any can lead");
+    }
+    Ok(path(link))
+}

@@ -1,0 +1,248 @@
+//! Reading an archive into the vault.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use segno_core::digest::Digest;
+
+use crate::archive::members::{Member, Members, What, refuse};
+use crate::archive::tree::Tree;
+use crate::archive::{Archive, Keeping};
+use crate::capture::summary;
+use crate::chunk::{self, LONGEST, WHOLE};
+use crate::entry::{Chunk, Entry, Kind};
+use crate::error::Error;
+use crate::files;
+use crate::manifest::{Manifest, bytes, order};
+use crate::pack::{Known, Packer};
+use crate::request::{Captured, Progress};
+use crate::vault::Vault;
+
+/// The longest stretch that a decoder may have to look back, as a power of two: 32 MiB. `tar --zstd`
+/// and every usual level stay below; memory is what it would cost (P10).
+const WINDOW: u32 = 25;
+
+impl Vault {
+    /// Makes a snapshot of what is in an archive. When this returns, the snapshot is durable and
+    /// listed, unless it was only looked at. Nothing is unpacked anywhere else, and nothing is listed
+    /// unless all of it could be read and is something that a capture could have written. Progress is
+    /// told in bytes of the archive.
+    pub fn take(
+        &self,
+        archive: &Archive<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Captured, Error> {
+        let _held = self.hold()?;
+        let known = match archive.keeping {
+            Keeping::Keep => Known::new(self.fresh_shelf()?.digests()),
+            Keeping::Look => Known::default(),
+        };
+        let mut sink = Sink(match archive.keeping {
+            Keeping::Keep => Some(Packer::new(self, &known)?),
+            Keeping::Look => None,
+        });
+        let (manifest, digest) = read(archive, &mut sink, progress)?;
+        let whole = manifest.encode();
+        let snapshot = Digest::of(&whole);
+        check(archive, &manifest, digest, snapshot)?;
+        let mut stored = 0;
+        if let Some(packer) = sink.0 {
+            stored = packer.finish()?;
+            // P4: what the manifest will name is durable before it is written.
+            files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))?;
+            if !self.is_kept(snapshot) {
+                stored += self.store(snapshot, &manifest, whole, None)?;
+            }
+            // It is young again, also if it was here: it is about to be named.
+            self.list_as_kept(snapshot)?;
+        }
+        let files = manifest.entries.len() as u64;
+        Ok(summary(snapshot, manifest, files, stored))
+    }
+}
+
+/// Whether it is what was announced, and something that can be restored.
+fn check(
+    archive: &Archive<'_>,
+    manifest: &Manifest,
+    digest: Digest,
+    snapshot: Digest,
+) -> Result<(), Error> {
+    let broken = |reason: &str| {
+        Err(Error::BrokenArchive {
+            reason: reason.to_owned(),
+        })
+    };
+    if archive.digest.is_some_and(|wanted| wanted != digest) {
+        return broken("it was changed after it was written: its digest does not match");
+    }
+    if let Err(wrong) = manifest.check() {
+        return broken(wrong.0);
+    }
+    if archive.snapshot.is_some_and(|wanted| wanted != snapshot) {
+        return broken("its files are not those of the checkpoint");
+    }
+    Ok(())
+}
+
+/// Where content goes; nowhere if it is only looked at.
+struct Sink<'a>(Option<Packer<'a>>);
+
+impl Sink<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<Chunk, Error> {
+        match &mut self.0 {
+            Some(packer) => packer.put(bytes, || None),
+            None => Ok(Chunk {
+                digest: Digest::of(bytes),
+                length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
+            }),
+        }
+    }
+}
+
+/// Reads all of an archive: what is in it, and the digest of its bytes.
+fn read(
+    archive: &Archive<'_>,
+    sink: &mut Sink<'_>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(Manifest, Digest), Error> {
+    let passed = Cell::new(0);
+    let mut file = Watched::open(archive.from, &passed)?;
+    let length = file.length;
+    let broken = |error: io::Error| Error::BrokenArchive {
+        reason: error.to_string(),
+    };
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(
+        zstd::zstd_safe::DCtx::in_size(),
+        &mut file,
+    ))
+    .map_err(broken)?;
+    decoder.window_log_max(WINDOW).map_err(broken)?;
+    let mut members = Members::new(decoder, archive.limits);
+    let mut tree = Tree::new(archive.limits);
+    let mut buffer = Vec::new();
+    let mut files = 0_u64;
+    while let Some(member) = members.next()? {
+        let entry = keep(member, &mut members, &mut tree, sink, &mut buffer)?;
+        tree.add(entry)?;
+        files += 1;
+        if files.is_multiple_of(256) {
+            progress(Progress {
+                files: passed.get(),
+                of: length,
+                bytes: passed.get(),
+            });
+        }
+    }
+    let mut skipped = std::mem::take(&mut members.skipped);
+    drop(members);
+    skipped.sort_by(|left, right| order(&left.path, &right.path));
+    skipped.dedup_by(|left, right| left.path == right.path);
+    let digest = file.digest();
+    Ok((tree.finish(skipped)?, digest))
+}
+
+/// Keeps the content of a thing, and says what it is.
+fn keep(
+    member: Member,
+    members: &mut Members<impl Read>,
+    tree: &mut Tree,
+    sink: &mut Sink<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<Entry, Error> {
+    let sane = |name: &std::ffi::OsStr, value: &[u8]| name.len() <= 255 && value.len() <= 65_536;
+    if !member
+        .attributes
+        .iter()
+        .all(|(name, value)| sane(name, value))
+    {
+        let reason = "an attribute is longer than any can be";
+        return Err(refuse(bytes(&member.path), reason));
+    }
+    let kind = match member.what {
+        What::Folder => Kind::Folder,
+        What::Link { target } => Kind::Link { target },
+        What::Twin { of } => Kind::Twin { of },
+        What::File { size, unstable } => {
+            tree.expect(size)?;
+            Kind::File {
+                size,
+                content: content(size, members, sink, buffer)?,
+                unstable,
+            }
+        }
+    };
+    Ok(Entry {
+        path: member.path,
+        mode: member.mode,
+        modified: member.modified,
+        attributes: member.attributes,
+        kind,
+    })
+}
+
+/// Cuts content as a capture cuts it, so that the same file has the same pieces.
+fn content(
+    size: u64,
+    members: &mut Members<impl Read>,
+    sink: &mut Sink<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<Vec<Chunk>, Error> {
+    let mut content = Vec::new();
+    let mut left = size;
+    buffer.clear();
+    while left > 0 || !buffer.is_empty() {
+        let room = 4 * LONGEST - buffer.len();
+        left -= members.content(room, buffer)? as u64;
+        let mut at = 0;
+        while at < buffer.len() && (left == 0 || buffer.len() - at >= LONGEST) {
+            let rest = &buffer[at..];
+            let cut = if size < WHOLE {
+                rest.len()
+            } else {
+                chunk::cut(rest)
+            };
+            content.push(sink.put(&rest[..cut])?);
+            at += cut;
+        }
+        buffer.drain(..at);
+    }
+    Ok(content)
+}
+
+/// A file whose bytes are counted and hashed as they are read.
+struct Watched<'a> {
+    file: File,
+    length: u64,
+    passed: &'a Cell<u64>,
+    hasher: blake3::Hasher,
+}
+
+impl<'a> Watched<'a> {
+    fn open(path: &Path, passed: &'a Cell<u64>) -> Result<Self, Error> {
+        let trouble = |error| Error::at(path, error);
+        let file = files::open(path).map_err(trouble)?;
+        Ok(Self {
+            length: file.metadata().map_err(trouble)?.len(),
+            file,
+            passed,
+            hasher: blake3::Hasher::new(),
+        })
+    }
+
+    fn digest(&self) -> Digest {
+        let hash = self.hasher.finalize();
+        Digest::from_bytes(hash.as_bytes()).expect("a hash has the length of a digest")
+    }
+}
+
+impl Read for &mut Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        self.passed.set(self.passed.get() + read as u64);
+        Ok(read)
+    }
+}

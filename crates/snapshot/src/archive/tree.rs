@@ -1,0 +1,218 @@
+//! Things that came in any order, as a manifest: sorted, with the folders that nobody mentioned, and
+//! with hard links led by their first name.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::archive::members::refuse;
+use crate::archive::{Limits, Room};
+use crate::chunk::WHOLE;
+use crate::entry::{Entry, Kind, Moment, Skipped};
+use crate::error::Error;
+use crate::manifest::{Manifest, bytes, order};
+
+/// What folders that nobody mentioned may be used for.
+const USUAL: u32 = 0o755;
+
+/// What was found in an archive so far.
+pub(super) struct Tree {
+    room: Room,
+    root: Option<Entry>,
+    /// In the order in which they came, then sorted.
+    found: Vec<(u64, Entry)>,
+}
+
+impl Tree {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            room: Room::new(limits),
+            root: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Makes room for the pieces of a file of this size.
+    pub(super) fn expect(&mut self, size: u64) -> Result<(), Error> {
+        let pieces = usize::try_from(size / WHOLE).unwrap_or(usize::MAX);
+        self.room.take(pieces.saturating_mul(4 * 40))
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) -> Result<(), Error> {
+        self.room.take(cost(&entry))?;
+        if !entry.path.as_os_str().is_empty() {
+            let number = self.found.len() as u64;
+            self.room.has(number + 1)?;
+            self.found.push((number, entry));
+            return Ok(());
+        }
+        let refused = |reason: &str| Err(refuse(b".", reason));
+        if entry.kind != Kind::Folder {
+            return refused("the folder itself is something else");
+        }
+        if self.root.replace(entry).is_some() {
+            return refused("it is there twice");
+        }
+        Ok(())
+    }
+
+    /// The manifest, if everything in it is something that can be restored.
+    pub(super) fn finish(mut self, skipped: Vec<Skipped>) -> Result<Manifest, Error> {
+        self.sort()?;
+        self.complete()?;
+        self.lead()?;
+        let newest = self.found.iter().map(|(_, entry)| entry.modified).max();
+        let root = self.root.unwrap_or_else(|| Entry {
+            path: PathBuf::new(),
+            mode: USUAL,
+            modified: newest.unwrap_or_default(),
+            attributes: Vec::new(),
+            kind: Kind::Folder,
+        });
+        let entries = self.found.into_iter().map(|(_, entry)| entry);
+        Ok(Manifest {
+            root,
+            entries: entries.collect(),
+            skipped,
+        })
+    }
+
+    fn sort(&mut self) -> Result<(), Error> {
+        self.found
+            .sort_by(|(_, left), (_, right)| order(&left.path, &right.path));
+        let twice = self
+            .found
+            .windows(2)
+            .find(|pair| pair[0].1.path == pair[1].1.path);
+        match twice {
+            Some(pair) => Err(refuse(bytes(&pair[0].1.path), "it is there twice")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the folders that only the paths in them speak of.
+    fn complete(&mut self) -> Result<(), Error> {
+        let missing = missing(&self.found, &mut self.room)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let folders = missing.into_iter().map(|(path, modified)| Entry {
+            path,
+            mode: USUAL,
+            modified,
+            attributes: Vec::new(),
+            kind: Kind::Folder,
+        });
+        self.found.extend(folders.map(|folder| (u64::MAX, folder)));
+        self.sort()
+    }
+
+    /// Of the names of one file, the first describes it, whichever came first in the archive.
+    fn lead(&mut self) -> Result<(), Error> {
+        let mut first: HashMap<usize, usize> = HashMap::new();
+        let mut names: Vec<(usize, usize)> = Vec::new();
+        for at in 0..self.found.len() {
+            if matches!(self.found[at].1.kind, Kind::Twin { .. }) {
+                let file = self.file_of(at)?;
+                let leader = first.entry(file).or_insert(file);
+                *leader = at.min(*leader);
+                names.push((at, file));
+            }
+        }
+        for (&file, &leader) in &first {
+            if leader != file {
+                let kind = std::mem::replace(&mut self.found[file].1.kind, Kind::Folder);
+                self.found[leader].1.kind = kind;
+                let attributes = std::mem::take(&mut self.found[file].1.attributes);
+                self.found[leader].1.attributes = attributes;
+                names.push((file, file));
+            }
+        }
+        for (at, file) in names {
+            let leader = first[&file];
+            if at != leader {
+                let of = self.found[leader].1.path.clone();
+                self.found[at].1.kind = Kind::Twin { of };
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that a hard link is a name of, through others that came before it.
+    fn file_of(&self, twin: usize) -> Result<usize, Error> {
+        let mut at = twin;
+        loop {
+            let (number, entry) = &self.found[at];
+            let Kind::Twin { of } = &entry.kind else {
+                return Ok(at);
+            };
+            let refused = |what: &str| {
+                let name = bytes(&self.found[twin].1.path);
+                let reason = format!("it is a hard link to `{}`, {what}", of.display());
+                Err(refuse(name, reason))
+            };
+            let Some(next) = find(&self.found, of) else {
+                return refused("which is not in the archive");
+            };
+            let (earlier, there) = &self.found[next];
+            if !matches!(there.kind, Kind::File { .. } | Kind::Twin { .. }) {
+                return refused("which is no file");
+            }
+            if earlier >= number {
+                return refused("which does not come before it");
+            }
+            at = next;
+        }
+    }
+}
+
+/// Where something is among what is sorted.
+fn find(found: &[(u64, Entry)], path: &Path) -> Option<usize> {
+    found
+        .binary_search_by(|(_, entry)| order(&entry.path, path))
+        .ok()
+}
+
+/// The folders that nobody mentioned. Refuses what lies in something that is no folder.
+fn missing(found: &[(u64, Entry)], room: &mut Room) -> Result<Vec<(PathBuf, Moment)>, Error> {
+    let mut missing = Vec::new();
+    let mut open: Vec<PathBuf> = Vec::new();
+    for (_, entry) in found {
+        let holds = |folder: &PathBuf| entry.path.starts_with(folder);
+        while open.last().is_some_and(|folder| !holds(folder)) {
+            open.pop();
+        }
+        let known = open.last().map_or(0, |folder| folder.components().count());
+        let mut above: Vec<&Path> = entry.path.ancestors().skip(1).collect();
+        above.pop();
+        for folder in above.into_iter().rev().skip(known) {
+            // A folder that is there stands right before what is in it, and is open.
+            if find(found, folder).is_some() {
+                let reason = format!("it lies in `{}`, which is no folder", folder.display());
+                return Err(refuse(bytes(&entry.path), reason));
+            }
+            room.take(160 + 2 * bytes(folder).len())?;
+            missing.push((folder.to_owned(), entry.modified));
+            open.push(folder.to_owned());
+        }
+        if entry.kind == Kind::Folder {
+            open.push(entry.path.clone());
+        }
+    }
+    Ok(missing)
+}
+
+/// What an entry takes in memory, about: as it is, and once more when it is written down. A file has
+/// its first piece, which the vault has to find again.
+fn cost(entry: &Entry) -> usize {
+    let name = bytes(&entry.path).len();
+    let (facts, more) = match &entry.kind {
+        Kind::Folder => (160, 0),
+        Kind::File { .. } => (280, 0),
+        Kind::Link { target: path } | Kind::Twin { of: path } => (160, bytes(path).len()),
+    };
+    let attributes = entry.attributes.iter();
+    let attributes: usize = attributes
+        .map(|(name, value)| 32 + name.len() + value.len())
+        .sum();
+    facts + 2 * (name + more + attributes)
+}
