@@ -4,8 +4,8 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
 DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd
-# What templates are compared with, and what telemetry is read with.
-PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2
+# What templates are compared with, what telemetry is read with, and a server of S3.
+PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5
 # MCP servers that tools are asked of.
 NPM_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31
 FEATURES := --features segno-cli/failpoints
@@ -56,7 +56,7 @@ tools:
 	  $$sudo apt-get -qq update && $$sudo apt-get -qq install --no-install-recommends -y $$missing > target/apt.log; }
 	@test -x target/python/bin/python || python3 -m venv target/python
 	@for package in $(PYTHON_PACKAGES); do \
-	  target/python/bin/pip show -qq $${package%%==*} 2> /dev/null || { target/python/bin/pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); break; }; done
+	  target/python/bin/pip show -qq $${package%%[[=]*} 2> /dev/null || { target/python/bin/pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); break; }; done
 	@test -d target/npm/node_modules/@modelcontextprotocol/server-filesystem || npm install --silent --no-audit --no-fund --prefix target/npm $(NPM_PACKAGES) > target/npm.log 2>&1 || { cat target/npm.log; exit 1; }
 	@$(CARGO) nextest --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-nextest --version $(NEXTEST_VERSION)
 	@$(CARGO) deny --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-deny --version $(DENY_VERSION)

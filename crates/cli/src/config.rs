@@ -29,6 +29,10 @@ pub(crate) struct Config {
     pub(crate) key_file: Option<PathBuf>,
     /// Which files belong to checkpoints.
     pub(crate) rules: Rules,
+    /// Where checkpoints are sent, if anywhere.
+    pub(crate) storage: Option<String>,
+    /// Only those with more bytes than this are sent by themselves.
+    pub(crate) storage_above: u64,
     /// Private addresses that tools may call.
     pub(crate) reach: Reach,
     /// What models cost, by name.
@@ -48,6 +52,8 @@ impl Default for Config {
             retention: Retention::default(),
             key_file: None,
             rules: Rules::default(),
+            storage: None,
+            storage_above: 0,
             reach: Reach::default(),
             prices: BTreeMap::new(),
             notices: Vec::new(),
@@ -67,6 +73,8 @@ const KEYS: &[&str] = &[
     "checkpoints.include",
     "checkpoints.exclude",
     "encryption.key_file",
+    "storage.url",
+    "storage.above_mb",
     "network.allow_private",
 ];
 
@@ -172,6 +180,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "trash",
         "checkpoints",
         "encryption",
+        "storage",
         "network",
         "prices",
     ] {
@@ -201,6 +210,13 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     config.key_file = key_file(table)?;
     config.rules.include = patterns(table, "include")?;
     config.rules.exclude = patterns(table, "exclude")?;
+    if let Some(url) = table.get("storage").and_then(|storage| storage.get("url")) {
+        let url = url.as_str().ok_or("`storage.url` must be a text")?;
+        config.storage = Some(url.to_owned());
+    }
+    if let Some(megabytes) = number(table, "storage", "above_mb", 0..=1_000_000_000)? {
+        config.storage_above = megabytes * 1024 * 1024;
+    }
     if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;
     }

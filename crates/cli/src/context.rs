@@ -7,10 +7,11 @@ use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
 use segno_core::snapshot::{Nowhere, Snapshots};
 use segno_core::store::Store;
+use segno_engine::remote::Storage;
 use segno_engine::spec::Workflow;
 use segno_engine::start::read_spec;
 use segno_engine::{Nobody, World};
-use segno_store::{Home, LocalDisk, Memory, Sqlite};
+use segno_store::{Home, LocalDisk, Memory, Sealed, Sqlite, Warehouse};
 
 use crate::config::{self, Config};
 use crate::failure::Failure;
@@ -53,10 +54,23 @@ impl Context {
         }
     }
 
+    /// The depot at a URL, with what the person's environment says about how to get there.
+    fn depot(&self, url: &str, keyring: Arc<Keyring>) -> Result<Sealed, Failure> {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let clock = Arc::clone(&self.clock);
+        let opened = Warehouse::new(url, variables, clock, Arc::new(MachineRandom));
+        let depot = Arc::new(opened.map_err(segno_engine::Error::Depot)?);
+        let key = move || keyring.cipher().map_err(|error| error.to_string());
+        Ok(Sealed::new(depot, Box::new(key), Arc::new(MachineRandom)))
+    }
+
     /// The world of a command that works with sessions, and the person's settings.
     pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let mut keyring = Arc::<Keyring>::default();
         let mut snapshots: Arc<dyn Snapshots> = Arc::new(Nowhere);
         let store: Arc<dyn Store> = match keep {
             Keep::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
@@ -73,15 +87,23 @@ impl Context {
                         home.root().display()
                     ));
                 }
+                keyring = Arc::new(Keyring::new(config.key_file.clone()));
                 snapshots = Arc::new(MachineSnapshots {
                     root: home.snapshots(),
                     person: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
-                    keyring: Arc::new(Keyring::new(config.key_file.clone())),
+                    keyring: Arc::clone(&keyring),
                     clock: Arc::clone(&self.clock),
                 });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }
+        };
+        let storage = match &config.storage {
+            Some(url) => Some(Storage {
+                depot: Arc::new(self.depot(url, keyring)?),
+                above: config.storage_above,
+            }),
+            None => None,
         };
         let world = World {
             store,
@@ -98,6 +120,7 @@ impl Context {
             people: Arc::new(Nobody),
             exporter: Arc::<MachineExporter>::default(),
             snapshots,
+            storage,
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,

@@ -85,6 +85,12 @@ impl Failure {
         }
     }
 
+    /// The same, after what went well before it.
+    pub(crate) fn after(self, before: &str) -> Self {
+        let message = format!("{before}: {}", self.message);
+        Self { message, ..self }
+    }
+
     /// The same without its way out, where that does not hold.
     pub(crate) fn without_hint(self) -> Self {
         Self { hint: None, ..self }
@@ -153,6 +159,7 @@ impl From<segno_engine::Error> for Failure {
             | E::Exists { .. }
             | E::NoSuchStep { .. }
             | E::NoSuchCheckpoint { .. }
+            | E::NotStored { .. }
             | E::WhichCheckpoint { .. }
             | E::Busy { .. }
             | E::Senseless { .. }
@@ -161,6 +168,13 @@ impl From<segno_engine::Error> for Failure {
             E::Snapshot(error) => match error.kind() {
                 Kind::NotFound | Kind::Conflict => 17,
                 Kind::Damaged => 23,
+                Kind::Internal => 70,
+                _ => 12,
+            },
+            E::Depot(error) => match error.kind() {
+                Kind::NotFound => 17,
+                Kind::Damaged => 23,
+                Kind::Invalid => 2,
                 Kind::Internal => 70,
                 _ => 12,
             },
@@ -186,6 +200,7 @@ impl From<segno_engine::Error> for Failure {
             | E::NotAnAnswer { .. }
             | E::NotAsked { .. }
             | E::WhichQuestion { .. }
+            | E::NoStorage
             | E::NoKey { .. }
             | E::NoSecret { .. }
             | E::NoServer { .. }

@@ -7,8 +7,10 @@
 pub mod agent;
 pub mod archive;
 pub mod bundle;
+pub mod carry;
 pub mod checkpoint;
 pub mod cipher;
+pub mod depot;
 pub mod digest;
 pub mod error;
 pub mod fault;
@@ -16,6 +18,7 @@ pub mod id;
 pub mod journal;
 pub mod key;
 pub mod lease;
+pub mod letter;
 pub mod model;
 pub mod ports;
 pub mod redact;

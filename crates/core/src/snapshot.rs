@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::archive::Archives;
+use crate::carry::Carry;
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
@@ -11,7 +12,7 @@ use crate::ports::Boxed;
 use crate::time::Timestamp;
 
 /// Keeps the files of folders. A snapshot is named by what is in it.
-pub trait Snapshots: Archives {
+pub trait Snapshots: Archives + Carry {
     /// Keeps the files of `folder`; durable when it returns.
     fn capture<'a>(
         &'a self,

@@ -16,11 +16,11 @@ use segno_core::step::Path;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::checkpoint;
 use crate::observe::Observer;
 use crate::retention;
 use crate::spec::Checkpoints;
 use crate::world::World;
+use crate::{checkpoint, remote};
 
 /// Who asks to stop when the terminal goes away.
 pub const HANGUP: &str = "SIGHUP";
@@ -138,7 +138,8 @@ async fn tidy(world: &World, observer: &dyn Observer) {
     }
 }
 
-/// Takes a checkpoint; what goes wrong is told. Returns whether older ones were let go of.
+/// Takes a checkpoint, sends it, and lets go of old ones; what goes wrong is told, and done the next
+/// time. Returns whether old ones were let go of.
 pub(crate) async fn keep(
     world: &World,
     session: SessionId,
@@ -148,25 +149,33 @@ pub(crate) async fn keep(
     let taken = async {
         let summary = world.store.summary(session).await?;
         let taken = checkpoint::take(world, &summary, trigger, None, &|_, _| {}).await?;
-        let (outdated, _) = retention::outdated(world, Some(&summary), world.retention).await?;
-        retention::prune(world, &outdated).await?;
-        Ok::<_, crate::Error>((taken, !outdated.is_empty()))
+        Ok::<_, crate::Error>((summary, taken))
     };
-    match taken.await {
-        Ok((taken, pruned)) => {
-            for path in &taken.captured.unstable {
-                observer.notice(&format!(
-                    "{path} changed while it was kept in checkpoint {}, and may be half-way",
-                    taken.manifest.id
-                ));
-            }
-            pruned
-        }
+    let (summary, taken) = match taken.await {
+        Ok(taken) => taken,
         Err(error) => {
             observer.notice(&format!("no checkpoint ({trigger}): {error}"));
-            false
+            return false;
         }
+    };
+    for path in &taken.captured.unstable {
+        observer.notice(&format!(
+            "{path} changed while it was kept in checkpoint {}, and may be half-way",
+            taken.manifest.id
+        ));
     }
+    if let Err(error) = remote::catch_up(world, session, &|_, _| {}).await {
+        observer.notice(&format!("checkpoints are kept here, and not sent: {error}"));
+    }
+    let old = async {
+        let (outdated, _) = retention::outdated(world, Some(&summary), world.retention).await?;
+        retention::prune(world, &outdated).await?;
+        Ok::<_, crate::Error>(!outdated.is_empty())
+    };
+    old.await.unwrap_or_else(|error| {
+        observer.notice(&format!("old checkpoints stay: {error}"));
+        false
+    })
 }
 
 impl Observer for Boundaries {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use segno_core::agent;
 use segno_core::bundle;
+use segno_core::depot;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{CheckpointId, Name, SessionId};
@@ -26,6 +27,20 @@ pub enum Error {
     /// Files could not be kept or brought back.
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
+    /// The depot refused.
+    #[error(transparent)]
+    Depot(#[from] depot::Error),
+    /// There is no depot.
+    #[error("no storage is set for checkpoints")]
+    NoStorage,
+    /// The depot has no such checkpoint.
+    #[error("storage {place} has no checkpoint or session `{reference}`")]
+    NotStored {
+        /// The depot.
+        place: String,
+        /// What was given.
+        reference: String,
+    },
     /// No checkpoint is meant.
     #[error("there is no checkpoint `{reference}`")]
     NoSuchCheckpoint {
@@ -518,12 +533,14 @@ impl Diagnose for Error {
         match self {
             Error::Store(error) => error.kind(),
             Error::Snapshot(error) => error.kind(),
+            Error::Depot(error) => error.kind(),
             Error::Spec { problems, .. } => problems.kind(),
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
             Error::Step { error, .. } => error.kind.sort(),
             Error::NoSuchSession { .. }
             | Error::NoSuchCheckpoint { .. }
+            | Error::NotStored { .. }
             | Error::NothingToResume { .. }
             | Error::NothingHere { .. }
             | Error::InTrash { .. }
@@ -533,6 +550,7 @@ impl Diagnose for Error {
             Error::Ambiguous { .. }
             | Error::WhichCheckpoint { .. }
             | Error::FromElsewhere { .. }
+            | Error::NoStorage
             | Error::Unexportable { .. }
             | Error::Unusable { .. }
             | Error::WrongInput { .. }
@@ -574,6 +592,9 @@ impl Diagnose for Error {
         match self {
             Error::Store(error) => error.code(),
             Error::Snapshot(error) => error.code(),
+            Error::Depot(error) => error.code(),
+            Error::NoStorage => "K0309",
+            Error::NotStored { .. } => "K0310",
             Error::NoSuchCheckpoint { .. } => "K0201",
             Error::WhichCheckpoint { .. } => "K0202",
             Error::Busy { .. } => "K0203",
@@ -626,6 +647,12 @@ impl Diagnose for Error {
         Some(match self {
             Error::Store(error) => return error.hint(),
             Error::Snapshot(error) => return error.hint(),
+            Error::Depot(error) => return error.hint(),
+            Error::NoStorage => {
+                "set `url` in the section `[storage]` of config.toml: `s3://BUCKET/PREFIX` or `file:///FOLDER`"
+                    .into()
+            }
+            Error::NotStored { .. } => "`segno checkpoint list --remote` shows what is there".into(),
             Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
             Error::WhichCheckpoint { .. } => "give more of the id".into(),
             Error::FromElsewhere { workspace, .. } => format!(

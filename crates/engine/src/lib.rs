@@ -25,6 +25,7 @@ mod notes;
 pub mod observe;
 pub mod patterns;
 pub mod pen;
+pub mod remote;
 pub mod resume;
 pub mod retention;
 pub mod run;

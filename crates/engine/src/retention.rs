@@ -15,6 +15,7 @@ use segno_core::time::Timestamp;
 
 use crate::checkpoint::{keep, list};
 use crate::error::Error;
+use crate::remote;
 use crate::world::World;
 
 /// How long it may take from a snapshot to the checkpoint that names it.
@@ -145,6 +146,8 @@ pub async fn erasable(world: &World) -> Result<Vec<Manifest>, Error> {
 pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     let now = world.clock.now();
     for manifest in erasable(world).await? {
+        // There first: one that could not be withdrawn is still here, and goes the next time.
+        remote::withdraw(world, &manifest).await?;
         world.store.forget(manifest.session, manifest.id).await?;
     }
     // A snapshot is named a moment after it is taken, and that moment is left to whoever takes one.

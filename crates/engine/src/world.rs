@@ -16,6 +16,7 @@ use segno_core::tool::Tools;
 use segno_core::usage::Price;
 
 use crate::error::Error;
+use crate::remote::Storage;
 use crate::retention::Retention;
 use crate::spec::{Executor, Provider, Server, Skill};
 
@@ -38,6 +39,8 @@ pub struct World {
     pub people: Arc<dyn People>,
     /// The files of workspaces.
     pub snapshots: Arc<dyn Snapshots>,
+    /// Where checkpoints are sent, if anywhere.
+    pub storage: Option<Storage>,
     /// How many checkpoints stay.
     pub retention: Retention,
     /// Who is told what runs do.

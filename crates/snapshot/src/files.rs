@@ -53,6 +53,18 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// How long a file is, and its last bytes, if it has so many.
+pub(crate) fn end<const N: usize>(path: &Path) -> io::Result<(u64, Option<[u8; N]>)> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    let Some(from) = length.checked_sub(N as u64) else {
+        return Ok((length, None));
+    };
+    let mut end = [0; N];
+    file.read_exact_at(&mut end, from)?;
+    Ok((length, Some(end)))
+}
+
 /// Makes a folder that only its owner may use, and its missing parents.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
@@ -117,6 +129,11 @@ impl Draft {
         };
         rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(draft)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Appends.

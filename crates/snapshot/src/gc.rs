@@ -11,6 +11,7 @@ use std::time::Duration;
 use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
 
+use crate::carry::GUEST;
 use crate::delta::Stored;
 use crate::entry::Chunk;
 use crate::error::Error;
@@ -60,7 +61,25 @@ impl Vault {
         self.empty(&mut trash, &manifests, &mut stock, now, grace, &mut swept)?;
         self.compact(&mut stock, &mut trash, now, &mut swept)?;
         self.throw(&mut trash, &manifests, &stock, now, &mut swept)?;
+        self.dismiss_guests(now, grace)?;
         Ok(swept)
+    }
+
+    /// Removes packs that came long ago and were never proved: whoever fetched them gave up.
+    fn dismiss_guests(&self, now: Timestamp, grace: Duration) -> Result<(), Error> {
+        for name in self.guests()? {
+            let path = self.packs.join(format!("{name}{GUEST}"));
+            let came = path.metadata().and_then(|facts| facts.modified());
+            let came = came.map_err(|error| Error::at(&path, error))?;
+            let came = came
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap_or_default();
+            let came = Timestamp(i64::try_from(came.as_millis()).unwrap_or(i64::MAX));
+            if now.since(came) >= grace && now >= came {
+                files::remove(&path).map_err(|error| Error::at(&path, error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Manifests that are stored as changes since one that is not kept are stored anew, and those

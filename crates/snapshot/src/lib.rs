@@ -11,6 +11,7 @@ pub mod archive;
 mod beneath;
 pub mod browse;
 mod capture;
+mod carry;
 mod chunk;
 mod delta;
 pub mod entry;

@@ -3,6 +3,7 @@
 //! `segno_core::store`; here is how they are kept.
 
 pub mod blobs;
+pub mod depot;
 pub mod disk;
 pub mod home;
 pub mod memory;
@@ -10,6 +11,7 @@ mod shelf;
 pub mod sqlite;
 mod witness;
 
+pub use depot::{FindKey, Sealed, Warehouse};
 pub use disk::LocalDisk;
 pub use home::Home;
 pub use memory::Memory;

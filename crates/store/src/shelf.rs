@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
 use segno_core::checkpoint::{Broken, Manifest, VERSION};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::ports::{Access, Disk};
@@ -81,12 +83,26 @@ impl Shelf {
     fn write(&self, place: &Path, text: &[u8]) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
         self.disk.create_folder(folder, Access::Private)?;
-        let draft = place.with_extension("draft");
+        self.sweep_drafts(folder)?;
+        // Two processes may keep the same one at once, and must not finish each other's draft.
+        let draft = place.with_extension(format!("{}.draft", std::process::id()));
         self.disk.remove(&draft)?;
         self.disk.create(&draft, text, Access::Private)?;
         self.disk.rename(&draft, place)?;
         self.disk.sync_folder(folder)?;
         self.disk.sync_folder(&self.root)
+    }
+
+    /// Removes the drafts of processes that are gone.
+    fn sweep_drafts(&self, folder: &Path) -> io::Result<()> {
+        for file in self.disk.list(folder)? {
+            if writer_of(&file)
+                .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+            {
+                self.disk.remove(&file)?;
+            }
+        }
+        Ok(())
     }
 
     /// All of them, oldest first.
@@ -169,4 +185,10 @@ impl Shelf {
         });
         removed.map_err(|error| trouble(&place, &error))
     }
+}
+
+/// The process that wrote a draft, if the file is one.
+fn writer_of(file: &Path) -> Option<Pid> {
+    let name = file.file_name()?.to_str()?.strip_suffix(".draft")?;
+    Pid::from_raw(name.rsplit('.').next()?.parse().ok()?)
 }

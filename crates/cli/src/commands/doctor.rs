@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use segno_core::store::Severity;
-use segno_engine::doctor;
+use segno_engine::{doctor, remote};
 use serde_json::json;
 
 use crate::context::{Context, Keep};
@@ -13,6 +13,9 @@ use crate::output::{data, is_live, json as shapes, json_line, passing, plain};
 /// Reads every journal entry and every blob and compares them with their hashes. Changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Also see whether the storage answers
+    #[arg(long)]
+    storage: bool,
     /// Print findings as JSON, one per line, and a summary
     #[arg(long)]
     pub(crate) json: bool,
@@ -68,6 +71,20 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             },
             plain::count(report.blobs, "blob"),
         ));
+    }
+    if args.storage {
+        let (stored, unreadable) = remote::list(&world).await?;
+        if args.json {
+            json_line(
+                &json!({"v": 1, "kind": "storage", "checkpoints": stored.len(), "unreadable": unreadable.len()}),
+            );
+        } else {
+            for error in &unreadable {
+                data(&plain::plain(&format!("damaged: {error}")));
+            }
+            let count = plain::count(stored.len() as u64, "checkpoint");
+            data(&format!("the storage answers, and has {count}"));
+        }
     }
     if report.is_damaged() {
         return Err(Failure::verification(format!(

@@ -1,14 +1,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_engine::retention;
+use segno_engine::{remote, retention};
 use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain};
 
-/// Free the room of files that no checkpoint names any more.
+/// Free the room of files that no checkpoint names any more, here and in the storage.
 ///
 /// Checkpoints that were let go of longer than 7 days ago (`trash.keep_days` in config.toml) are
 /// erased for good. What became needless lately waits for a while: someone may be about to name it.
@@ -46,8 +46,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let swept = retention::sweep(&world, grace).await?;
+    let stored = match world.storage {
+        Some(_) => Some(remote::sweep(&world, grace).await),
+        None => None,
+    };
     if args.json {
-        json_line(&json!({
+        let mut shape = json!({
             "v": 1,
             "kind": "swept",
             "erased": erased.len(),
@@ -55,7 +59,16 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "freed_bytes": swept.freed,
             "waiting": swept.waiting,
             "busy": swept.busy,
-        }));
+        });
+        if let Some(Ok(stored)) = &stored {
+            shape["storage"] = json!({
+                "deleted": stored.deleted,
+                "freed_bytes": stored.bytes,
+                "waiting": stored.waiting,
+                "unfinished": stored.unfinished,
+            });
+        }
+        json_line(&shape);
     } else if swept.busy {
         data("files are being kept or brought back right now: nothing was done, try again later");
     } else {
@@ -68,5 +81,21 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             args.grace_hours
         ));
     }
+    // What was swept here is told first, whatever became of the storage.
+    match stored.transpose()? {
+        Some(stored) if !args.json => tell(stored, args.grace_hours),
+        _ => {}
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn tell(stored: remote::Swept, hours: u64) {
+    data(&format!(
+        "in the storage: freed {} bytes; {} wait for {hours} hours",
+        plain::number(stored.bytes),
+        plain::count(stored.waiting, "object"),
+    ));
+    if stored.unfinished {
+        data("there is more to delete in the storage: `segno gc` goes on with it");
+    }
 }

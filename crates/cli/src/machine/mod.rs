@@ -1,6 +1,7 @@
 //! This machine: the real clock, chance, processes and drivers behind the ports.
 
 mod archives;
+mod carry;
 mod clock;
 mod drivers;
 mod key;

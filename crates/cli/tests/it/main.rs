@@ -11,6 +11,7 @@ mod full_disk;
 mod lease;
 mod models;
 mod resume;
+mod storage;
 
 use segno_testkit::sandbox::Sandbox;
 

@@ -77,6 +77,7 @@ pub(crate) fn stage(script: &str) -> Stage {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
         snapshots: Arc::new(segno_core::snapshot::Nowhere),
+        storage: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(Memory::new(clock.clone())),
         clock: clock.clone(),

@@ -10,6 +10,7 @@
 //! pack's name: a pack that was cut short, or whose table changed, is not a pack. What is in the
 //! blocks proves itself by the digests in the table.
 
+mod check;
 mod cursor;
 mod known;
 mod open;
@@ -27,6 +28,7 @@ use crate::chunk::LONGEST;
 use crate::safe::Safe;
 use crate::wire::{Broken, Reader, Writer};
 
+pub(crate) use check::{Proof, check, check_patches};
 pub(crate) use cursor::Cursor;
 pub(crate) use known::Known;
 pub(crate) use packer::{Finished, Packer};

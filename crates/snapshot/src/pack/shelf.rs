@@ -5,12 +5,13 @@
 //! comes to an end: circles, bases that no pack has, and chains longer than any that is written
 //! lead to pieces without a place (P10).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
 
+use crate::carry::GUEST;
 use crate::error::Error;
 use crate::pack::known::ByDigest;
 use crate::pack::{Block, Form, Table, read_table};
@@ -43,6 +44,8 @@ pub(crate) struct Held {
 pub(crate) struct Shelf {
     folder: PathBuf,
     safe: Safe,
+    /// Packs that wait to be proved.
+    guests: HashSet<Digest>,
     packs: Vec<Held>,
     places: HashMap<Digest, Place, ByDigest>,
     /// Patches that cannot be applied: their bases have no place.
@@ -59,15 +62,36 @@ impl Shelf {
         safe: &Safe,
         groups: impl IntoIterator<Item = Vec<Digest>>,
     ) -> Result<Self, Error> {
-        let mut shelf = Self {
+        let shelf = Self {
             folder: folder.to_owned(),
             safe: safe.clone(),
             ..Self::default()
         };
+        shelf.fill(groups)
+    }
+
+    /// The same, with packs that wait to be proved after all others.
+    pub(crate) fn with_guests(
+        folder: &Path,
+        safe: &Safe,
+        packs: Vec<Digest>,
+        guests: &[Digest],
+    ) -> Result<Self, Error> {
+        let shelf = Self {
+            folder: folder.to_owned(),
+            safe: safe.clone(),
+            guests: guests.iter().copied().collect(),
+            ..Self::default()
+        };
+        shelf.fill([packs, guests.to_vec()])
+    }
+
+    fn fill(self, groups: impl IntoIterator<Item = Vec<Digest>>) -> Result<Self, Error> {
+        let mut shelf = self;
         let mut patches = Vec::new();
         for names in groups {
             for name in names {
-                match read_table(safe, &shelf.path(name), name) {
+                match read_table(&shelf.safe, &shelf.path(name), name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(Error::at(&shelf.path(name), error)),
                     Ok(Err(broken)) => shelf.damaged.push((name, broken.0)),
@@ -91,7 +115,12 @@ impl Shelf {
     }
 
     pub(crate) fn path(&self, name: Digest) -> PathBuf {
-        self.folder.join(name.to_string())
+        let end = if self.guests.contains(&name) {
+            GUEST
+        } else {
+            ""
+        };
+        self.folder.join(format!("{name}{end}"))
     }
 
     fn add(&mut self, name: Digest, table: Table, patches: &mut Vec<(Digest, Place)>) {
@@ -195,6 +224,19 @@ impl Shelf {
             self.label(orphan),
             "what it is a change of goes round in a circle, or too far back",
         )
+    }
+
+    /// Every pack that is needed to read these pieces. That one is nowhere is damage.
+    pub(crate) fn packs_with<'a>(
+        &self,
+        pieces: impl IntoIterator<Item = &'a Digest>,
+    ) -> Result<BTreeSet<Digest>, Error> {
+        let pieces: Vec<Digest> = pieces.into_iter().copied().collect();
+        if let Some(lost) = pieces.iter().find(|piece| self.place(piece).is_none()) {
+            return Err(self.lost(*lost));
+        }
+        let places = self.with_bases(pieces).into_values();
+        Ok(places.map(|place| self.name(place.pack)).collect())
     }
 
     /// Packs whose tables cannot be read, and why.

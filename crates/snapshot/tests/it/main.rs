@@ -7,6 +7,7 @@
 )]
 
 mod archive;
+mod carry;
 mod crash;
 mod damage;
 mod databases;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
+mod depot;
+
 mod memory {
     use std::sync::Arc;
 

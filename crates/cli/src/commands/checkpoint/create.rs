@@ -1,10 +1,13 @@
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Trigger;
+use segno_core::id::CheckpointId;
 use segno_core::snapshot::Left;
-use segno_engine::checkpoint;
+use segno_engine::remote::{self, Pushed};
+use segno_engine::{Error, checkpoint};
 use serde_json::json;
 
+use super::push::told;
 use super::{bytes, progress, session, shape};
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
@@ -12,6 +15,9 @@ use crate::output::{data, json_line, plain, say};
 
 /// How many files that need a word are named.
 const NAMED: usize = 5;
+
+/// Whoever keeps more than this at once may want to leave something out.
+const MUCH: u64 = 100 * 1024 * 1024;
 
 /// Keep where a session stands: its files, and its place in its journal.
 ///
@@ -36,6 +42,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let progress = progress(&world, "reading");
     let taken = checkpoint::take(&world, &summary, Trigger::Manual, args.note, &progress).await?;
     drop(progress);
+    let progress = super::progress(&world, "sending");
+    let sent = remote::catch_up(&world, summary.id, &progress).await;
+    drop(progress);
     let captured = &taken.captured;
     if args.json {
         let list = |left: &[Left]| -> Vec<_> {
@@ -47,8 +56,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         shape["unstable_files"] = json!(captured.unstable);
         shape["skipped_files"] = json!(list(&captured.skipped));
         shape["left_out_files"] = json!(list(&captured.left_out));
+        shape["sent"] = json!(is_among(&sent, taken.manifest.id));
         json_line(&shape);
-        return Ok(ExitCode::SUCCESS);
+        return ended(sent);
     }
     for (what, left) in [
         ("could not be read", &captured.skipped),
@@ -82,5 +92,28 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         bytes(captured.bytes),
         bytes(captured.written)
     ));
-    Ok(ExitCode::SUCCESS)
+    if captured.written > MUCH {
+        say(&format!(
+            "hint: {} are new; what can be made again need not be kept: `segno checkpoint show {}`",
+            bytes(captured.written),
+            taken.manifest.id
+        ));
+    }
+    if let Ok(sent) = &sent {
+        sent.iter().for_each(|one| data(&told(one)));
+    }
+    ended(sent)
+}
+
+fn is_among(sent: &Result<Vec<Pushed>, Error>, checkpoint: CheckpointId) -> bool {
+    let is = |one: &Pushed| one.manifest.id == checkpoint;
+    sent.as_ref().is_ok_and(|sent| sent.iter().any(is))
+}
+
+/// What was kept here stays, whatever became of sending it.
+fn ended(sent: Result<Vec<Pushed>, Error>) -> Result<ExitCode, Failure> {
+    match sent {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::from(error).after("kept here, not sent")),
+    }
 }

@@ -6,7 +6,7 @@ use segno_core::snapshot::Size;
 use segno_engine::{checkpoint, retention, sessions};
 use serde_json::json;
 
-use super::{bytes, session, shape};
+use super::{bytes, session, shape, stored};
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
 use crate::output::{columns, data, json_line, plain, say, table};
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Those that were let go of, and can be had back with `segno checkpoint prune --undo`
     #[arg(long, conflicts_with_all = ["session", "all"])]
     pruned: bool,
+    /// Those in the storage: of all sessions, or of the given one
+    #[arg(short, long, conflicts_with = "all")]
+    remote: bool,
     /// Print them as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
@@ -29,6 +32,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
+    if args.remote {
+        return stored::list(&world, args.session.as_deref(), args.json).await;
+    }
     let session = if args.all || args.pruned {
         None
     } else {

@@ -6,8 +6,11 @@ mod export;
 mod import;
 mod list;
 mod prune;
+mod pull;
+mod push;
 mod restore;
 mod show;
+mod stored;
 mod verify;
 
 use std::process::ExitCode;
@@ -35,6 +38,8 @@ pub(crate) enum Command {
     Prune(prune::Args),
     Export(export::Args),
     Import(import::Args),
+    Push(push::Args),
+    Pull(pull::Args),
 }
 
 impl Command {
@@ -49,6 +54,8 @@ impl Command {
             Command::Prune(args) => args.json,
             Command::Export(args) => args.json,
             Command::Import(args) => args.json,
+            Command::Push(args) => args.json,
+            Command::Pull(args) => args.json,
         }
     }
 
@@ -63,6 +70,8 @@ impl Command {
             Command::Prune(args) => prune::run(&args, context).await,
             Command::Export(args) => export::run(args, context).await,
             Command::Import(args) => import::run(args, context).await,
+            Command::Push(args) => push::run(&args, context).await,
+            Command::Pull(args) => pull::run(&args, context).await,
         }
     }
 }

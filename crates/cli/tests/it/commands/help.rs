@@ -73,7 +73,7 @@ fn the_whole_help_text() {
                   it writes
       sessions    List, show, delete, restore, clean up, export, import and fork sessions
       checkpoint  Keep the files of a session's workspace, compare them, and bring them back
-      gc          Free the room of files that no checkpoint names any more
+      gc          Free the room of files that no checkpoint names any more, here and in the storage
       key         Make a key that the files of checkpoints are encrypted with
       status      Show what is running, and what waits to be resumed
       logs        Show what happened in a session, entry by entry
@@ -493,6 +493,8 @@ fn the_whole_help_text() {
       prune    Let go of old checkpoints: of each session all but the newest, and those that are too old
       export   Write a checkpoint to a folder, which `checkpoint import` reads
       import   Make a checkpoint out of a folder that `checkpoint export` wrote
+      push     Send checkpoints to the storage that `storage.url` in config.toml names
+      pull     Fetch checkpoints from the storage, and with them sessions that are not here
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -536,6 +538,7 @@ fn the_whole_help_text() {
     Options:
       -a, --all     Those of all sessions
           --pruned  Those that were let go of, and can be had back with `segno checkpoint prune --undo`
+      -r, --remote  Those in the storage: of all sessions, or of the given one
           --json    Print them as JSON, one per line
       -h, --help    Print help
 
@@ -710,7 +713,7 @@ fn the_whole_help_text() {
 
     $ segno gc --help
 
-    Free the room of files that no checkpoint names any more.
+    Free the room of files that no checkpoint names any more, here and in the storage.
 
     Checkpoints that were let go of longer than 7 days ago (`trash.keep_days` in config.toml) are erased
     for good. What became needless lately waits for a while: someone may be about to name it.
@@ -823,6 +826,9 @@ fn the_whole_help_text() {
     Usage: segno doctor [OPTIONS]
 
     Options:
+          --storage
+              Also see whether the storage answers
+
           --json
               Print findings as JSON, one per line, and a summary
 

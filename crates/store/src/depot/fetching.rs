@@ -1,0 +1,48 @@
+//! Objects on their way out of a depot.
+
+use std::path::Path as File;
+
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange};
+use segno_core::depot::Error;
+
+use super::fault::Fault;
+use super::{PIECE, Warehouse, file};
+
+impl Warehouse {
+    /// Writes an object into a file, a piece at a time.
+    pub(super) async fn fetch(
+        &self,
+        name: &str,
+        path: &Path,
+        length: u64,
+        file: &File,
+    ) -> Result<(), Error> {
+        let store = self.door()?.store();
+        let mut at = 0;
+        while at < length {
+            let to = length.min(at + PIECE);
+            let piece = || async {
+                let options = GetOptions {
+                    range: Some(GetRange::Bounded(at..to)),
+                    ..GetOptions::default()
+                };
+                let got = store.get_opts(path, options).await?;
+                let whole = got.meta.size;
+                let bytes = got.bytes().await?;
+                let is_whole = bytes.len() as u64 == to - at || whole != length;
+                let cut = || Fault::Passing("an answer was cut short".to_owned());
+                is_whole.then_some((whole, bytes)).ok_or_else(cut)
+            };
+            let got = self.patiently(piece).await;
+            let (whole, bytes) = got.map_err(|fault| self.error(name, fault))?;
+            if whole != length {
+                let reason = format!("it has {whole} bytes, and had {length}");
+                return Err(self.damaged(name, &reason));
+            }
+            file::write(file, at, bytes.into()).await?;
+            at = to;
+        }
+        Ok(())
+    }
+}
