@@ -647,7 +647,7 @@ fn with_a_key_nothing_in_the_storage_can_be_read_and_another_machine_with_the_ke
     // Generations, so that there are packs with changes of others.
     let mut text = "a line that stays the same\n".repeat(2000);
     for round in 0..3 {
-        text.push_str(&format!("round {round}\n"));
+        text = format!("{text}round {round}\n");
         sandbox.write("growing.txt", &text);
         far.take();
     }
