@@ -73,6 +73,27 @@ pub(crate) struct Tree {
     pub(crate) folders: Vec<Folder>,
 }
 
+impl Tree {
+    /// Folders that were left out for what is in them are left out where they were found.
+    fn leave_out_ruled(&mut self) {
+        let ruled: Vec<Option<Why>> = self
+            .folders
+            .iter_mut()
+            .map(|folder| folder.closed.take_if(|why| matches!(why, Why::Rule(_))))
+            .collect();
+        if ruled.iter().all(Option::is_none) {
+            return;
+        }
+        for node in self.folders.iter_mut().flat_map(|folder| &mut folder.nodes) {
+            if let What::Folder(number) = node.what
+                && let Some(why) = &ruled[number]
+            {
+                node.what = What::Left(why.clone());
+            }
+        }
+    }
+}
+
 struct Queue {
     waiting: Vec<(usize, PathBuf)>,
     busy: usize,
@@ -117,6 +138,7 @@ impl Walk<'_> {
         for (number, folder) in found {
             tree.folders[number] = folder;
         }
+        tree.leave_out_ruled();
         Ok(tree)
     }
 }
@@ -176,6 +198,11 @@ impl Shared<'_> {
             Ok(opened) => opened,
             Err(error) => return (closed(why(error)), Vec::new()),
         };
+        if !path.as_os_str().is_empty()
+            && let Some(rule) = self.walk.scope.leaves_out_holding(path, &names)
+        {
+            return (closed(Why::Rule(rule)), Vec::new());
+        }
         let mut section = self.walk.index.folder(path);
         let mut inside = Vec::new();
         let mut nodes = Vec::with_capacity(names.len());

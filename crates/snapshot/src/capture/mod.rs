@@ -16,6 +16,7 @@ use crate::index::{self, Index, Scribe, is_settled};
 use crate::machine;
 use crate::manifest::Manifest;
 use crate::pack::{Known, Shelf};
+use crate::read::is_still;
 use crate::request::{Captured, Progress, Request};
 use crate::vault::Vault;
 use crate::walk::{Walk, guard};
@@ -184,18 +185,44 @@ impl<'a> Capture<'a> {
         });
     }
 
-    /// Some files are read again though they look unchanged.
+    /// Some files are compared though they look unchanged; those that differ have to be read.
     fn doubt(&self, plan: &mut Plan) {
         let Ok(chance) = machine::chance() else {
             return;
         };
         let turn = u64::from(chance[0]) << 8 | u64::from(chance[1]);
-        for (number, found) in plan.found.iter_mut().enumerate() {
-            let is_file = matches!(found.entry.kind, Kind::File { .. });
-            let lot = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            if is_file && lot.wrapping_add(turn) % 1000 < u64::from(self.request.doubt) {
-                found.state = State::Unread;
-            }
+        let doubted = |(number, found): &(usize, &Found)| {
+            let is_known = matches!(found.entry.kind, Kind::File { .. });
+            let lot = (*number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let drawn = lot.wrapping_add(turn) % 1000 < u64::from(self.request.doubt);
+            drawn && is_known && found.state == State::Settled
+        };
+        let doubted: Vec<usize> = plan
+            .found
+            .iter()
+            .enumerate()
+            .filter(doubted)
+            .map(|(number, _)| number)
+            .collect();
+        let differs = |number: &&usize| {
+            let entry = &plan.found[**number].entry;
+            !is_still(&self.root, &entry.path, entry.content())
+        };
+        let share = doubted.len().div_ceil(machine::workers()).max(1);
+        let changed: Vec<usize> = std::thread::scope(|scope| {
+            let parts = doubted.chunks(share).map(|part| {
+                let look = || part.iter().filter(differs).copied().collect::<Vec<_>>();
+                scope.spawn(look)
+            });
+            let parts: Vec<_> = parts.collect();
+            let lost = |_| doubted.clone();
+            parts
+                .into_iter()
+                .flat_map(|part| part.join().unwrap_or_else(lost))
+                .collect()
+        });
+        for number in changed {
+            plan.found[number].state = State::Unread;
         }
     }
 

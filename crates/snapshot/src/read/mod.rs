@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use std::os::fd::AsFd;
 
+use segno_core::digest::Digest;
+
 use crate::beneath::{self, Facts};
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Why};
@@ -309,4 +311,21 @@ fn counterpart(before: &[Chunk], middle: u64) -> Option<Chunk> {
         end > middle
     });
     reaches.next().or(before.last()).copied()
+}
+
+/// Whether a file has exactly this content.
+pub(crate) fn is_still(root: &OwnedFd, path: &Path, content: &[Chunk]) -> bool {
+    let compare = || -> io::Result<bool> {
+        let mut file = File::from(beneath::file(root.as_fd(), path)?);
+        let mut buffer = Vec::new();
+        for chunk in content {
+            buffer.resize(chunk.length as usize, 0);
+            file.read_exact(&mut buffer)?;
+            if Digest::of(&buffer) != chunk.digest {
+                return Ok(false);
+            }
+        }
+        Ok(file.read(&mut [0])? == 0)
+    };
+    compare().unwrap_or(false)
 }

@@ -1,7 +1,7 @@
 //! What a restore has to do: the snapshot beside what is in the target.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -86,6 +86,11 @@ impl Scope for Known<'_> {
         let rule = self.scope.leaves_out(folder, name, is_folder);
         let rule = rule.or_else(|| skipped.then(|| "left out by the snapshot".to_owned()))?;
         self.manifest.find(&path).is_none().then_some(rule)
+    }
+
+    fn leaves_out_holding(&self, folder: &Path, names: &[OsString]) -> Option<String> {
+        let rule = self.scope.leaves_out_holding(folder, names)?;
+        self.manifest.find(folder).is_none().then_some(rule)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scope of a workspace, by evidence and by what a person has said.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -74,19 +74,28 @@ impl Evidence {
         patterns.any(|pattern| pattern.leads_into(names))
     }
 
-    /// The rule by which the evidence leaves `path` out.
+    /// Whether git ignores `path`.
+    fn ignores(&self, path: &Path, is_folder: bool) -> bool {
+        self.repository(path).is_some_and(|repository| {
+            let (root, exclude) = (&repository.root, &repository.exclude);
+            self.ignored.ignores(root, exclude, path, is_folder)
+        })
+    }
+
+    /// The rule by which the evidence beside it leaves `path` out.
     fn shown(&self, path: &Path, is_folder: bool) -> Option<String> {
-        let ignored = || {
-            self.repository(path).is_some_and(|repository| {
-                let (root, exclude) = (&repository.root, &repository.exclude);
-                self.ignored.ignores(root, exclude, path, is_folder)
-            })
-        };
+        let ignored = || self.ignores(path, is_folder);
         let rule = if is_folder {
             regenerable::folder(path, path.file_name()?, ignored)
         } else {
             regenerable::file(path, ignored)
         };
+        rule.filter(|_| !self.tracks(path))
+    }
+
+    /// The rule by which what a folder holds leaves it out.
+    fn shown_within(&self, path: &Path) -> Option<String> {
+        let rule = regenerable::holding(path, || self.ignores(path, true));
         rule.filter(|_| !self.tracks(path))
     }
 
@@ -96,7 +105,9 @@ impl Evidence {
             .filter(|end| self.leads_to_included(&names[..*end]))
             .find_map(|end| {
                 let above = names[..end].iter().map(|name| OsStr::from_bytes(name));
-                self.shown(&self.root.join(above.collect::<PathBuf>()), true)
+                let above = self.root.join(above.collect::<PathBuf>());
+                self.shown(&above, true)
+                    .or_else(|| self.shown_within(&above))
             })
     }
 
@@ -137,5 +148,17 @@ impl Scope for Evidence {
             .shown(&path, is_folder)
             .or_else(|| self.shown_above(&names))?;
         (!is_folder || !self.leads_to_included(&names)).then_some(rule)
+    }
+
+    fn leaves_out_holding(&self, folder: &Path, names: &[OsString]) -> Option<String> {
+        let telling = |name: &OsString| regenerable::TELLING.iter().any(|known| name == known);
+        if !names.iter().any(telling) {
+            return None;
+        }
+        let above: Vec<&[u8]> = folder.iter().map(OsStrExt::as_bytes).collect();
+        let stays = above.contains(&b".git".as_slice())
+            || self.included(&above, true)
+            || self.leads_to_included(&above);
+        (!stays).then(|| self.shown_within(&self.root.join(folder)))?
     }
 }

@@ -3,7 +3,7 @@
 //! Decided by evidence, never by a bare name: a folder goes only if something beside it or in it
 //! says that a tool makes it again. What git tracks stays, and so does whatever could be data.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 mod evidence;
@@ -22,4 +22,9 @@ pub trait Scope: Sync {
     /// The rule by which an entry is left out, for people; `None` if it is kept. `folder` is
     /// relative to the workspace's root. What is below a folder that is left out is not asked for.
     fn leaves_out(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String>;
+
+    /// The rule by which a folder is left out for what is in it, once that is known.
+    fn leaves_out_holding(&self, _folder: &Path, _names: &[OsString]) -> Option<String> {
+        None
+    }
 }

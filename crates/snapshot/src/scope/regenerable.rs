@@ -58,10 +58,28 @@ const COMPILED: [(&str, &[&str]); 5] = [
 /// The rule by which a folder can be made again. `ignored` says whether git ignores it.
 pub(super) fn folder(path: &Path, name: &OsStr, ignored: impl Fn() -> bool) -> Option<String> {
     let beside = path.parent()?;
-    let rule = by_tag(path)
-        .or_else(|| by_name(path, beside, name.to_str()?))
+    let rule = by_name(path, beside, name.to_str()?)
         .or_else(|| by_build(path, beside, name.to_str()?, ignored))?;
-    (!peek::is_folder(&path.join(".git")) && !holds_data(path)).then_some(rule)
+    keeps_nothing(path).then_some(rule)
+}
+
+/// What a folder must hold for [`holding`] to say anything.
+pub(super) const TELLING: [&str; 2] = ["CACHEDIR.TAG", "CMakeCache.txt"];
+
+/// The rule by which a folder can be made again for what is in it.
+pub(super) fn holding(path: &Path, ignored: impl Fn() -> bool) -> Option<String> {
+    let built = || {
+        let made = peek::is_file(&path.join("CMakeCache.txt"))
+            && !peek::is_file(&path.join("CMakeLists.txt"));
+        (made && ignored()).then(|| "ignored by git, and holding CMakeCache.txt".into())
+    };
+    let rule = by_tag(path).or_else(built)?;
+    keeps_nothing(path).then_some(rule)
+}
+
+/// Whether nothing in a folder is a person's own.
+fn keeps_nothing(path: &Path) -> bool {
+    !peek::is_folder(&path.join(".git")) && !holds_data(path)
 }
 
 /// Whether a file has the name of something compiled.
@@ -131,10 +149,6 @@ fn by_build(path: &Path, beside: &Path, name: &str, ignored: impl Fn() -> bool) 
         && peek::is_file(&path.join("composer/installed.json"))
     {
         "beside composer.lock, holding what composer installed"
-    } else if peek::is_file(&path.join("CMakeCache.txt"))
-        && !peek::is_file(&path.join("CMakeLists.txt"))
-    {
-        "holding CMakeCache.txt"
     } else {
         return None;
     };

@@ -1,5 +1,6 @@
 //! What is left out of a snapshot, and by what evidence.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use segno_snapshot::scope::{Evidence, Rules, Scope};
@@ -25,7 +26,11 @@ fn ask(scope: &Evidence, path: &str) -> Option<String> {
     let is_folder = path.ends_with('/');
     let path = Path::new(path);
     let folder = path.parent().unwrap();
-    scope.leaves_out(folder, path.file_name().unwrap(), is_folder)
+    let rule = scope.leaves_out(folder, path.file_name().unwrap(), is_folder);
+    // What is in a folder counts once that is known.
+    let telling = ["CACHEDIR.TAG", "CMakeCache.txt"].map(OsString::from);
+    let holding = || scope.leaves_out_holding(path, &telling);
+    rule.or_else(|| is_folder.then(holding).flatten())
 }
 
 fn goes(sandbox: &Sandbox, path: &str) -> bool {
