@@ -4,6 +4,9 @@
 //! they were. Files that were young when they were looked at are not in the index: a write in the
 //! same tick of the clock would leave no trace. A miss costs a read, never a wrong answer. A
 //! damaged index is noticed by its checksum, and costs a full read.
+//!
+//! Folders and links are in it, too: where everything is as it was, the snapshot is the one that the
+//! index was written with.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -16,11 +19,13 @@ use segno_core::digest::Digest;
 
 use crate::beneath::Facts;
 use crate::entry::{Chunk, Entry, Moment};
-use crate::manifest::{bytes, read_attributes, read_content, write_attributes, write_content};
+use crate::manifest::{
+    bytes, path, read_attributes, read_content, write_attributes, write_content,
+};
 use crate::safe::Safe;
 use crate::wire::{Broken, Reader, Writer};
 
-const MAGIC: &[u8; 8] = b"SEGNOIX1";
+const MAGIC: &[u8; 8] = b"SEGNOIX2";
 /// The longest index that is read, whatever its file is (P10).
 const LONGEST: u64 = 4 * 1024 * 1024 * 1024;
 /// A stamp this close to the beginning of the look is not trusted.
@@ -59,6 +64,52 @@ pub(crate) struct Index {
     folders: HashMap<Vec<u8>, (usize, usize)>,
     /// The snapshot that was taken when it was written.
     pub(crate) snapshot: Option<Digest>,
+    /// What that has.
+    pub(crate) summary: Summary,
+}
+
+/// What a snapshot has, in short.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) files: u64,
+    pub(crate) folders: u64,
+    pub(crate) links: u64,
+    pub(crate) bytes: u64,
+    pub(crate) repositories: Vec<PathBuf>,
+    /// Of everything that was left out.
+    pub(crate) skipped: Option<Digest>,
+}
+
+impl Summary {
+    fn write(&self, writer: &mut Writer) {
+        for number in [self.files, self.folders, self.links, self.bytes] {
+            writer.number(number);
+        }
+        writer.size(self.repositories.len());
+        for path in &self.repositories {
+            writer.bytes(bytes(path));
+        }
+        let skipped = self
+            .skipped
+            .as_ref()
+            .map_or(&[][..], |digest| digest.as_bytes());
+        writer.bytes(skipped);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Broken> {
+        let mut summary = Self {
+            files: reader.number()?,
+            folders: reader.number()?,
+            links: reader.number()?,
+            bytes: reader.number()?,
+            ..Self::default()
+        };
+        for _ in 0..reader.count(1)? {
+            summary.repositories.push(path(reader.bytes()?));
+        }
+        summary.skipped = Digest::from_bytes(reader.bytes()?);
+        Ok(summary)
+    }
 }
 
 /// What is known of a file that has not changed.
@@ -93,6 +144,7 @@ impl Index {
             return Err(Broken("it is not an index"));
         }
         let snapshot = Some(reader.digest()?);
+        let summary = Summary::read(&mut reader)?;
         let mut folders = HashMap::new();
         while !reader.0.is_empty() {
             let path = reader.bytes()?.to_vec();
@@ -104,22 +156,26 @@ impl Index {
             content,
             folders,
             snapshot,
+            summary,
         })
     }
 
-    /// What is known of the files of a folder.
+    /// What is known of a folder.
     pub(crate) fn folder(&self, path: &Path) -> Section<'_> {
         let range = self.folders.get(bytes(path));
         let section = range.map_or(&[][..], |&(from, to)| &self.content[from..to]);
+        let mut reader = Reader(section);
         Section {
-            reader: Reader(section),
+            stamp: reader.bytes().unwrap_or_default(),
+            reader,
             next: None,
         }
     }
 }
 
-/// What is known of the files of one folder, asked for in the order of their names.
+/// What is known of one folder, asked for in the order of its names.
 pub(crate) struct Section<'a> {
+    stamp: &'a [u8],
     reader: Reader<'a>,
     next: Option<Record<'a>>,
 }
@@ -127,12 +183,28 @@ pub(crate) struct Section<'a> {
 struct Record<'a> {
     name: &'a [u8],
     stamp: &'a [u8],
+    /// Empty for a link.
     memory: &'a [u8],
 }
 
 impl<'a> Section<'a> {
-    /// What is known of `name`, if it still looks as it did.
+    /// Whether the folder itself looks as it did: then nothing in it came or went.
+    pub(crate) fn is_same(&self, facts: &Facts) -> bool {
+        self.stamp == stamp(facts)
+    }
+
+    /// What is known of the file `name`, if it still looks as it did.
     pub(crate) fn find(&mut self, name: &[u8], facts: &Facts) -> Option<Memory> {
+        let memory = self.seek(name, facts)?;
+        (!memory.is_empty()).then(|| remember(memory).ok())?
+    }
+
+    /// Whether the link `name` looks as it did.
+    pub(crate) fn has_link(&mut self, name: &[u8], facts: &Facts) -> bool {
+        self.seek(name, facts).is_some_and(<[u8]>::is_empty)
+    }
+
+    fn seek(&mut self, name: &[u8], facts: &Facts) -> Option<&'a [u8]> {
         loop {
             if self.next.is_none() {
                 self.next = self.record().ok();
@@ -140,9 +212,7 @@ impl<'a> Section<'a> {
             let record = self.next.as_ref()?;
             match record.name.cmp(name) {
                 Ordering::Less => self.next = None,
-                Ordering::Equal if record.stamp == stamp(facts) => {
-                    return remember(record.memory).ok();
-                }
+                Ordering::Equal if record.stamp == stamp(facts) => return Some(record.memory),
                 Ordering::Equal | Ordering::Greater => return None,
             }
         }
@@ -168,6 +238,7 @@ fn remember(memory: &[u8]) -> Result<Memory, Broken> {
 /// What must be the same for a file to be taken as unchanged.
 fn stamp(facts: &Facts) -> Vec<u8> {
     let mut writer = Writer(Vec::with_capacity(48));
+    writer.byte(u8::from(facts.is_file()) | u8::from(facts.is_link()) << 1);
     writer.number(facts.inode);
     writer.number(u64::from(facts.mode));
     writer.number(facts.size);
@@ -176,34 +247,34 @@ fn stamp(facts: &Facts) -> Vec<u8> {
     writer.0
 }
 
-/// An index that is being written: files in the order of entries.
+/// An index that is being written, in the order of entries.
 pub(crate) struct Scribe {
     content: Writer,
-    // Files of folders that are not done: those above the one that is being written.
+    // Folders that are not done: those above the one that is being written.
     open: Vec<(PathBuf, Writer)>,
 }
 
 impl Scribe {
-    pub(crate) fn new(snapshot: Digest) -> Self {
+    /// The index of a folder that looks so itself; one that is young has no facts.
+    pub(crate) fn new(snapshot: Digest, summary: &Summary, facts: Option<&Facts>) -> Self {
         let mut content = Writer(MAGIC.to_vec());
         content.digest(&snapshot);
+        summary.write(&mut content);
         Self {
             content,
-            open: vec![(PathBuf::new(), Writer::default())],
+            open: vec![(PathBuf::new(), begun(facts))],
         }
     }
 
-    /// Writes down a file that is settled.
+    /// Begins a folder. What was young when it was looked at has no facts.
+    pub(crate) fn folder(&mut self, path: &Path, facts: Option<&Facts>) {
+        self.back_to(path.parent());
+        self.open.push((path.to_owned(), begun(facts)));
+    }
+
+    /// Writes down a file or a link that is settled.
     pub(crate) fn add(&mut self, entry: &Entry, facts: &Facts) {
-        let parent = entry.path.parent().unwrap_or(Path::new(""));
-        while let Some((folder, _)) = self.open.last()
-            && !parent.starts_with(folder)
-        {
-            self.close();
-        }
-        if self.open.last().is_none_or(|(folder, _)| folder != parent) {
-            self.open.push((parent.to_owned(), Writer::default()));
-        }
+        self.back_to(entry.path.parent());
         let Some((_, section)) = self.open.last_mut() else {
             return;
         };
@@ -211,9 +282,19 @@ impl Scribe {
         section.bytes(name.as_bytes());
         section.bytes(&stamp(facts));
         let mut memory = Writer::default();
-        write_attributes(&mut memory, &entry.attributes);
-        write_content(&mut memory, entry.content());
+        if !facts.is_link() {
+            write_attributes(&mut memory, &entry.attributes);
+            write_content(&mut memory, entry.content());
+        }
         section.bytes(&memory.0);
+    }
+
+    /// Ends the folders below `parent`.
+    fn back_to(&mut self, parent: Option<&Path>) {
+        let parent = parent.unwrap_or(Path::new(""));
+        while self.open.last().is_some_and(|(folder, _)| folder != parent) {
+            self.close();
+        }
     }
 
     fn close(&mut self) {
@@ -232,4 +313,11 @@ impl Scribe {
         self.content.digest(&check);
         self.content.0
     }
+}
+
+/// A section, which begins with how its folder looks.
+fn begun(facts: Option<&Facts>) -> Writer {
+    let mut section = Writer::default();
+    section.bytes(&facts.map(stamp).unwrap_or_default());
+    section
 }

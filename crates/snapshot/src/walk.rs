@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use rustix::fs::FileType;
@@ -61,6 +61,7 @@ pub(crate) enum What {
 /// The content of a folder, sorted by name.
 #[derive(Debug, Default)]
 pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
     pub(crate) nodes: Vec<Node>,
     pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
     /// It could not be listed; what is in it is not known.
@@ -71,6 +72,8 @@ pub(crate) struct Folder {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) folders: Vec<Folder>,
+    /// Whether everything is as the index knows it, but for what is left out.
+    pub(crate) is_known: bool,
 }
 
 impl Tree {
@@ -95,7 +98,7 @@ impl Tree {
 }
 
 struct Queue {
-    waiting: Vec<(usize, PathBuf)>,
+    waiting: Vec<(usize, PathBuf, Facts)>,
     busy: usize,
 }
 
@@ -106,21 +109,25 @@ struct Shared<'a> {
     changed: Condvar,
     next: AtomicUsize,
     files: AtomicU64,
+    /// Something is not as the index knows it.
+    differs: AtomicBool,
 }
 
 impl Walk<'_> {
     /// Looks at everything.
     pub(crate) fn run(&self) -> Result<Tree, Errno> {
+        let facts = Facts::of(self.root)?;
         let shared = Shared {
             walk: self,
-            device: Facts::of(self.root)?.device,
+            device: facts.device,
             queue: Mutex::new(Queue {
-                waiting: vec![(0, PathBuf::new())],
+                waiting: vec![(0, PathBuf::new(), facts)],
                 busy: 0,
             }),
             changed: Condvar::new(),
             next: AtomicUsize::new(1),
             files: AtomicU64::new(0),
+            differs: AtomicBool::new(false),
         };
         let found = std::thread::scope(|scope| {
             let others: Vec<_> = (1..machine::workers())
@@ -133,7 +140,10 @@ impl Walk<'_> {
             found
         });
         let count = shared.next.load(Ordering::SeqCst);
-        let mut tree = Tree::default();
+        let mut tree = Tree {
+            is_known: !shared.differs.load(Ordering::SeqCst),
+            ..Tree::default()
+        };
         tree.folders.resize_with(count, Folder::default);
         for (number, folder) in found {
             tree.folders[number] = folder;
@@ -151,8 +161,9 @@ impl Shared<'_> {
     fn work(&self) -> Vec<(usize, Folder)> {
         let mut found = Vec::new();
         let mut buffer = Vec::with_capacity(32 * 1024);
-        while let Some((number, path)) = self.take() {
-            let (folder, inside) = self.enter(&path, &mut buffer);
+        while let Some((number, path, facts)) = self.take() {
+            let (mut folder, inside) = self.enter(&path, &facts, &mut buffer);
+            folder.path = path;
             found.push((number, folder));
             let mut queue = self.queue();
             queue.busy -= 1;
@@ -164,7 +175,7 @@ impl Shared<'_> {
     }
 
     /// The next folder; none once all are done.
-    fn take(&self) -> Option<(usize, PathBuf)> {
+    fn take(&self) -> Option<(usize, PathBuf, Facts)> {
         let mut queue = self.queue();
         loop {
             if let Some(next) = queue.waiting.pop() {
@@ -181,10 +192,20 @@ impl Shared<'_> {
         }
     }
 
-    fn enter(&self, path: &Path, buffer: &mut Vec<u8>) -> (Folder, Vec<(usize, PathBuf)>) {
-        let closed = |why| Folder {
-            closed: Some(why),
-            ..Folder::default()
+    fn enter(
+        &self,
+        path: &Path,
+        facts: &Facts,
+        buffer: &mut Vec<u8>,
+    ) -> (Folder, Vec<(usize, PathBuf, Facts)>) {
+        let closed = |why| {
+            if !matches!(why, Why::Rule(_)) {
+                self.differs.store(true, Ordering::Relaxed);
+            }
+            Folder {
+                closed: Some(why),
+                ..Folder::default()
+            }
         };
         if self.files.load(Ordering::Relaxed) > self.walk.files {
             return (closed(Why::Budget("files".into())), Vec::new());
@@ -204,18 +225,22 @@ impl Shared<'_> {
             return (closed(Why::Rule(rule)), Vec::new());
         }
         let mut section = self.walk.index.folder(path);
+        if !section.is_same(facts) {
+            self.differs.store(true, Ordering::Relaxed);
+        }
         let mut inside = Vec::new();
         let mut nodes = Vec::with_capacity(names.len());
         for name in names {
             let node = self.look(path, &fd, name, &mut section);
-            if let What::Folder(number) = node.what {
-                inside.push((number, path.join(&node.name)));
+            if let (What::Folder(number), Some(facts)) = (&node.what, node.facts) {
+                inside.push((*number, path.join(&node.name), facts));
             }
             nodes.push(node);
         }
         // The last to wait is the first to be entered.
         inside.reverse();
         let folder = Folder {
+            path: PathBuf::new(),
             nodes,
             attributes: beneath::attributes(&fd),
             closed: None,
@@ -237,13 +262,22 @@ impl Shared<'_> {
         let what = match self.left_out(folder, &name, &facts) {
             Some(why) => What::Left(why),
             None if facts.is_folder() => What::Folder(self.next.fetch_add(1, Ordering::SeqCst)),
-            None if facts.is_link() => match beneath::read_link(fd, &name) {
-                Ok(target) => What::Link(target),
-                Err(error) => What::Left(why(error)),
-            },
+            None if facts.is_link() => {
+                if !section.has_link(name.as_encoded_bytes(), &facts) {
+                    self.differs.store(true, Ordering::Relaxed);
+                }
+                match beneath::read_link(fd, &name) {
+                    Ok(target) => What::Link(target),
+                    Err(error) => What::Left(why(error)),
+                }
+            }
             None => {
                 self.files.fetch_add(1, Ordering::Relaxed);
-                What::File(section.find(name.as_encoded_bytes(), &facts))
+                let known = section.find(name.as_encoded_bytes(), &facts);
+                if known.is_none() {
+                    self.differs.store(true, Ordering::Relaxed);
+                }
+                What::File(known)
             }
         };
         Node {

@@ -1,6 +1,7 @@
 //! Taking a snapshot: look at everything, read what is new, write it down.
 
 mod job;
+mod known;
 mod plan;
 mod repositories;
 
@@ -10,18 +11,18 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
-use crate::entry::{Kind, Moment, Skipped, Why};
+use crate::entry::{Entry, Kind, Moment, Skipped, Why};
 use crate::error::Error;
-use crate::index::{self, Index, Scribe, is_settled};
+use crate::index::{self, Index, Scribe, Summary, is_settled};
 use crate::machine;
 use crate::manifest::Manifest;
 use crate::pack::{Known, Shelf};
-use crate::read::is_still;
 use crate::request::{Captured, Progress, Request};
 use crate::vault::Vault;
-use crate::walk::{Walk, guard};
+use crate::walk::{Tree, Walk, guard};
 
 use job::Store;
+use known::digest_of;
 use plan::{Found, Plan, State, entry};
 
 impl Vault {
@@ -37,7 +38,11 @@ impl Vault {
         let place = guard(request.root, request.home)?;
         let _held = self.hold()?;
         let mut capture = Capture::new(self, request, &place)?;
-        let mut read = capture.read_all(progress)?;
+        let tree = capture.walk()?;
+        if let Some(known) = capture.known(&tree) {
+            return Ok(known);
+        }
+        let mut read = capture.read_all(tree, progress)?;
         for millis in PAUSES {
             let moving = capture.moving(&read);
             if moving.is_empty() {
@@ -45,7 +50,7 @@ impl Vault {
             }
             machine::pause(std::time::Duration::from_millis(millis));
             capture.remember(&read);
-            let mut later = capture.read_all(progress)?;
+            let mut later = capture.read_all(capture.walk()?, progress)?;
             later.files += read.files;
             later.stored += read.stored;
             if capture.moving(&later).is_empty() {
@@ -125,7 +130,7 @@ impl<'a> Capture<'a> {
             .is_some_and(|until| self.request.clock.elapsed() >= until)
     }
 
-    fn look(&self) -> Result<Plan, Error> {
+    fn walk(&self) -> Result<Tree, Error> {
         let vault = beneath::root(&self.vault.root).and_then(Facts::of);
         let vault = vault.map_err(|error| Error::at(&self.vault.root, error))?;
         let walk = Walk {
@@ -137,13 +142,17 @@ impl<'a> Capture<'a> {
             files: self.request.budget.files.unwrap_or(u64::MAX),
             late: &|| self.is_late(),
         };
-        let mut tree = walk.run().map_err(|error| Error::at(self.place, error))?;
+        let tree = walk.run().map_err(|error| Error::at(self.place, error))?;
         if let Some(why @ Why::Unreadable(_)) = &tree.folders[0].closed {
             return Err(Error::Unavailable {
                 place: self.place.to_owned(),
                 reason: why.to_string(),
             });
         }
+        Ok(tree)
+    }
+
+    fn look(&self, mut tree: Tree) -> Plan {
         let mut plan = Plan {
             root: entry(PathBuf::new(), &self.facts, Kind::Folder),
             found: Vec::new(),
@@ -153,7 +162,7 @@ impl<'a> Capture<'a> {
         plan.gather(&mut tree, 0, Path::new(""));
         plan.pair_twins();
         self.keep_to_budget(&mut plan);
-        Ok(plan)
+        plan
     }
 
     fn keep_to_budget(&self, plan: &mut Plan) {
@@ -185,50 +194,9 @@ impl<'a> Capture<'a> {
         });
     }
 
-    /// Some files are compared though they look unchanged; those that differ have to be read.
-    fn doubt(&self, plan: &mut Plan) {
-        let Ok(chance) = machine::chance() else {
-            return;
-        };
-        let turn = u64::from(chance[0]) << 8 | u64::from(chance[1]);
-        let doubted = |(number, found): &(usize, &Found)| {
-            let is_known = matches!(found.entry.kind, Kind::File { .. });
-            let lot = (*number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            let drawn = lot.wrapping_add(turn) % 1000 < u64::from(self.request.doubt);
-            drawn && is_known && found.state == State::Settled
-        };
-        let doubted: Vec<usize> = plan
-            .found
-            .iter()
-            .enumerate()
-            .filter(doubted)
-            .map(|(number, _)| number)
-            .collect();
-        let differs = |number: &&usize| {
-            let entry = &plan.found[**number].entry;
-            !is_still(&self.root, &entry.path, entry.content())
-        };
-        let share = doubted.len().div_ceil(machine::workers()).max(1);
-        let changed: Vec<usize> = std::thread::scope(|scope| {
-            let parts = doubted.chunks(share).map(|part| {
-                let look = || part.iter().filter(differs).copied().collect::<Vec<_>>();
-                scope.spawn(look)
-            });
-            let parts: Vec<_> = parts.collect();
-            let lost = |_| doubted.clone();
-            parts
-                .into_iter()
-                .flat_map(|part| part.join().unwrap_or_else(lost))
-                .collect()
-        });
-        for number in changed {
-            plan.found[number].state = State::Unread;
-        }
-    }
-
     /// Looks at everything, and reads what is not known.
-    fn read_all(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Read, Error> {
-        let mut plan = self.look()?;
+    fn read_all(&self, tree: Tree, progress: &(dyn Fn(Progress) + Sync)) -> Result<Read, Error> {
+        let mut plan = self.look(tree);
         self.doubt(&mut plan);
         let parent = self.parent();
         let is_read = |found: &Found| found.state != State::Unread;
@@ -321,21 +289,45 @@ impl<'a> Capture<'a> {
     }
 
     fn scribe(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) -> Scribe {
-        let mut scribe = Scribe::new(snapshot);
+        let settled = |facts: &Facts| is_settled(facts, self.began);
+        let root = Some(&self.facts).filter(|facts| settled(facts));
+        let mut scribe = Scribe::new(snapshot, &counts(manifest), root);
         for (entry, (facts, state)) in manifest.entries.iter().zip(facts) {
-            let is_file = matches!(
-                entry.kind,
-                Kind::File {
-                    unstable: false,
-                    ..
+            match entry.kind {
+                Kind::Folder => {
+                    scribe.folder(&entry.path, Some(facts).filter(|facts| settled(facts)));
                 }
-            );
-            if is_file && *state == State::Settled && is_settled(facts, self.began) {
-                scribe.add(entry, facts);
+                Kind::File { unstable: true, .. } | Kind::Twin { .. } => {}
+                Kind::File { .. } | Kind::Link { .. } => {
+                    if *state == State::Settled && settled(facts) {
+                        scribe.add(entry, facts);
+                    }
+                }
             }
         }
         scribe
     }
+}
+
+/// What a manifest has, in short.
+fn counts(manifest: &Manifest) -> Summary {
+    let mut counts = Summary {
+        skipped: Some(digest_of(&manifest.skipped)),
+        ..Summary::default()
+    };
+    for entry in &manifest.entries {
+        counts.bytes += entry.size();
+        if entry.path.file_name().is_some_and(|name| name == ".git") {
+            let folder = entry.path.parent().map(Path::to_owned);
+            counts.repositories.extend(folder);
+        }
+        match entry.kind {
+            Kind::Folder => counts.folders += 1,
+            Kind::Link { .. } => counts.links += 1,
+            Kind::File { .. } | Kind::Twin { .. } => counts.files += 1,
+        }
+    }
+    counts
 }
 
 pub(crate) fn summary(
@@ -344,35 +336,19 @@ pub(crate) fn summary(
     read_files: u64,
     stored_bytes: u64,
 ) -> Captured {
-    let mut captured = Captured {
+    let counts = counts(&manifest);
+    let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
+    let unstable = manifest.entries.iter().filter(unstable);
+    Captured {
         snapshot,
-        files: 0,
-        folders: 0,
-        links: 0,
-        bytes: 0,
+        files: counts.files,
+        folders: counts.folders,
+        links: counts.links,
+        bytes: counts.bytes,
         read_files,
         stored_bytes,
-        unstable: Vec::new(),
+        unstable: unstable.map(|entry| entry.path.clone()).collect(),
         skipped: manifest.skipped,
-        repositories: Vec::new(),
-    };
-    for entry in manifest.entries {
-        captured.bytes += entry.size();
-        if entry.path.file_name().is_some_and(|name| name == ".git") {
-            let folder = entry.path.parent().map(Path::to_owned);
-            captured.repositories.extend(folder);
-        }
-        match entry.kind {
-            Kind::Folder => captured.folders += 1,
-            Kind::Link { .. } => captured.links += 1,
-            Kind::File { unstable, .. } => {
-                captured.files += 1;
-                if unstable {
-                    captured.unstable.push(entry.path);
-                }
-            }
-            Kind::Twin { .. } => captured.files += 1,
-        }
+        repositories: counts.repositories,
     }
-    captured
 }

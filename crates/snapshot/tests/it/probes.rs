@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use segno_snapshot::{Budget, Kind, Request, Scope, Why};
+use segno_snapshot::scope::{Evidence, Rules};
+use segno_snapshot::{Budget, Kind, Request, Scope, Vault, Why};
 
 use crate::world::{STILL, Ticks, World, assert_same, noise, picture};
 
@@ -504,4 +505,87 @@ fn paths_that_are_too_long_are_named_and_the_rest_is_kept() {
     assert_eq!(world.vault.verify(captured.snapshot, &|_| {}).unwrap(), []);
     world.restore(captured.snapshot, &world.target());
     assert_eq!(fs::read(world.target().join("file")).unwrap(), b"file");
+}
+
+/// Captures until nothing is young any more, so that the next capture knows everything.
+fn know(world: &World) -> segno_core::digest::Digest {
+    let work = world.work();
+    let request = Request {
+        doubt: 0,
+        ..Request::new(&work, &STILL)
+    };
+    let mut captures = (0..1000).map(|_| world.vault.capture(&request, &|_| {}).unwrap());
+    let known = captures.find(|captured| captured.read_files == 0);
+    let first = known.unwrap();
+    let again = world.vault.capture(&request, &|_| {}).unwrap();
+    assert_eq!(again, first, "what is known says the same");
+    first.snapshot
+}
+
+#[test]
+fn whatever_changes_in_a_known_folder_is_noticed() {
+    let world = World::new();
+    world.write("a/file", "1234");
+    world.write("a/other", "5678");
+    world.write("b/deep/er/file", "x");
+    world.write("package.json", "{}");
+    std::os::unix::fs::symlink("a/file", world.at("link")).unwrap();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let relink = || {
+        fs::remove_file(world.at("link")).unwrap();
+        std::os::unix::fs::symlink("a/fil2", world.at("link")).unwrap();
+    };
+    let changes: &[(&str, &dyn Fn())] = &[
+        ("same length", &|| world.write("a/file", "4321")),
+        ("a mode", &|| mode("a/file", 0o600)),
+        ("the mode of a folder", &|| mode("b/deep", 0o700)),
+        ("the mode of the root", &|| mode("", 0o750)),
+        ("a new empty folder", &|| {
+            fs::create_dir(world.at("b/deep/new")).unwrap();
+        }),
+        ("a new file", &|| world.write("b/deep/er/more", "")),
+        ("a link", &relink),
+        ("a file that went", &|| {
+            fs::remove_file(world.at("a/other")).unwrap();
+        }),
+        ("a folder that went", &|| {
+            fs::remove_dir(world.at("b/deep/new")).unwrap();
+        }),
+        ("a rename", &|| {
+            fs::rename(world.at("b"), world.at("c")).unwrap();
+        }),
+        ("a swap", &|| {
+            fs::rename(world.at("a/file"), world.at("tmp")).unwrap();
+            fs::rename(world.at("c/deep/er/file"), world.at("a/file")).unwrap();
+            fs::rename(world.at("tmp"), world.at("c/deep/er/file")).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        let before = know(&world);
+        change();
+        let after = world.capture().snapshot;
+        assert_ne!(before, after, "{what}");
+        // A vault that knows nothing comes to the same.
+        let fresh = Vault::open(&world.folder.path().join(what)).unwrap();
+        let truth = fresh.capture(&Request::new(&world.work(), &STILL), &|_| {});
+        assert_eq!(after, truth.unwrap().snapshot, "{what}");
+    }
+    // What belongs to it can change without the folder.
+    let before = know(&world);
+    let rules = Rules {
+        exclude: vec!["package.json".parse().unwrap()],
+        ..Rules::default()
+    };
+    let scope = Evidence::new(world.work(), rules);
+    let work = world.work();
+    let request = Request {
+        scope: &scope,
+        ..Request::new(&work, &STILL)
+    };
+    assert_ne!(
+        world.vault.capture(&request, &|_| {}).unwrap().snapshot,
+        before
+    );
 }
