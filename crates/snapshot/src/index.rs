@@ -28,6 +28,8 @@ use crate::wire::{Broken, Reader, Writer};
 const MAGIC: &[u8; 8] = b"SEGNOIX2";
 /// The longest index that is read, whatever its file is (P10).
 const LONGEST: u64 = 4 * 1024 * 1024 * 1024;
+/// How long a stamp is.
+const STAMP: usize = 1 + 8 + 4 + 8 + 12 + 12;
 /// A stamp this close to the beginning of the look is not trusted.
 const YOUNG: u32 = 20_000_000;
 
@@ -235,16 +237,18 @@ fn remember(memory: &[u8]) -> Result<Memory, Broken> {
     })
 }
 
-/// What must be the same for a file to be taken as unchanged.
-fn stamp(facts: &Facts) -> Vec<u8> {
-    let mut writer = Writer(Vec::with_capacity(48));
-    writer.byte(u8::from(facts.is_file()) | u8::from(facts.is_link()) << 1);
-    writer.number(facts.inode);
-    writer.number(u64::from(facts.mode));
-    writer.number(facts.size);
-    writer.moment(facts.modified);
-    writer.moment(facts.changed);
-    writer.0
+/// What must be the same for something to be taken as unchanged.
+fn stamp(facts: &Facts) -> [u8; STAMP] {
+    let mut stamp = [0; STAMP];
+    stamp[0] = u8::from(facts.is_file()) | u8::from(facts.is_link()) << 1;
+    stamp[1..9].copy_from_slice(&facts.inode.to_le_bytes());
+    stamp[9..13].copy_from_slice(&facts.mode.to_le_bytes());
+    stamp[13..21].copy_from_slice(&facts.size.to_le_bytes());
+    for (at, moment) in [(21, facts.modified), (33, facts.changed)] {
+        stamp[at..at + 8].copy_from_slice(&moment.seconds.to_le_bytes());
+        stamp[at + 8..at + 12].copy_from_slice(&moment.nanos.to_le_bytes());
+    }
+    stamp
 }
 
 /// An index that is being written, in the order of entries.
@@ -318,6 +322,6 @@ impl Scribe {
 /// A section, which begins with how its folder looks.
 fn begun(facts: Option<&Facts>) -> Writer {
     let mut section = Writer::default();
-    section.bytes(&facts.map(stamp).unwrap_or_default());
+    section.bytes(facts.map(stamp).as_ref().map_or(&[], |stamp| stamp));
     section
 }

@@ -100,6 +100,8 @@ impl Tree {
 struct Queue {
     waiting: Vec<(usize, PathBuf, Facts)>,
     busy: usize,
+    /// Threads that wait for something to do.
+    idle: usize,
 }
 
 struct Shared<'a> {
@@ -123,6 +125,7 @@ impl Walk<'_> {
             queue: Mutex::new(Queue {
                 waiting: vec![(0, PathBuf::new(), facts)],
                 busy: 0,
+                idle: 0,
             }),
             changed: Condvar::new(),
             next: AtomicUsize::new(1),
@@ -168,8 +171,11 @@ impl Shared<'_> {
             let mut queue = self.queue();
             queue.busy -= 1;
             queue.waiting.extend(inside);
+            let wake = queue.idle > 0 && (queue.busy == 0 || !queue.waiting.is_empty());
             drop(queue);
-            self.changed.notify_all();
+            if wake {
+                self.changed.notify_all();
+            }
         }
         found
     }
@@ -185,10 +191,12 @@ impl Shared<'_> {
             if queue.busy == 0 {
                 return None;
             }
+            queue.idle += 1;
             queue = self
                 .changed
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
 
