@@ -59,6 +59,10 @@ pub trait Disk: Send + Sync {
     /// Replaces what is at `to`. Atomic; durable only after `sync_folder`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Moves a file to a name that nobody has; `AlreadyExists` otherwise. Of several who try, one
+    /// succeeds. Durable only after `sync_folder`.
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Makes the entries of a folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
 use segno_core::time::Timestamp;
 
 use crate::carry::GUEST;
@@ -44,7 +45,8 @@ impl Vault {
     /// Deletes what was put into the trash at least `grace` ago and is still not needed; puts what
     /// is not needed now into the trash; writes packs anew of which less than half is needed.
     ///
-    /// Nothing is deleted while a manifest cannot be read: nobody knows what it needs.
+    /// Nothing is deleted while a manifest cannot be read: nobody knows what it needs. A full disk
+    /// keeps nothing from being deleted: only what would be written anew stays as it is.
     pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<Swept, Error> {
         let Some(_alone) = self.hold_alone()? else {
             return Ok(Swept {
@@ -93,7 +95,11 @@ impl Vault {
             if lonely || self.is_legible(snapshot)? {
                 let manifest = self.assemble(snapshot)?;
                 let whole = manifest.encode();
-                self.store(snapshot, &manifest, whole, None)?;
+                match self.store(snapshot, &manifest, whole, None) {
+                    // Then what it is based on stays as well.
+                    Err(Error::Full { .. }) => return Ok(()),
+                    other => other?,
+                };
             }
         }
         Ok(())
@@ -149,7 +155,9 @@ impl Vault {
                 let Ok(metadata) = std::fs::symlink_metadata(&path) else {
                     continue;
                 };
+                point(Point::SweepBeforeDelete);
                 files::remove(&path).map_err(|error| Error::at(&path, error))?;
+                point(Point::SweepAfterDelete);
                 swept.deleted += 1;
                 swept.bytes += metadata.len();
             }
@@ -181,9 +189,10 @@ impl Vault {
             });
         }
         let path = self.root.join("trash");
-        trash
-            .write(&path, &self.drafts)
-            .map_err(|error| Error::at(&path, error))
+        let written = trash.write(&path, &self.drafts);
+        written.map_err(|error| Error::at(&path, error))?;
+        point(Point::SweepAfterTrash);
+        Ok(())
     }
 
     /// Writes packs anew of which little is needed, one at a time, and joins small ones if there
@@ -209,8 +218,9 @@ impl Vault {
         }
         for group in groups {
             match self.rewrite(&group, stock) {
-                // What is damaged stays where it is, for whoever can mend it.
-                Err(Error::Damaged { .. }) => continue,
+                // What is damaged stays where it is, for whoever can mend it; and what there is no
+                // room for, until something else has made room.
+                Err(Error::Damaged { .. } | Error::Full { .. }) => continue,
                 other => other?,
             }
             for name in group {
@@ -240,6 +250,7 @@ impl Vault {
             packer.put_as(chunk, cursor.read(chunk)?, || stock.lasting_base(place))?;
         }
         packer.finish()?;
+        point(Point::SweepAfterRewrite);
         files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use segno_core::cipher::Cipher;
 use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
 use segno_core::time::Timestamp;
 
 use crate::delta::{self, Changes, Stored};
@@ -284,7 +285,9 @@ impl Vault {
             let bytes = stored.encode()?;
             let mut draft = self.safe.draft(&self.drafts)?;
             draft.write(&bytes)?;
+            point(Point::SnapshotBeforeManifest);
             let length = draft.publish(&path)?;
+            point(Point::SnapshotAfterManifest);
             files::sync_folder(&self.manifests)?;
             Ok(length)
         };
@@ -317,6 +320,7 @@ impl Vault {
                 .mode(0o600)
                 .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
                 .open(&path)?;
+            point(Point::SnapshotAfterHead);
             files::sync_folder(&self.heads)
         };
         make().map_err(|error| Error::at(&path, error))
@@ -338,6 +342,7 @@ impl Vault {
             let is_old = i64::try_from(millis).is_ok_and(|millis| millis < before.0);
             if is_old && !kept.contains(&snapshot) {
                 self.remove(snapshot)?;
+                point(Point::SweepAfterUnlist);
                 gone += 1;
             }
         }

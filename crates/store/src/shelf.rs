@@ -10,6 +10,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use segno_core::checkpoint::{Broken, Manifest, VERSION};
+use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{Error, Finding, Severity};
@@ -66,18 +68,42 @@ impl Shelf {
             .map_err(|error| trouble(&place, &error))
     }
 
-    /// Several may make it at once: the first counts for all.
+    /// Several may make it at once: the first counts for all. It is whole when it has its name.
     fn make_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], Error> {
         let folder = self.key.parent().unwrap_or(&self.root);
-        let made = self.disk.create(&self.key, fresh, Access::Private);
-        match made.and_then(|()| self.disk.sync_folder(folder)) {
-            Ok(()) => Ok(*fresh),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let key = self.key()?;
-                key.ok_or_else(|| trouble(&self.key, &error))
+        let draft = folder.join(format!("seal.{}.draft", Digest::of(fresh)));
+        let made = || {
+            self.disk.create(&draft, fresh, Access::Private)?;
+            point(Point::SealBeforePublish);
+            self.disk.publish(&draft, &self.key)?;
+            point(Point::SealAfterPublish);
+            Ok(())
+        };
+        match made().map_err(|error: io::Error| (error.kind(), error)) {
+            // Another one was first, and may have cleared away the draft.
+            Ok(()) | Err((io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound, _)) => {}
+            Err((_, error)) => {
+                let _ = self.disk.remove(&draft);
+                return Err(trouble(&self.key, &error));
             }
-            Err(error) => Err(trouble(&self.key, &error)),
         }
+        let synced = self.disk.sync_folder(folder);
+        synced.map_err(|error| trouble(&self.key, &error))?;
+        self.clear_drafts(folder)?;
+        let gone = || trouble(&self.key, &io::ErrorKind::NotFound.into());
+        self.key()?.ok_or_else(gone)
+    }
+
+    /// Nobody needs a draft of the key once there is one.
+    fn clear_drafts(&self, folder: &Path) -> Result<(), Error> {
+        for file in self.list(folder)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("seal.") && name.ends_with(".draft") {
+                let removed = self.disk.remove(&file);
+                removed.map_err(|error| trouble(&file, &error))?;
+            }
+        }
+        Ok(())
     }
 
     fn write(&self, place: &Path, text: &[u8]) -> io::Result<()> {
@@ -88,7 +114,9 @@ impl Shelf {
         let draft = place.with_extension(format!("{}.draft", std::process::id()));
         self.disk.remove(&draft)?;
         self.disk.create(&draft, text, Access::Private)?;
+        point(Point::CheckpointBeforeRename);
         self.disk.rename(&draft, place)?;
+        point(Point::CheckpointAfterRename);
         self.disk.sync_folder(folder)?;
         self.disk.sync_folder(&self.root)
     }
@@ -178,6 +206,7 @@ impl Shelf {
         let place = self.place(session, checkpoint);
         let folder = place.parent().unwrap_or(&self.root);
         let removed = self.disk.remove(&place).and_then(|()| {
+            point(Point::CheckpointAfterForget);
             if folder.is_dir() {
                 self.disk.sync_folder(folder)?;
             }

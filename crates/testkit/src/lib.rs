@@ -16,5 +16,6 @@ pub mod damage;
 pub mod depots;
 pub mod journal;
 pub mod model;
+mod picture;
 pub mod proxy;
 pub mod sandbox;

@@ -95,6 +95,14 @@ impl Sandbox {
         Self { binary, root }
     }
 
+    /// The same in memory, where the machine has such a place.
+    pub fn in_memory(binary: impl AsRef<Path>) -> Self {
+        let binary = std::path::absolute(binary).unwrap();
+        let root = memory();
+        fs::create_dir(root.path().join("work")).unwrap();
+        Self { binary, root }
+    }
+
     /// The folder that is worked in.
     pub fn work(&self) -> PathBuf {
         self.root.path().join("work")
@@ -207,6 +215,17 @@ impl Sandbox {
         let step = |line: &str| line.split(' ').nth(2).unwrap_or_default().to_owned();
         self.read("calls.log").lines().map(step).collect()
     }
+}
+
+/// An empty folder in memory, where the machine has such a place.
+pub fn memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        TempDir::with_prefix_in("segno-test-", memory)
+    } else {
+        TempDir::with_prefix("segno-test-")
+    };
+    folder.unwrap()
 }
 
 /// A chain in which each step uses the answer before it, and the last answer becomes an artifact.

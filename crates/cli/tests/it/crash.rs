@@ -13,7 +13,7 @@ use std::path::Path;
 use segno_core::fault::Point;
 use segno_testkit::crash::{
     Fault, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points, at_points_again,
-    at_syscalls, attempt_all, count_visits, explain, require_strace, sample,
+    at_syscalls, attempt_all, count_visits, deeds, explain, left_out, require_strace, sample,
 };
 
 /// How many kills a test draws: together more than a hundred, each test well below a minute.
@@ -25,11 +25,11 @@ const MIDDLE: Fault = Fault::Point {
     visit: 3,
 };
 
-fn segno() -> &'static Path {
+pub(crate) fn segno() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_segno"))
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("SEGNO_CRASH_SEED").ok();
     let seed = given.map_or(1, |seed| seed.parse().unwrap());
     println!("SEGNO_CRASH_SEED={seed}");
@@ -70,7 +70,7 @@ fn resumes(workload: Workload) -> Vec<Kill> {
 }
 
 #[test]
-fn every_failpoint_is_visited_by_some_workload() {
+fn every_failpoint_is_visited_by_some_workload_or_deed() {
     let runs = Workload::CHAINS
         .iter()
         .map(|workload| count_visits(segno(), *workload));
@@ -78,6 +78,10 @@ fn every_failpoint_is_visited_by_some_workload() {
     let killed = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
     let outcomes = survive(&[killed]);
     visited.extend(outcomes[0].visits.keys().cloned());
+    for deed in deeds::Deed::ALL {
+        let ground = deeds::Ground::new(segno(), *deed);
+        visited.extend(deeds::count_visits(&ground).into_keys());
+    }
     let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
     assert_eq!(
         visited, all,
@@ -97,8 +101,20 @@ fn every_failpoint_kills_and_nothing_is_lost() {
         Some(Fault::Point { name, .. }) => seen.insert(*name),
         _ => false,
     });
-    let tally: Tally = survive(&drawn).iter().collect();
-    assert_eq!(tally.left_out(), [""; 0]);
+    let runs: Tally = survive(&drawn).iter().collect();
+    let points = deeds::Deed::ALL
+        .iter()
+        .flat_map(|deed| deeds::at_points(&deeds::Ground::new(segno(), *deed)));
+    let mut drawn: Vec<deeds::Trial> = sample(points.collect(), usize::MAX, seed());
+    drawn.retain(|trial| match trial {
+        deeds::Trial::Killed {
+            fault: Fault::Point { name, .. },
+            ..
+        } => seen.insert(*name),
+        _ => false,
+    });
+    let deeds = crate::crash_checkpoints::survive(&drawn);
+    assert_eq!(left_out(&runs, &deeds), [""; 0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod bad_input;
 mod commands;
 mod crash;
+mod crash_checkpoints;
 mod damage;
 mod examples;
 mod full_disk;

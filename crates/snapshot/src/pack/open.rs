@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
 
 use crate::error::Error;
 use crate::machine::chance;
@@ -70,7 +71,10 @@ impl Open {
             let name = Digest::of(&end);
             end.extend_from_slice(name.as_bytes());
             open.draft.write(&end)?;
-            open.draft.publish(&packs.join(name.to_string()))
+            point(Point::PackBeforeRename);
+            let length = open.draft.publish(&packs.join(name.to_string()))?;
+            point(Point::PackAfterRename);
+            Ok(length)
         };
         seal(self).map_err(|error: io::Error| Error::at(packs, error))
     }

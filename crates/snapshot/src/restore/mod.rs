@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
 
 use crate::beneath::{self, Facts};
 use crate::entry::{Entry, Kind};
@@ -63,8 +64,10 @@ impl Vault {
         let plan = Plan::new(&manifest, &target, &index, self, options)?;
         let stage = Stage::new(&target)?;
         let bytes = stage.fill(&manifest, &plan, &shelf, options, progress)?;
+        point(Point::RestoreAfterStage);
         let removed = swap::run(&manifest, &plan, &target, &stage, options)?;
         stage.remove()?;
+        point(Point::RestoreBeforeFinish);
         swap::finish(&manifest, &plan, &target, options)?;
         self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
         let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::{Errno, Result};
+use segno_core::fault::{Point, point};
 
 use crate::beneath::{self, Facts, times};
 use crate::entry::{Entry, Kind};
@@ -31,6 +32,7 @@ pub(crate) fn run(
     let mut removed = Vec::new();
     for (path, removal) in &plan.removals {
         let gone = swap.remove(path, *removal).map_err(target.trouble(path))?;
+        point(Point::RestoreAfterMove);
         if gone && !plan.replaced.contains(path) {
             removed.push(path.clone());
         }
@@ -43,14 +45,16 @@ pub(crate) fn run(
                 moves: true,
             } => swap.place(staged, &entry.path),
             Act::Keep { mend: true } if entry.kind != Kind::Folder => swap.mend(entry),
-            _ => Ok(()),
+            _ => continue,
         };
         done.map_err(target.trouble(&entry.path))?;
+        point(Point::RestoreAfterMove);
     }
     for (entry, act) in manifest.entries.iter().zip(&plan.acts) {
         if let (Kind::Twin { of }, Act::Link) = (&entry.kind, act) {
             swap.link(of, &entry.path)
                 .map_err(target.trouble(&entry.path))?;
+            point(Point::RestoreAfterMove);
         }
     }
     Ok(removed)

@@ -1,7 +1,8 @@
 //! `crash --segno PATH`: kills segno everywhere it can be killed, and counts what was lost.
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills by
-//! lot (`--seed S` draws the same again), `--only KILL` repeats a single one.
+//! lot (`--seed S` draws the same again), `--only KILL` repeats a single one, and `--part runs` or
+//! `--part checkpoints` does only that.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,10 +18,11 @@ use std::{env, io, thread};
 
 use segno_testkit::crash::{
     Fault, Hit, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points,
-    at_points_again, at_syscalls, attempt_all, explain, require_strace, sample,
+    at_points_again, at_syscalls, attempt_all, deeds, explain, left_out, require_strace, sample,
 };
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL]";
+const USAGE: &str =
+    "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints]";
 
 /// How often progress is told.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -32,11 +34,34 @@ const MIDDLE: Fault = Fault::Point {
     visit: 3,
 };
 
+/// How many rounds of changing files, and of captures and sweeps at once.
+const ROUNDS: usize = 15;
+
 struct Args {
     segno: PathBuf,
     sample: Option<usize>,
     seed: u64,
-    only: Option<Kill>,
+    only: Option<Only>,
+    parts: Vec<Part>,
+}
+
+/// What is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Runs of sessions.
+    Runs,
+    /// What is done with checkpoints.
+    Checkpoints,
+}
+
+impl Part {
+    const ALL: &[Self] = &[Self::Runs, Self::Checkpoints];
+}
+
+/// A single one to repeat.
+enum Only {
+    Kill(Kill),
+    Trial(deeds::Trial),
 }
 
 fn main() -> ExitCode {
@@ -51,14 +76,27 @@ fn main() -> ExitCode {
     let seed = args.seed;
     say(&format!("seed {seed}"));
     let show = Show::new();
-    if let Some(kill) = &args.only {
-        show.attempt(&args.segno, std::slice::from_ref(kill));
-        return show.end(false);
+    match &args.only {
+        Some(Only::Kill(kill)) => {
+            show.attempt(&args.segno, std::slice::from_ref(kill));
+        }
+        Some(Only::Trial(trial)) => show.disturb(&args.segno, std::slice::from_ref(trial)),
+        None => {
+            for part in &args.parts {
+                match part {
+                    Part::Runs => runs(&args, &show),
+                    Part::Checkpoints => checkpoints(&args, &show),
+                }
+            }
+        }
     }
-    let draw = |kills: Vec<Kill>, parts: usize| match args.sample {
-        Some(size) => sample(kills, size.div_ceil(parts), seed),
-        None => kills,
-    };
+    let is_whole = args.only.is_none() && args.sample.is_none() && args.parts == Part::ALL;
+    show.end(is_whole)
+}
+
+/// Kills runs of sessions, and the resumes of them.
+fn runs(args: &Args, show: &Show) {
+    let draw = |kills: Vec<Kill>, parts: usize| args.draw(kills, parts);
     let firsts: Vec<Kill> = Workload::CHAINS
         .iter()
         .flat_map(|workload| at_points(&args.segno, *workload))
@@ -77,7 +115,32 @@ fn main() -> ExitCode {
     show.attempt(&args.segno, &draw(seconds, 4));
     let syscalls = syscalls(&args.segno);
     show.attempt(&args.segno, &draw(syscalls, 2));
-    show.end(args.sample.is_none())
+}
+
+/// Disturbs what is done with checkpoints.
+fn checkpoints(args: &Args, show: &Show) {
+    let (mut kills, mut rounds) = (Vec::new(), Vec::new());
+    for deed in deeds::Deed::ALL {
+        let ground = deeds::Ground::new(&args.segno, *deed);
+        let points = deeds::at_points(&ground);
+        let (calls, hidden) = deeds::at_syscalls(&ground);
+        say(&format!(
+            "{}: {} visits of failpoints and {} calls to kill at, {} hidden {hidden:?}",
+            deed.word(),
+            points.len(),
+            calls.len(),
+            hidden.len(),
+        ));
+        kills.extend(points.into_iter().chain(calls));
+        rounds.extend(deeds::on_full_disks(*deed));
+    }
+    for seed in (args.seed..).take(ROUNDS) {
+        rounds.push(deeds::Trial::Changing { seed });
+        rounds.push(deeds::Trial::Together { seed });
+    }
+    let mut trials = args.draw(kills, 2);
+    trials.extend(args.draw(rounds, 2));
+    show.disturb(&args.segno, &trials);
 }
 
 /// One kill of each workload at each failpoint: the one at its latest visit but the last, if there
@@ -125,53 +188,98 @@ fn syscalls(segno: &Path) -> Vec<Kill> {
 /// Tells how it goes.
 struct Show {
     begun: Instant,
-    inside: Mutex<(Tally, Instant)>,
+    inside: Mutex<Heard>,
+}
+
+/// What was heard so far, and when that was last told.
+struct Heard {
+    runs: Tally,
+    checkpoints: deeds::Tally,
+    told: Instant,
 }
 
 impl Show {
     fn new() -> Self {
         let begun = Instant::now();
+        let heard = Heard {
+            runs: Tally::default(),
+            checkpoints: deeds::Tally::default(),
+            told: begun,
+        };
         Self {
             begun,
-            inside: Mutex::new((Tally::default(), begun)),
+            inside: Mutex::new(heard),
         }
     }
 
     fn attempt(&self, segno: &Path, kills: &[Kill]) -> Vec<Outcome> {
-        let workers = thread::available_parallelism().map_or(2, usize::from);
-        attempt_all(segno, kills, workers, |outcome| self.hear(outcome))
+        attempt_all(segno, kills, workers(), |outcome| {
+            let wrong = (!outcome.wrongs.is_empty()).then(|| explain(outcome));
+            self.hear(wrong, |heard| {
+                heard.runs.add(outcome);
+                heard.runs.to_string()
+            });
+        })
     }
 
-    fn hear(&self, outcome: &Outcome) {
-        let mut inside = self.inside.lock().expect("no one panics while holding it");
-        let (tally, told) = &mut *inside;
-        tally.add(outcome);
-        if !outcome.wrongs.is_empty() {
-            say(&format!("WRONG {}", explain(outcome)));
+    fn disturb(&self, segno: &Path, trials: &[deeds::Trial]) {
+        deeds::attempt_all(segno, trials, workers(), |outcome| {
+            let wrong = (!outcome.wrongs.is_empty()).then(|| deeds::explain(outcome));
+            self.hear(wrong, |heard| {
+                heard.checkpoints.add(outcome);
+                heard.checkpoints.to_string()
+            });
+        });
+    }
+
+    /// Counts an outcome, and tells what is wrong with it and, now and then, how it goes.
+    fn hear(&self, wrong: Option<String>, count: impl FnOnce(&mut Heard) -> String) {
+        let mut heard = self.inside.lock().expect("no one panics while holding it");
+        let tally = count(&mut heard);
+        if let Some(wrong) = wrong {
+            say(&format!("WRONG {wrong}"));
         }
-        if told.elapsed() >= PAUSE {
-            *told = Instant::now();
+        if heard.told.elapsed() >= PAUSE {
+            heard.told = Instant::now();
             say(&format!("{} s: {tally}", self.begun.elapsed().as_secs()));
         }
     }
 
     /// `is_whole` if no failpoint may have been left out.
     fn end(self, is_whole: bool) -> ExitCode {
-        let (tally, _) = self
-            .inside
-            .into_inner()
-            .expect("no one panics while holding it");
-        let _ = writeln!(io::stdout(), "{tally}");
+        let heard = self.inside.into_inner();
+        let heard = heard.expect("no one panics while holding it");
+        let (runs, checkpoints) = (&heard.runs, &heard.checkpoints);
+        if runs.kills() + runs.missed > 0 {
+            let _ = writeln!(io::stdout(), "{runs}");
+        }
+        if checkpoints.disturbed() + checkpoints.missed > 0 {
+            let _ = writeln!(io::stdout(), "{checkpoints}");
+        }
         say(&format!("took {} s", self.begun.elapsed().as_secs()));
-        let left_out = tally.left_out();
+        let left_out = left_out(runs, checkpoints);
         if is_whole && !left_out.is_empty() {
             say(&format!("error: nothing was killed at {left_out:?}"));
             return ExitCode::FAILURE;
         }
-        if tally.is_good() {
+        if runs.is_good() && checkpoints.is_good() {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn workers() -> usize {
+    thread::available_parallelism().map_or(2, usize::from)
+}
+
+impl Args {
+    /// All of them, or a part of what was asked for.
+    fn draw<T>(&self, kills: Vec<T>, parts: usize) -> Vec<T> {
+        match self.sample {
+            Some(size) => sample(kills, size.div_ceil(parts), self.seed),
+            None => kills,
         }
     }
 }
@@ -181,6 +289,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let (mut segno, mut size, mut seed, mut only) = (None, None, now.as_secs(), None);
+    let mut parts = Part::ALL.to_vec();
     while let Some(word) = words.next() {
         let value = words
             .next()
@@ -198,7 +307,12 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             }
             "--sample" => size = Some(usize::try_from(number()?).unwrap_or(usize::MAX)),
             "--seed" => seed = number()?,
-            "--only" => only = Some(value.parse()?),
+            "--only" => {
+                let kill = value.parse().map(Only::Kill);
+                only = Some(kill.or_else(|_| value.parse().map(Only::Trial))?);
+            }
+            "--part" if value == "runs" => parts = vec![Part::Runs],
+            "--part" if value == "checkpoints" => parts = vec![Part::Checkpoints],
             _ => return Err(format!("`{word}` is unknown")),
         }
     }
@@ -207,6 +321,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         sample: size,
         seed,
         only,
+        parts,
     })
 }
 

@@ -1,11 +1,14 @@
 //! Flips every bit of a small store, one at a time, and says what became of each.
 //!
 //! `flips [--segno PATH] [--sample N] [--seed S] [--bits N] [--only TEXT] [--leaves log|database]
-//! [--folder DIR] [--at BYTE]`
+//! [--folder DIR] [--at BYTE] [--part sessions|checkpoints]`
 //!
 //! Without `--sample`, all bits of the database, its log and the notes, and one bit of every 64th
 //! byte of the blob, which is hashed as a whole. `--bits` takes only so many bits of each byte,
 //! `--only` files whose path has this in it; `--at` takes one byte and tells everything. Exits with 1 if any answer changed.
+//!
+//! Then the same with what checkpoints consist of, which is also cut at every byte: whatever `checkpoint
+//! verify` does not name comes back as it was.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use segno_testkit::clock::Seeded;
+use segno_testkit::damage::kept::{Judge, Kept, Ruling};
 use segno_testkit::damage::{Copy, Damage, Depth, Leaves, Specimen, Verdict};
 
 /// How many examples of each kind are shown.
@@ -37,6 +41,7 @@ struct Wanted {
     bits: u8,
     at: Option<usize>,
     stores: Vec<Leaves>,
+    checkpoints: bool,
 }
 
 fn wanted() -> Wanted {
@@ -50,6 +55,7 @@ fn wanted() -> Wanted {
         bits: 8,
         at: None,
         stores: vec![Leaves::Log, Leaves::Database],
+        checkpoints: true,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -66,6 +72,8 @@ fn wanted() -> Wanted {
             "--only" => wanted.only = Some(value),
             "--leaves" if value == "log" => wanted.stores = vec![Leaves::Log],
             "--leaves" => wanted.stores = vec![Leaves::Database],
+            "--part" if value == "checkpoints" => wanted.stores.clear(),
+            "--part" => wanted.checkpoints = false,
             _ => panic!("unknown option {word}"),
         }
     }
@@ -246,5 +254,105 @@ fn main() -> ExitCode {
         tally.print();
         changed |= tally.rows.values().any(|row| row.changed > 0);
     }
+    if wanted.checkpoints {
+        changed |= checkpoints(&wanted, &chance);
+    }
     ExitCode::from(u8::from(changed))
+}
+
+/// How many damages there are to one that the real binary judges too.
+const BY_BINARY: usize = 97;
+
+/// What became of the damages to one sort of file.
+#[derive(Default)]
+struct Line {
+    damages: u64,
+    named: u64,
+    harmless: u64,
+    wrong: u64,
+}
+
+/// Damages what checkpoints consist of. True if anything is wrong.
+fn checkpoints(wanted: &Wanted, chance: &Seeded) -> bool {
+    let kept = Kept::make(&wanted.binary);
+    let is_meant = |damage: &Damage| {
+        let only = wanted.only.as_deref().unwrap_or_default();
+        let at = wanted
+            .at
+            .is_none_or(|at| matches!(damage, Damage::Flip { byte, .. } if *byte == at));
+        at && damage.file().to_string_lossy().contains(only)
+    };
+    let damages: Vec<Damage> = match wanted.sample {
+        Some(count) => (0..count).map(|_| kept.draw(chance)).collect(),
+        None => kept
+            .damages(wanted.bits)
+            .into_iter()
+            .filter(is_meant)
+            .collect(),
+    };
+    let (next, lines) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let (begun, by_binary) = (Instant::now(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let judge = Judge::new(&kept);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(damage) = damages.get(index) else {
+                        break;
+                    };
+                    let ruling = judge.judge(damage);
+                    count(&mut lines.lock().unwrap(), damage, &ruling);
+                    if index.is_multiple_of(BY_BINARY) {
+                        by_binary.fetch_add(1, Ordering::Relaxed);
+                        let ruling = judge.judge_binary(damage);
+                        count(&mut lines.lock().unwrap(), damage, &ruling);
+                    }
+                }
+            });
+        }
+    });
+    println!("\ncheckpoints, {:?}", begun.elapsed());
+    let heads = ["file", "damages", "named", "harmless", "WRONG"];
+    println!(
+        "{:<24} {:>8} {:>8} {:>8} {:>8}",
+        heads[0], heads[1], heads[2], heads[3], heads[4]
+    );
+    let mut all = Line::default();
+    for (sort, line) in lines.into_inner().unwrap() {
+        let Line {
+            damages,
+            named,
+            harmless,
+            wrong,
+        } = line;
+        println!("{sort:<24} {damages:>8} {named:>8} {harmless:>8} {wrong:>8}");
+        all.damages += damages;
+        all.named += named;
+        all.harmless += harmless;
+        all.wrong += wrong;
+    }
+    println!(
+        "checkpoints: damages {} (of these {} by the binary), named {}, harmless {}, wrong {}",
+        all.damages,
+        by_binary.into_inner(),
+        all.named,
+        all.harmless,
+        all.wrong
+    );
+    all.wrong > 0
+}
+
+fn count(lines: &mut BTreeMap<String, Line>, damage: &Damage, ruling: &Ruling) {
+    let file = damage.file();
+    let mut parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
+    parts.truncate(if parts[0] == "snapshots" { 2 } else { 1 });
+    let line = lines.entry(parts.join("/")).or_default();
+    line.damages += 1;
+    line.named += u64::from(!ruling.named.is_empty());
+    line.harmless += u64::from(ruling.named.is_empty());
+    if !ruling.wrongs.is_empty() {
+        line.wrong += 1;
+        eprintln!("WRONG {damage:?}: {:?}", ruling.wrongs);
+    }
 }

@@ -132,6 +132,10 @@ pub const SYSCALLS: &[&str] = &[
     "chmod",
     "fchmod",
     "fchmodat",
+    "utimensat",
+    "symlink",
+    "symlinkat",
+    "syncfs",
 ];
 
 macro_rules! words {

@@ -13,8 +13,9 @@
 //!
 //! **Failpoints (F1).** A run that lists its visits says how often each place is passed; it is then
 //! killed at the first, second, middle and last visit. No single workload passes all places: blobs
-//! need long answers, and `lease.after_acquire` needs a resume, which is killed on the second level.
-//! [`Tally::left_out`] names the places that nothing was killed at.
+//! need long answers, `lease.after_acquire` needs a resume, which is killed on the second level, and
+//! checkpoints need [`deeds`].
+//! [`left_out`] names the places that nothing was killed at.
 //!
 //! **System calls (F2).** `strace -e inject=NAME:signal=SIGKILL:when=N` delivers the signal on entry,
 //! and the call is not made any more. So killing at every call shows every state that the calls leave
@@ -35,7 +36,10 @@
 //! counted as missed, not as kills. `-f` also follows agents and their wardens, which make fewer
 //! calls than segno has made before them, so that a kill hits segno; one that hits them is counted
 //! apart, and fails an attempt, which is repeated.
+//!
+//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with.
 
+pub mod deeds;
 mod kill;
 mod model;
 mod patterns;
@@ -47,6 +51,6 @@ mod trial;
 pub use kill::{Fault, Home, Kill, SYSCALLS, Tracee, Workload};
 pub use model::Model;
 pub use plan::{at_every_position, at_points, at_points_again, at_syscalls, sample};
-pub use tally::{Tally, attempt_all, explain};
+pub use tally::{Tally, attempt_all, explain, left_out};
 pub use trace::{Profile, count_visits, require_strace};
 pub use trial::{Hit, Outcome, Wrong, attempt};

@@ -75,7 +75,7 @@ pub fn at_syscalls(
 }
 
 /// A part of the kills, the same for the same seed.
-pub fn sample(mut kills: Vec<Kill>, size: usize, seed: u64) -> Vec<Kill> {
+pub fn sample<T>(mut kills: Vec<T>, size: usize, seed: u64) -> Vec<T> {
     let lot = Seeded::new(seed);
     let size = size.min(kills.len());
     for place in 0..size {

@@ -9,6 +9,7 @@ use std::thread;
 
 use segno_core::fault::Point;
 
+use super::deeds;
 use super::kill::{Fault, Kill, Workload};
 use super::model::Model;
 use super::trial::{Hit, Outcome, Wrong, attempt};
@@ -106,14 +107,6 @@ impl Tally {
     pub fn is_good(&self) -> bool {
         self.losses + self.repeats + self.damaged + self.stuck == 0
     }
-
-    /// Failpoints that nothing was killed at.
-    pub fn left_out(&self) -> Vec<&'static str> {
-        let names = Point::ALL.iter().map(|point| point.name());
-        names
-            .filter(|name| !self.killed_at.contains(name))
-            .collect()
-    }
 }
 
 impl<'a> FromIterator<&'a Outcome> for Tally {
@@ -143,6 +136,13 @@ impl fmt::Display for Tally {
             self.kills(),
         )
     }
+}
+
+/// Failpoints that nothing was killed at, by runs nor by deeds.
+pub fn left_out(runs: &Tally, deeds: &deeds::Tally) -> Vec<&'static str> {
+    let names = Point::ALL.iter().map(|point| point.name());
+    let is_left = |name: &&str| !runs.killed_at.contains(name) && !deeds.killed_at.contains(name);
+    names.filter(is_left).collect()
 }
 
 /// Everything that is needed to see it again.

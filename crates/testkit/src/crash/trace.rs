@@ -11,6 +11,10 @@ use crate::sandbox::{Sandbox, finish};
 /// The name of the thread that writes to the database, as the kernel shows it.
 const WRITER: &str = "segno-writer";
 
+/// The name of the threads that the runtime lends for what takes long: keeping files, bringing them
+/// back.
+const LENT: &str = "tokio-rt-worker";
+
 /// How a workload is begun.
 pub(super) const RUN: &[&str] = &["run", "chain.yaml", "--json"];
 
@@ -117,6 +121,8 @@ enum Caller {
     Main,
     /// The thread that writes to the database.
     Writer,
+    /// A thread that the runtime lends.
+    Lent(u32),
     /// Something below segno: a warden, an agent, a thread of theirs.
     Below(u32),
 }
@@ -139,10 +145,15 @@ impl Profile {
             assert!(said.crashed(), "{fault} does not kill: {said:?}");
             words = RESUME;
         }
+        Self::trace(&sandbox, words)
+    }
+
+    /// Traces one command that nobody disturbs.
+    pub(super) fn trace(sandbox: &Sandbox, words: &[&str]) -> Self {
         let trace = format!("trace={}", SYSCALLS.join(","));
         let options = ["-f", "-y", "--decode-pids=comm", "-e", &trace];
-        finish(strace(&sandbox, &options, words)).good();
-        Self::parse(&fs::read_to_string(beside(&sandbox, "trace")).unwrap())
+        finish(strace(sandbox, &options, words)).good();
+        Self::parse(&fs::read_to_string(beside(sandbox, "trace")).unwrap())
     }
 
     /// Reads lines such as `4711<segno-writer> pwrite64(7</home/segno.db-wal>, ...`.
@@ -165,6 +176,8 @@ impl Profile {
                 Caller::Main
             } else if comm.trim_end_matches('>') == WRITER {
                 Caller::Writer
+            } else if comm.trim_end_matches('>') == LENT {
+                Caller::Lent(pid)
             } else {
                 Caller::Below(pid)
             };
@@ -185,7 +198,7 @@ impl Profile {
     }
 
     /// A fault for each call that one can be aimed at, and those of segno that none can: calls of
-    /// the writer that come after as many of the main thread.
+    /// the writer and of lent threads that come after as many of another.
     pub fn faults(&self) -> (Vec<Fault>, Vec<String>) {
         let mut made: BTreeMap<(Caller, &str, Tracee), u64> = BTreeMap::new();
         let mut most: BTreeMap<(&str, Tracee), u64> = BTreeMap::new();
@@ -207,7 +220,7 @@ impl Profile {
                 (_, (aim, nth, true), _) | (Caller::Writer, _, Some((aim, nth, true))) => {
                     (aim, nth)
                 }
-                (Caller::Writer, (_, nth, _), _) => {
+                (Caller::Writer | Caller::Lent(_), (_, nth, _), _) => {
                     hidden.push(format!("{}:{nth}", call.name));
                     continue;
                 }

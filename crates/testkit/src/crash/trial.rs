@@ -13,11 +13,13 @@ use crate::sandbox::{Said, finish};
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// P1, P2, P6: something acknowledged is missing or altered, or a call stands nowhere.
+    /// P1, P2, P6: something acknowledged is missing or altered, or a call stands nowhere. P4, P5,
+    /// P8: a checkpoint is gone or does not come back, or what was replaced was not kept.
     Loss(String),
     /// P7: a finished step was asked again.
     Repeat(String),
-    /// P9: `doctor` finds damage, the journal has a gap, or the result is another one.
+    /// P9: `doctor` finds damage, the journal has a gap, or the result is another one. P5: a file is
+    /// neither old nor new.
     Damage(String),
     /// P11: it does not go on by itself.
     Stuck(String),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::Damage;
+use crate::sandbox::memory;
 
 /// A folder in memory that is made like the specimen again and again.
 pub struct Copy(TempDir);
@@ -21,13 +22,7 @@ impl Default for Copy {
 impl Copy {
     /// An empty one, in memory where the machine has such a place.
     pub fn new() -> Self {
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() {
-            TempDir::with_prefix_in("segno-damage-", memory)
-        } else {
-            TempDir::with_prefix("segno-damage-")
-        };
-        Self(folder.unwrap())
+        Self(memory())
     }
 
     /// One in a folder of the caller's.

@@ -7,6 +7,7 @@
 
 mod copy;
 mod judge;
+pub mod kept;
 mod kind;
 mod specimen;
 mod world;

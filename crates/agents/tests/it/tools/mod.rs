@@ -73,6 +73,10 @@ impl Disk for NoDisk {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn publish(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sync_folder(&self, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
