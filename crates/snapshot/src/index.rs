@@ -31,7 +31,7 @@ const LONGEST: u64 = 4 * 1024 * 1024 * 1024;
 /// How long a stamp is.
 const STAMP: usize = 1 + 8 + 4 + 8 + 12 + 12;
 /// A stamp this close to the beginning of the look is not trusted.
-const YOUNG: u32 = 20_000_000;
+pub(crate) const YOUNG: u32 = 20_000_000;
 
 /// Where the index of a workspace is: one for each path and device.
 pub(crate) fn place(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
@@ -42,18 +42,23 @@ pub(crate) fn place(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
     folder.join(name)
 }
 
-/// Whether stamps are old enough that a later write must change them.
+/// Whether stamps are old enough that a later write must change them, whatever clock stamped them.
 pub(crate) fn is_settled(facts: &Facts, began: Moment) -> bool {
+    is_older(facts, began, YOUNG)
+}
+
+/// Whether stamps are older than so many nanoseconds, fewer than a second, before a moment.
+pub(crate) fn is_older(facts: &Facts, began: Moment, nanos: u32) -> bool {
     let stamp = facts.modified.max(facts.changed);
-    let limit = if began.nanos >= YOUNG {
+    let limit = if began.nanos >= nanos {
         Moment {
             seconds: began.seconds,
-            nanos: began.nanos - YOUNG,
+            nanos: began.nanos - nanos,
         }
     } else {
         Moment {
             seconds: began.seconds - 1,
-            nanos: began.nanos + 1_000_000_000 - YOUNG,
+            nanos: began.nanos + 1_000_000_000 - nanos,
         }
     };
     stamp < limit

@@ -14,6 +14,12 @@ pub(crate) fn stamp_clock() -> Moment {
     }
 }
 
+/// How many nanoseconds may lie between two ticks of that clock.
+pub(crate) fn stamp_tick() -> u32 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::RealtimeCoarse);
+    u32::try_from(tick.tv_nsec).unwrap_or(u32::MAX)
+}
+
 /// Unpredictable bytes, for names that nobody else has.
 #[expect(
     clippy::disallowed_methods,

@@ -21,8 +21,8 @@ use crate::beneath::{self, Facts};
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Why};
 use crate::error::Error;
-use crate::index::is_settled;
-use crate::machine::{pause, stamp_clock};
+use crate::index::{YOUNG, is_older, is_settled};
+use crate::machine::{pause, stamp_clock, stamp_tick};
 use crate::pack::Packer;
 use crate::walk::why;
 
@@ -31,7 +31,7 @@ pub(crate) use database::database_of;
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
 /// How long a file that was written a moment ago is left alone before it is read again: more than
 /// a tick of the slowest clock that stamps files, so that a writer who goes on leaves a trace.
-const YOUNG: Duration = Duration::from_millis(12);
+const PAUSE: Duration = Duration::from_millis(12);
 /// How often a file must be seen to have grown, and nothing else.
 const SEEN_GROWING: usize = 3;
 
@@ -75,6 +75,8 @@ struct Glance {
     file: File,
     before: Facts,
     after: Facts,
+    /// Nobody wrote to it in between.
+    is_calm: bool,
     kept: Kept,
 }
 
@@ -170,7 +172,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             Ok(glance) => glance,
             Err(why) => return Ok(Err(why)),
         };
-        let verdict = if glance.kept.settled {
+        let verdict = if glance.is_calm {
             Verdict::Still
         } else if glance.kept.facts == glance.before {
             self.judge(&mut glance)?
@@ -201,6 +203,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             Err(error) => return Ok(Err(Why::Unreadable(error.to_string()))),
         };
         let after = Facts::of(&file).unwrap_or(before);
+        let same = after == before && length == before.size;
         let kept = Kept {
             facts: Facts {
                 size: length,
@@ -209,13 +212,16 @@ impl<'a, 'p> Reader<'a, 'p> {
             attributes,
             content,
             unstable: false,
-            settled: after == before && length == before.size && is_settled(&before, began),
+            settled: same && is_settled(&before, began),
             is_database: self.is_database,
         };
+        // A write since the first look has a later stamp than one of two ticks ago.
+        let ticks = stamp_tick().saturating_mul(2).min(YOUNG);
         Ok(Ok(Glance {
             file,
             before,
             after,
+            is_calm: same && is_older(&before, began, ticks),
             kept,
         }))
     }
@@ -229,9 +235,10 @@ impl<'a, 'p> Reader<'a, 'p> {
             before,
             after,
             kept,
+            ..
         } = glance;
         if before == after {
-            pause(YOUNG);
+            pause(PAUSE);
         }
         let same = self.is_same(file, before.size, &kept.content)?;
         let last = Facts::of(&*file).unwrap_or(*before);
