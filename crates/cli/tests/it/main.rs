@@ -11,6 +11,7 @@ mod examples;
 mod full_disk;
 mod lease;
 mod models;
+mod real_tree;
 mod resume;
 mod storage;
 

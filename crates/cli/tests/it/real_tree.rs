@@ -1,0 +1,109 @@
+//! A real tree: the sources that this workspace is built from, in a git repository with work in all
+//! the places where git can have some.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use segno_testkit::sandbox::{Sandbox, finish};
+
+use crate::sandbox;
+
+/// How many files there must be.
+const ENOUGH: usize = 5_000;
+
+/// Where cargo has unpacked what it has fetched.
+fn sources() -> Vec<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let registries = fs::read_dir(home.unwrap().join("registry/src")).unwrap();
+    let mut crates: Vec<PathBuf> = registries
+        .flat_map(|registry| fs::read_dir(registry.unwrap().path()).unwrap())
+        .map(|package| package.unwrap().path())
+        .collect();
+    crates.sort();
+    crates
+}
+
+fn count(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap();
+    let below = |entry: fs::DirEntry| {
+        if entry.file_type().unwrap().is_dir() {
+            count(&entry.path())
+        } else {
+            1
+        }
+    };
+    entries.map(|entry| below(entry.unwrap())).sum()
+}
+
+fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("git");
+    sandbox.furnish(&mut command);
+    command.args(["-c", "user.name=x", "-c", "user.email=x@y", "-C"]);
+    command.arg(folder).args(words);
+    finish(command).good().stdout
+}
+
+fn run(program: &str, words: &[&str]) {
+    let said = Command::new(program).args(words).output().unwrap();
+    let told = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success(), "{program} {words:?}: {told}");
+}
+
+#[test]
+fn a_repository_of_real_sources_comes_back_to_the_byte() {
+    let sandbox = sandbox();
+    let work = sandbox.work();
+    let mut files = 0;
+    for package in sources() {
+        run(
+            "cp",
+            &["-a", package.to_str().unwrap(), work.to_str().unwrap()],
+        );
+        files += count(&work.join(package.file_name().unwrap()));
+        if files >= ENOUGH {
+            break;
+        }
+    }
+    assert!(files >= ENOUGH, "{files}");
+    let git_here = |words: &[&str]| git(&sandbox, &work, words);
+    git_here(&["init", "-q", "-b", "main"]);
+    git_here(&["add", "-f", "."]);
+    git_here(&["commit", "-q", "-m", "everything"]);
+    git_here(&["checkout", "-q", "-b", "feature"]);
+    sandbox.write("stashed.txt", "1\n");
+    git_here(&["add", "stashed.txt"]);
+    git_here(&["stash", "-q"]);
+    sandbox.write("committed.txt", "2\n");
+    git_here(&["add", "committed.txt"]);
+    git_here(&["commit", "-q", "-m", "never pushed"]);
+    sandbox.write("staged.txt", "3\n");
+    git_here(&["add", "staged.txt"]);
+    sandbox.write("untracked.txt", "4\n");
+    sandbox.scripted_chain(1, 0);
+    sandbox.segno(&["run", "chain.yaml"]).good();
+    let kept = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    let kept = kept.json().remove(0);
+    let id = kept["checkpoint"].as_str().unwrap();
+    assert_eq!(
+        kept["left_out"], 0,
+        "what git tracks is never left out: {kept}"
+    );
+    let into = work.parent().unwrap().join("elsewhere");
+    let (here, there) = (work.to_str().unwrap(), into.to_str().unwrap());
+    sandbox
+        .segno(&["checkpoint", "restore", id, "--into", there])
+        .good();
+    // Before git is asked: it may write to its index.
+    run("diff", &["-r", "--no-dereference", here, there]);
+    for question in [
+        &["status", "--porcelain=v2", "--branch", "--show-stash"][..],
+        &["log", "--all", "--format=%H %T %s"],
+        &["stash", "list"],
+        &["fsck", "--full", "--strict"],
+    ] {
+        let (before, after) = (git_here(question), git(&sandbox, &into, question));
+        assert_eq!(before, after, "{question:?}");
+    }
+}
