@@ -50,8 +50,12 @@ impl Vault {
             snapshot,
             reason: broken.0.to_owned(),
         })?;
-        self.store(snapshot, &manifest, whole, None)?;
-        self.list_as_kept(snapshot)?;
+        if self.is_kept(snapshot) {
+            self.renew(snapshot)?;
+        } else {
+            self.store(snapshot, &manifest, whole, None)?;
+            self.list_as_kept(snapshot)?;
+        }
         Ok(snapshot)
     }
 }

@@ -9,7 +9,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, flock, utimensat,
+};
 use segno_core::cipher::Cipher;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
@@ -308,11 +310,26 @@ impl Vault {
         })
     }
 
+    /// Makes a snapshot young that is kept already: whoever took it again is about to name it, and a
+    /// sweep leaves them the time for that (P8).
+    pub(crate) fn renew(&self, snapshot: Digest) -> Result<(), Error> {
+        let path = self.heads.join(snapshot.to_string());
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| Error::at(&path, error))
+    }
+
     /// Lists a snapshot whose manifest is durable.
     pub(crate) fn list_as_kept(&self, snapshot: Digest) -> Result<(), Error> {
         let path = self.heads.join(snapshot.to_string());
         let make = || {
-            // Cutting it makes it young, also if it was listed before.
             OpenOptions::new()
                 .write(true)
                 .create(true)

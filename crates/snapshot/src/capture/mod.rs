@@ -40,6 +40,7 @@ impl Vault {
         let mut capture = Capture::new(self, request, &place)?;
         let tree = capture.walk()?;
         if let Some(known) = capture.known(&tree) {
+            self.renew(known.snapshot)?;
             return Ok(known);
         }
         let mut read = capture.read_all(tree, progress)?;
@@ -258,7 +259,9 @@ impl<'a> Capture<'a> {
         let parent = self.parent();
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        if !self.vault.is_kept(snapshot) {
+        if self.vault.is_kept(snapshot) {
+            self.vault.renew(snapshot)?;
+        } else {
             // P4: what is listed can be restored.
             manifest.check().map_err(|broken| Error::Unavailable {
                 place: self.place.to_owned(),

@@ -331,3 +331,35 @@ fn differences_and_sizes_are_told() {
         Err(Error::NoFile { .. })
     ));
 }
+
+#[test]
+fn a_snapshot_that_is_taken_again_is_young_again() {
+    let world = World::new();
+    world.write("a", "1");
+    let snapshot = world.capture().snapshot;
+    let papers = [("paper".to_owned(), b"x".to_vec())];
+    let paper = world.vault.keep(&papers).unwrap();
+    let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let age = || {
+        for name in [snapshot, paper] {
+            let head = world
+                .folder
+                .path()
+                .join("vault/heads")
+                .join(name.to_string());
+            let head = fs::File::options().write(true).open(head).unwrap();
+            head.set_modified(long_ago).unwrap();
+        }
+    };
+    // The first repetition reads the file again, a later one knows everything.
+    for _ in 0..3 {
+        age();
+        assert_eq!(world.capture().snapshot, snapshot);
+        assert_eq!(world.vault.keep(&papers).unwrap(), paper);
+        let before = Timestamp(1_500_000_000_000);
+        assert_eq!(world.vault.keep_only(&[], before).unwrap(), 0);
+    }
+    age();
+    let before = Timestamp(1_500_000_000_000);
+    assert_eq!(world.vault.keep_only(&[], before).unwrap(), 2);
+}
