@@ -25,9 +25,6 @@ pub trait Archives: Send + Sync {
         archive: Archive<'a>,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>>;
-
-    /// The paths of the files in a snapshot, sorted.
-    fn names(&self, snapshot: Digest) -> Boxed<'_, Result<Vec<String>, Error>>;
 }
 
 /// An archive to be read.
@@ -94,10 +91,6 @@ impl Archives for Nowhere {
     }
 
     fn take<'a>(&'a self, _: Archive<'a>, _: &'a Progress) -> Boxed<'a, Result<Captured, Error>> {
-        Self::refuse()
-    }
-
-    fn names(&self, _: Digest) -> Boxed<'_, Result<Vec<String>, Error>> {
         Self::refuse()
     }
 }

@@ -288,12 +288,12 @@ fn seal(key: &[u8; 32], line: &[u8]) -> Digest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const KEY: [u8; 32] = [7; 32];
 
-    fn manifest() -> Manifest {
+    pub(crate) fn manifest() -> Manifest {
         let digest = Digest::of(b"x");
         Manifest {
             segno_checkpoint: VERSION,

@@ -117,48 +117,10 @@ impl Letter {
 mod tests {
     use super::*;
     use crate::carry::Sort;
-    use crate::checkpoint::{Files, Position, Trigger};
-    use crate::journal::{Run, Seq};
-    use crate::session::Status;
-    use crate::time::Timestamp;
-    use crate::usage::Usage;
 
     fn letter() -> Letter {
         let digest = Digest::of(b"x");
-        let checkpoint = Manifest {
-            segno_checkpoint: checkpoint::VERSION,
-            id: CheckpointId::new(Timestamp(1_794_738_089_000), [1; 10]),
-            session: SessionId::new(Timestamp(1_794_738_089_000), [2; 10]),
-            trigger: Trigger::Manual,
-            note: None,
-            at: Timestamp(1_794_738_089_000),
-            host: "desk".into(),
-            version: "0".into(),
-            parent: None,
-            journal: Position {
-                run: Run(1),
-                seq: Seq(9),
-                hash: digest,
-            },
-            status: Status::Paused,
-            finished: 3,
-            usage: Usage::default(),
-            workspace: "/work".into(),
-            files: Files {
-                snapshot: digest,
-                files: 2,
-                bytes: 10,
-                unstable: 0,
-                skipped: 0,
-                left_out: 1,
-            },
-            repositories: Vec::new(),
-            environment: std::collections::BTreeMap::new(),
-            papers: None,
-            origin: None,
-            verified: None,
-            pruned: None,
-        };
+        let checkpoint = checkpoint::tests::manifest();
         let part = Part {
             sort: Sort::Pack,
             name: digest,

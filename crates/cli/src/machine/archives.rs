@@ -7,7 +7,7 @@ use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::{Captured, Error, Progress};
 
-use super::snapshots::{MachineSnapshots, captured, text};
+use super::snapshots::{MachineSnapshots, captured};
 
 impl Archives for MachineSnapshots {
     fn write<'a>(
@@ -44,17 +44,6 @@ impl Archives for MachineSnapshots {
                 keeping,
             };
             Ok(captured(&vault.take(&archive, progress)?))
-        }))
-    }
-
-    fn names(&self, snapshot: Digest) -> Boxed<'_, Result<Vec<String>, Error>> {
-        Box::pin(self.quietly(move |vault| {
-            let entries = vault.list(snapshot)?;
-            let is_file = |entry: &&segno_snapshot::Entry| {
-                !matches!(entry.kind, segno_snapshot::Kind::Folder)
-            };
-            let files = entries.iter().filter(is_file);
-            Ok(files.map(|entry| text(&entry.path)).collect())
         }))
     }
 }

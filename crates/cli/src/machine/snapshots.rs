@@ -1,5 +1,6 @@
 //! The files of workspaces, in the vault of the home.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use segno_core::snapshot::{
 };
 use segno_core::time::Timestamp;
 use segno_snapshot::scope::Evidence;
-use segno_snapshot::{Difference, Request, Scope, Trust, Vault, Why};
+use segno_snapshot::{Difference, Request, Trust, Vault, Why};
 
 use crate::machine::Keyring;
 
@@ -157,7 +158,12 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.with(progress, move |vault, progress| {
             let scope = scope(&folder, &rules);
             if options.dry {
-                return foresee(vault, snapshot, &folder, options.exact, &scope, &*clock);
+                let request = Request {
+                    home: person.as_deref(),
+                    scope: &scope,
+                    ..Request::new(&folder, &*clock)
+                };
+                return foresee(vault, snapshot, &request, options.exact);
             }
             let how = segno_snapshot::Restore {
                 home: person.as_deref(),
@@ -266,40 +272,34 @@ impl Snapshots for MachineSnapshots {
 fn foresee(
     vault: &Vault,
     snapshot: Digest,
-    folder: &Path,
+    request: &Request<'_>,
     exact: bool,
-    scope: &dyn Scope,
-    clock: &dyn Clock,
 ) -> Result<Restored, segno_snapshot::Error> {
-    let wanted = vault.list(snapshot)?;
-    let is_file =
-        |entry: &&segno_snapshot::Entry| matches!(entry.kind, segno_snapshot::Kind::File { .. });
-    let files: Vec<_> = wanted.iter().filter(is_file).collect();
+    let changes = if request.root.is_dir() {
+        let now = vault.capture(request, &|_| {})?.snapshot;
+        Some(vault.diff(now, snapshot)?)
+    } else {
+        None
+    };
     let mut foreseen = Restored::default();
-    let mut same = Vec::new();
-    if folder.is_dir() {
-        let request = Request {
-            scope,
-            ..Request::new(folder, clock)
-        };
-        let now = vault.capture(&request, &|_| {})?.snapshot;
-        let changes = vault.diff(now, snapshot)?;
-        let differs = |path: &Path| changes.iter().any(|change| change.path == path);
-        same = files.iter().map(|entry| !differs(&entry.path)).collect();
-        let gone = changes
-            .iter()
-            .filter(|change| change.what == Difference::Removed);
-        if exact {
-            foreseen.removed = gone.map(|change| text(&change.path)).collect();
-        }
+    if let (true, Some(changes)) = (exact, &changes) {
+        let gone = changes.iter();
+        let gone = gone.filter(|change| change.what == Difference::Removed);
+        foreseen.removed = gone.map(|change| text(&change.path)).collect();
     }
-    same.resize(files.len(), false);
-    for (entry, same) in files.iter().zip(same) {
-        if same {
-            foreseen.unchanged += 1;
-        } else {
+    let differing: Option<HashSet<&Path>> = changes
+        .as_ref()
+        .map(|changes| changes.iter().map(|change| &*change.path).collect());
+    for entry in vault.list(snapshot)? {
+        if !matches!(entry.kind, segno_snapshot::Kind::File { .. }) {
+            continue;
+        }
+        let differs = |differing: &HashSet<&Path>| differing.contains(&*entry.path);
+        if differing.as_ref().is_none_or(differs) {
             foreseen.written += 1;
             foreseen.bytes += entry.size();
+        } else {
+            foreseen.unchanged += 1;
         }
     }
     Ok(foreseen)

@@ -101,7 +101,7 @@ async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec
     let Some(snapshot) = manifest.papers else {
         return Ok(parts);
     };
-    for paper in world.snapshots.names(snapshot).await? {
+    for (paper, bytes) in world.snapshots.papers(snapshot).await? {
         let server = paper.strip_prefix(papers::MCP);
         let server = server.and_then(|rest| rest.strip_prefix('/'));
         let name = match (&*paper, server) {
@@ -111,7 +111,6 @@ async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec
             (_, Some(server)) => format!("{}/{server}", names::MCP),
             _ => continue,
         };
-        let bytes = world.snapshots.read(snapshot, paper.into()).await?;
         parts.insert(name, bytes);
     }
     Ok(parts)

@@ -1,7 +1,8 @@
 //! Databases that are captured while they are written come back as they were at one moment.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -78,18 +79,19 @@ fn judge(path: &Path) -> Result<i64, String> {
 fn capture_under_load(mode: &str, rounds: usize) -> usize {
     let world = World::new();
     let database = prepare(&world.at("work.db"), mode);
-    let (stop, done) = (AtomicBool::new(false), AtomicI64::new(0));
+    let done = AtomicI64::new(0);
+    let (stop, stopped) = mpsc::channel::<()>();
     let taken: Vec<(Captured, i64)> = std::thread::scope(|scope| {
-        let (stop, done) = (&stop, &done);
+        let done = &done;
         let writer = scope.spawn(move || {
             for number in 1.. {
-                if stop.load(Ordering::SeqCst) {
-                    break;
-                }
                 commit(&database, number);
                 done.store(number, Ordering::SeqCst);
-                // As fast as a program that does something else besides.
-                std::thread::sleep(Duration::from_millis(5));
+                // As fast as a program that does something else besides, until it is stopped.
+                let pace = Duration::from_millis(5);
+                if stopped.recv_timeout(pace) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
             }
         });
         let take = |_| {
@@ -97,7 +99,7 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
             (world.capture(), before)
         };
         let taken = (0..rounds).map(take).collect();
-        stop.store(true, Ordering::SeqCst);
+        drop(stop);
         writer.join().unwrap();
         taken
     });

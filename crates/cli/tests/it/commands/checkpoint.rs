@@ -594,3 +594,18 @@ fn a_checkpoint_killed_at_a_system_call_is_listed_whole_or_not_at_all() {
     assert!(kills >= 5, "{kills}");
     take(&sandbox);
 }
+
+#[test]
+fn a_dry_run_does_not_read_through_the_home_folder() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    run(&sandbox);
+    let kept = take(&sandbox);
+    let person = sandbox.work().parent().unwrap().join("person");
+    fs::create_dir(&person).unwrap();
+    let words = ["checkpoint", "restore", id(&kept), "--dry-run", "--into"];
+    let words = [&words[..], &[person.to_str().unwrap()]].concat();
+    let mut command = sandbox.command(&words);
+    command.env("HOME", &person);
+    finish(command).refused(12, &["K0105", "your home folder"]);
+}
