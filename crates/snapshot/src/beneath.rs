@@ -157,6 +157,19 @@ fn step_by_step(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
     at.ok_or(Errno::INVAL)
 }
 
+/// Whether the file system stamps a folder whenever a name comes or goes. Those that are known to are
+/// named; others, network file systems among them, may leave that to a cache.
+pub(crate) fn stamps_folders(fd: impl AsFd) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    const TMPFS: u64 = 0x0102_1994;
+    const F2FS: u64 = 0xf2f5_2010;
+    const OVERLAY: u64 = 0x794c_7630;
+    let kind = rustix::fs::fstatfs(fd).map(|facts| facts.f_type.cast_unsigned());
+    kind.is_ok_and(|kind| [EXT, XFS, BTRFS, TMPFS, F2FS, OVERLAY].contains(&kind))
+}
+
 /// What a link in `folder` says.
 pub(crate) fn read_link(folder: impl AsFd, name: &OsStr) -> Result<OsString> {
     let target = rustix::fs::readlinkat(folder, name, Vec::new())?;

@@ -142,16 +142,18 @@ impl Vault {
             std::io::ErrorKind::InvalidData => damaged(&error.to_string()),
             _ => Error::at(draft, error),
         })?;
-        let manifest = match Stored::decode(&bytes).map_err(|broken| damaged(broken.0))? {
-            Stored::Whole(bytes) => Manifest::decode(&bytes).map_err(|broken| damaged(broken.0))?,
+        let whole = match Stored::decode(&bytes).map_err(|broken| damaged(broken.0))? {
+            Stored::Whole(bytes) => bytes,
             Stored::Changes {
                 parent, changes, ..
-            } => changes.apply(self.assemble(parent)?),
+            } => delta::apply(&self.whole(parent)?, &[changes])
+                .map_err(|broken| damaged(broken.0))?,
         };
-        if Digest::of(&manifest.encode()) != name {
+        if Digest::of(&whole) != name {
             return Err(damaged("what it says does not match its name"));
         }
-        Ok(())
+        let decoded = Manifest::decode(&whole).map_err(|broken| damaged(broken.0));
+        decoded.map(|_| ())
     }
 
     /// Lists snapshots whose files were taken in, if nothing that they need is missing.

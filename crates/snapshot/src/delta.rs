@@ -5,13 +5,14 @@
 //! chain of changes proves itself by its name.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
 
 use crate::entry::{Entry, Skipped};
 use crate::manifest::{self, Manifest, bytes, order};
+use crate::scroll::Scroll;
 use crate::wire::{Broken, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"SEGNOMF1";
@@ -22,6 +23,8 @@ pub(crate) const CHAIN: u32 = 64;
 /// The longest manifest that is read, whatever its file claims (P10).
 pub(crate) const LONGEST: u64 = 2 * 1024 * 1024 * 1024;
 const LEVEL: i32 = 3;
+/// A manifest is stored whole if more than one entry in this many changed.
+const MANY: usize = 4;
 
 /// A manifest as its file has it.
 #[derive(Debug)]
@@ -48,7 +51,74 @@ pub(crate) struct Changes {
     skipped: Vec<Skipped>,
 }
 
+/// The bytes of a manifest that another becomes through changes, the last of them first.
+pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> {
+    let Some(last) = chain.first() else {
+        return Ok(whole.to_vec());
+    };
+    let mut changed: HashMap<&Path, Option<&Entry>> = HashMap::new();
+    for changes in chain {
+        for entry in &changes.put {
+            changed.entry(&entry.path).or_insert(Some(entry));
+        }
+        for path in &changes.removed {
+            changed.entry(path).or_insert(None);
+        }
+    }
+    let mut changed: Vec<(&Path, Option<&Entry>)> = changed.into_iter().collect();
+    changed.sort_unstable_by(|(left, _), (right, _)| order(left, right));
+    let (_, mut before) = Scroll::open(whole)?;
+    let mut entries = Writer(Vec::with_capacity(whole.len() + 4096));
+    let (mut count, mut written) = (0, Vec::new());
+    let mut write = |path: &[u8], said: &[u8]| {
+        manifest::write_path(&mut entries, &written, path);
+        entries.0.extend_from_slice(said);
+        written.clear();
+        written.extend_from_slice(path);
+        count += 1;
+    };
+    let mut changed = changed.into_iter().peekable();
+    let comes_before = |path: &Path, before: &Scroll<'_>| {
+        manifest::order_of(bytes(path), &before.path) == Ordering::Less
+    };
+    while before.next()? {
+        while let Some((path, entry)) = changed.next_if(|(path, _)| comes_before(path, &before)) {
+            entry.inspect(|entry| write(bytes(path), &said(entry)));
+        }
+        match changed.next_if(|(path, _)| bytes(path) == before.path) {
+            Some((path, entry)) => {
+                entry.inspect(|entry| write(bytes(path), &said(entry)));
+            }
+            None => write(&before.path, before.said()),
+        }
+    }
+    for (path, entry) in changed {
+        entry.inspect(|entry| write(bytes(path), &said(entry)));
+    }
+    let mut result = Writer(Vec::with_capacity(entries.0.len() + 4096));
+    result.byte(manifest::VERSION);
+    manifest::write_facts(&mut result, &last.root);
+    result.size(count);
+    result.0.append(&mut entries.0);
+    manifest::write_skipped(&mut result, &last.skipped);
+    Ok(result.0)
+}
+
+fn said(entry: &Entry) -> Vec<u8> {
+    let mut writer = Writer::default();
+    manifest::write_facts(&mut writer, entry);
+    writer.0
+}
+
 impl Stored {
+    /// How many bytes tell in which form it is.
+    pub(crate) const BEGIN: usize = MAGIC.len() + 1;
+
+    /// Whether a file that begins like this has a whole manifest.
+    pub(crate) fn begins_whole(begin: &[u8; Self::BEGIN]) -> bool {
+        begin.starts_with(MAGIC) && begin.ends_with(&[WHOLE])
+    }
+
     /// The bytes of its file, with a checksum at the end.
     pub(crate) fn encode(&self) -> std::io::Result<Vec<u8>> {
         let mut file = Writer(MAGIC.to_vec());
@@ -129,57 +199,29 @@ fn unpack(reader: &mut Reader<'_>) -> Result<Vec<u8>, Broken> {
 }
 
 impl Changes {
-    /// What turns `from` into `to`.
-    pub(crate) fn between(from: &Manifest, to: &Manifest) -> Self {
-        let (mut removed, mut put) = (Vec::new(), Vec::new());
-        let mut left = from.entries.iter().peekable();
-        for entry in &to.entries {
-            while let Some(gone) =
-                left.next_if(|left| order(&left.path, &entry.path) == Ordering::Less)
-            {
-                removed.push(gone.path.clone());
-            }
-            let before = left.next_if(|left| left.path == entry.path);
-            if before != Some(entry) {
-                put.push(entry.clone());
-            }
-        }
-        removed.extend(left.map(|gone| gone.path.clone()));
+    /// No changes but of the folder itself and of what was left out.
+    pub(crate) fn none(root: Entry, skipped: Vec<Skipped>) -> Self {
         Self {
-            root: to.root.clone(),
-            removed,
-            put,
-            skipped: to.skipped.clone(),
+            root,
+            removed: Vec::new(),
+            put: Vec::new(),
+            skipped,
         }
     }
 
-    /// How many entries differ.
-    pub(crate) fn len(&self) -> usize {
-        self.removed.len() + self.put.len()
+    /// An entry goes. Changes are told in the order of entries.
+    pub(crate) fn remove(&mut self, path: PathBuf) {
+        self.removed.push(path);
     }
 
-    /// The manifest that `from` becomes.
-    pub(crate) fn apply(self, from: Manifest) -> Manifest {
-        let removed: BTreeSet<&[u8]> = self.removed.iter().map(|path| bytes(path)).collect();
-        let mut entries = Vec::with_capacity(from.entries.len() + self.put.len());
-        let mut put = self.put.into_iter().peekable();
-        for entry in from.entries {
-            while let Some(new) = put.next_if(|new| order(&new.path, &entry.path) == Ordering::Less)
-            {
-                entries.push(new);
-            }
-            if let Some(new) = put.next_if(|new| new.path == entry.path) {
-                entries.push(new);
-            } else if !removed.contains(bytes(&entry.path)) {
-                entries.push(entry);
-            }
-        }
-        entries.extend(put);
-        Manifest {
-            root: self.root,
-            entries,
-            skipped: self.skipped,
-        }
+    /// An entry comes, or becomes another.
+    pub(crate) fn put(&mut self, entry: Entry) {
+        self.put.push(entry);
+    }
+
+    /// Whether they are few enough to be stored instead of a manifest of so many entries.
+    pub(crate) fn are_few(&self, entries: usize) -> bool {
+        (self.removed.len() + self.put.len()) * MANY <= entries
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -93,9 +93,8 @@ impl Vault {
                 Stored::Whole(_) => false,
             };
             if lonely || self.is_legible(snapshot)? {
-                let manifest = self.assemble(snapshot)?;
-                let whole = manifest.encode();
-                match self.store(snapshot, &manifest, whole, None) {
+                let whole = self.whole(snapshot)?;
+                match self.store(snapshot, &whole, None) {
                     // Then what it is based on stays as well.
                     Err(Error::Full { .. }) => return Ok(()),
                     other => other?,

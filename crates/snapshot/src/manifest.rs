@@ -14,9 +14,10 @@ use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
 use crate::entry::{Chunk, Entry, Kind, Skipped, Why};
+use crate::scroll::Sort;
 use crate::wire::{Broken, Reader, Writer};
 
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// The longest path and name that Linux knows.
 pub(crate) const PATH: usize = 4095;
 pub(crate) const NAME: usize = 255;
@@ -34,7 +35,11 @@ pub(crate) struct Manifest {
 
 /// The order of entries: a folder, then all that is in it, then what comes after it.
 pub(crate) fn order(left: &Path, right: &Path) -> Ordering {
-    let (left, right) = (bytes(left), bytes(right));
+    order_of(bytes(left), bytes(right))
+}
+
+/// The same, of paths as bytes.
+pub(crate) fn order_of(left: &[u8], right: &[u8]) -> Ordering {
     let rank = |byte: u8| if byte == b'/' { 0 } else { byte };
     match left.iter().zip(right).find(|(left, right)| left != right) {
         Some((&left, &right)) => rank(left).cmp(&rank(right)),
@@ -88,12 +93,17 @@ impl Manifest {
         found.ok().map(|at| &self.entries[at])
     }
 
+    fn leads(&self, path: &Path) -> bool {
+        let leader = self.find(path).map(|entry| &entry.kind);
+        matches!(leader, Some(Kind::File { .. }))
+    }
+
     /// Refuses what no capture writes and a restore must not follow.
     pub(crate) fn check(&self) -> Result<(), Broken> {
         let mut open: Vec<&Path> = Vec::new();
         let mut last: Option<&Path> = None;
         for entry in &self.entries {
-            check_path(&entry.path)?;
+            check_entry(entry, |path| self.leads(path))?;
             if last.is_some_and(|last| order(last, &entry.path) != Ordering::Less) {
                 return Err(Broken(
                     "its entries are not in order, or one is there twice",
@@ -110,7 +120,6 @@ impl Manifest {
             if entry.kind == Kind::Folder {
                 open.push(&entry.path);
             }
-            self.check_entry(entry)?;
         }
         self.skipped.iter().try_for_each(|skipped| {
             if skipped.path.as_os_str().is_empty() {
@@ -119,27 +128,27 @@ impl Manifest {
             check_path(&skipped.path)
         })
     }
+}
 
-    fn check_entry(&self, entry: &Entry) -> Result<(), Broken> {
-        check_facts(entry)?;
-        match &entry.kind {
-            Kind::Folder => Ok(()),
-            Kind::File { size, content, .. } => check_content(*size, content),
-            Kind::Link { target } => {
-                let target = bytes(target);
-                if target.is_empty() || target.len() > PATH || target.contains(&0) {
-                    return Err(Broken("a link has a target that none can have"));
-                }
-                Ok(())
+/// Refuses an entry that no capture writes. `leads` says whether a path is that of a file.
+pub(crate) fn check_entry(entry: &Entry, leads: impl FnOnce(&Path) -> bool) -> Result<(), Broken> {
+    check_path(&entry.path)?;
+    check_facts(entry)?;
+    match &entry.kind {
+        Kind::Folder => Ok(()),
+        Kind::File { size, content, .. } => check_content(*size, content),
+        Kind::Link { target } => {
+            let target = bytes(target);
+            if target.is_empty() || target.len() > PATH || target.contains(&0) {
+                return Err(Broken("a link has a target that none can have"));
             }
-            Kind::Twin { of } => {
-                let leader = self.find(of);
-                let is_file = leader.is_some_and(|leader| matches!(leader.kind, Kind::File { .. }));
-                if !is_file || order(of, &entry.path) != Ordering::Less {
-                    return Err(Broken("a hard link has no file that it is a name of"));
-                }
-                Ok(())
+            Ok(())
+        }
+        Kind::Twin { of } => {
+            if !leads(of) || order(of, &entry.path) != Ordering::Less {
+                return Err(Broken("a hard link has no file that it is a name of"));
             }
+            Ok(())
         }
     }
 }
@@ -266,7 +275,81 @@ pub(crate) fn read_content(reader: &mut Reader<'_>) -> Result<Vec<Chunk>, Broken
     Ok(content)
 }
 
-fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry, Broken> {
+/// The extended attributes in what is said of an entry; most have none.
+pub(crate) fn attributes_in(said: &[u8]) -> Result<Vec<(OsString, Vec<u8>)>, Broken> {
+    let mut reader = Reader(said);
+    if reader.byte()? & ATTRIBUTES == 0 {
+        return Ok(Vec::new());
+    }
+    reader.small()?;
+    reader.moment()?;
+    read_attributes(&mut reader)
+}
+
+/// The digests in what is said of an entry.
+pub(crate) fn digests_in(said: &[u8]) -> impl Iterator<Item = Digest> {
+    let mut reader = Reader(said);
+    let left = pass_to_content(&mut reader).unwrap_or(0);
+    (0..left).map_while(move |_| {
+        reader.number().ok()?;
+        reader.digest().ok()
+    })
+}
+
+/// Passes over what comes before a file's content. Returns how many pieces follow.
+fn pass_to_content(reader: &mut Reader<'_>) -> Result<usize, Broken> {
+    let flags = reader.byte()?;
+    reader.small()?;
+    reader.moment()?;
+    if flags & ATTRIBUTES != 0 {
+        pass_attributes(reader)?;
+    }
+    if flags & !(ATTRIBUTES | UNSTABLE) != FILE {
+        return Ok(0);
+    }
+    reader.number()?;
+    reader.count(33)
+}
+
+fn pass_attributes(reader: &mut Reader<'_>) -> Result<(), Broken> {
+    for _ in 0..reader.count(2)? {
+        reader.bytes()?;
+        reader.bytes()?;
+    }
+    Ok(())
+}
+
+/// Passes over what is said of an entry. Returns what it is, and the size of a file.
+pub(crate) fn pass_facts(reader: &mut Reader<'_>) -> Result<(Sort, u64), Broken> {
+    let flags = reader.byte()?;
+    reader.small()?;
+    reader.moment()?;
+    if flags & ATTRIBUTES != 0 {
+        pass_attributes(reader)?;
+    }
+    match flags & !(ATTRIBUTES | UNSTABLE) {
+        FOLDER => Ok((Sort::Folder, 0)),
+        FILE => {
+            let size = reader.number()?;
+            for _ in 0..reader.count(33)? {
+                reader.number()?;
+                reader.take(32)?;
+            }
+            Ok((Sort::File, size))
+        }
+        LINK => {
+            reader.bytes()?;
+            Ok((Sort::Link, 0))
+        }
+        TWIN => {
+            reader.bytes()?;
+            Ok((Sort::Twin, 0))
+        }
+        _ => Err(Broken("an entry is of no known kind")),
+    }
+}
+
+pub(crate) fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry, Broken> {
     let flags = reader.byte()?;
     let mode = reader.small()?;
     let modified = reader.moment()?;

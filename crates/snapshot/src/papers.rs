@@ -53,7 +53,7 @@ impl Vault {
         if self.is_kept(snapshot) {
             self.renew(snapshot)?;
         } else {
-            self.store(snapshot, &manifest, whole, None)?;
+            self.store(snapshot, &whole, None)?;
             self.list_as_kept(snapshot)?;
         }
         Ok(snapshot)

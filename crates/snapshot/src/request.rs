@@ -31,6 +31,13 @@ pub struct Budget {
     pub time: Option<Duration>,
 }
 
+impl Budget {
+    /// Whether anything may be left out for the lack of something.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.files.is_some() || self.bytes.is_some() || self.time.is_some()
+    }
+}
+
 /// Which file systems a capture enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {

@@ -26,8 +26,6 @@ use crate::safe::Safe;
 use crate::trash::Trash;
 
 const FORMAT: &[u8] = b"segno vault 2\n";
-/// A manifest is stored whole if more than one entry in this many changed.
-const MANY: usize = 4;
 
 /// Keeps snapshots in a folder.
 #[derive(Debug)]
@@ -229,10 +227,15 @@ impl Vault {
 
     /// Puts a manifest together from what is stored, and proves it by its name.
     pub(crate) fn assemble(&self, snapshot: Digest) -> Result<Manifest, Error> {
-        let hostile = |reason: &str| Error::Hostile {
+        let whole = self.whole(snapshot)?;
+        Manifest::decode(&whole).map_err(|broken| Error::Hostile {
             snapshot,
-            reason: reason.to_owned(),
-        };
+            reason: broken.0.to_owned(),
+        })
+    }
+
+    /// The bytes of a manifest, proved by its name.
+    pub(crate) fn whole(&self, snapshot: Digest) -> Result<Vec<u8>, Error> {
         let damaged =
             |name: Digest, reason: &str| Error::damaged(format!("manifest {name}"), reason);
         let mut chain: Vec<Changes> = Vec::new();
@@ -254,34 +257,32 @@ impl Vault {
         if Digest::of(&whole) != at {
             return Err(damaged(at, "what it says does not match its name"));
         }
-        let mut manifest = Manifest::decode(&whole).map_err(|broken| hostile(broken.0))?;
         if chain.is_empty() {
-            return Ok(manifest);
+            return Ok(whole);
         }
-        while let Some(changes) = chain.pop() {
-            manifest = changes.apply(manifest);
-        }
-        if Digest::of(&manifest.encode()) != snapshot {
+        let whole = delta::apply(&whole, &chain).map_err(|broken| Error::Hostile {
+            snapshot,
+            reason: broken.0.to_owned(),
+        })?;
+        if Digest::of(&whole) != snapshot {
             return Err(damaged(
                 snapshot,
                 "what its changes add up to does not match its name",
             ));
         }
-        manifest.check().map_err(|broken| hostile(broken.0))?;
-        Ok(manifest)
+        Ok(whole)
     }
 
-    /// Stores a manifest, as changes since `parent` if that is shorter. Durable when it returns;
+    /// Stores a manifest, as changes since a parent if there are few. Durable when it returns;
     /// listed once it has a head. Returns how many bytes that took.
     pub(crate) fn store(
         &self,
         snapshot: Digest,
-        manifest: &Manifest,
-        whole: Vec<u8>,
-        parent: Option<(Digest, &Manifest)>,
+        whole: &[u8],
+        changes: Option<(Digest, Changes)>,
     ) -> Result<u64, Error> {
-        let changes = parent.and_then(|(parent, before)| self.changes(parent, before, manifest));
-        let stored = changes.unwrap_or(Stored::Whole(whole));
+        let changes = changes.and_then(|(parent, changes)| self.since(parent, changes));
+        let stored = changes.unwrap_or_else(|| Stored::Whole(whole.to_vec()));
         let path = self.manifest_path(snapshot);
         let write = || {
             let bytes = stored.encode()?;
@@ -296,18 +297,28 @@ impl Vault {
         write().map_err(|error: io::Error| Error::at(&path, error))
     }
 
-    fn changes(&self, parent: Digest, before: &Manifest, after: &Manifest) -> Option<Stored> {
-        let depth = match self.stored(parent).ok()? {
-            Stored::Whole(_) => 0,
-            Stored::Changes { depth, .. } => depth,
-        };
-        let changes = Changes::between(before, after);
-        let few = changes.len() * MANY <= after.entries.len();
-        (few && depth + 1 < delta::CHAIN).then_some(Stored::Changes {
+    /// Changes as they are stored, unless too many follow one another.
+    fn since(&self, parent: Digest, changes: Changes) -> Option<Stored> {
+        let depth = self.depth(parent)? + 1;
+        (depth < delta::CHAIN).then_some(Stored::Changes {
             parent,
-            depth: depth + 1,
+            depth,
             changes,
         })
+    }
+
+    /// How many changes lie between a manifest and a whole one.
+    fn depth(&self, snapshot: Digest) -> Option<u32> {
+        let file = self.safe.open(&self.manifest_path(snapshot)).ok()?;
+        let mut begin = [0; Stored::BEGIN];
+        file.read_exact_at(&mut begin, 0).ok()?;
+        if Stored::begins_whole(&begin) {
+            return Some(0);
+        }
+        match self.stored(snapshot).ok()? {
+            Stored::Whole(_) => Some(0),
+            Stored::Changes { depth, .. } => Some(depth),
+        }
     }
 
     /// Makes a snapshot young that is kept already: whoever took it again is about to name it, and a

@@ -108,6 +108,15 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    pub(crate) fn chunk<const N: usize>(&mut self) -> Result<&'a [u8; N], Broken> {
+        let (taken, rest) = self
+            .0
+            .split_first_chunk()
+            .ok_or(Broken("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Broken> {
         let length = self.count(1)?;
         self.take(length)

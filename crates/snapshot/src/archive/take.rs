@@ -53,7 +53,7 @@ impl Vault {
             // P4: what the manifest will name is durable before it is written.
             files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))?;
             if !self.is_kept(snapshot) {
-                stored += self.store(snapshot, &manifest, whole, None)?;
+                stored += self.store(snapshot, &whole, None)?;
             }
             // It is young again, also if it was here: it is about to be named.
             self.list_as_kept(snapshot)?;

@@ -3,15 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use segno_core::digest::Digest;
-
-use crate::entry::{Chunk, Entry, Why};
+use crate::entry::{Chunk, Why};
 use crate::error::Error;
 use crate::files;
+use crate::index::Index;
 use crate::machine;
-use crate::manifest::Manifest;
 use crate::pack::{Cursor, Finished, Known, Packer, Shelf};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
@@ -105,9 +103,8 @@ pub(super) struct Store<'a> {
     vault: &'a Vault,
     known: &'a Known,
     shelf: &'a Shelf,
-    /// The snapshot before this one, and what it holds, once somebody asked.
-    parent: Option<Digest>,
-    before: OnceLock<Option<Manifest>>,
+    /// What the snapshot before has.
+    index: &'a Index,
 }
 
 impl<'a> Store<'a> {
@@ -115,39 +112,29 @@ impl<'a> Store<'a> {
         vault: &'a Vault,
         known: &'a Known,
         shelf: &'a Shelf,
-        parent: Option<Digest>,
+        index: &'a Index,
     ) -> Self {
         Self {
             vault,
             known,
             shelf,
-            parent,
-            before: OnceLock::new(),
+            index,
         }
     }
 
     fn packer(&self) -> Result<Packer<'a>, Error> {
         let packer = Packer::new(self.vault, self.known)?;
-        match self.parent {
+        match self.index.snapshot {
             Some(_) => Ok(packer.with_bases(Cursor::new(self.shelf)?)),
             None => Ok(packer),
         }
     }
 
-    /// What the snapshot before holds, if somebody asked.
-    pub(super) fn into_before(self) -> Option<Manifest> {
-        self.before.into_inner().flatten()
-    }
-
-    fn before(&self) -> Option<&Manifest> {
-        let assemble = || self.vault.assemble(self.parent?).ok();
-        self.before.get_or_init(assemble).as_ref()
-    }
-
     /// What the snapshot before has of a file.
-    fn content(&self, path: &Path) -> &[Chunk] {
-        let entry = self.before().and_then(|before| before.find(path));
-        entry.map_or(&[], Entry::content)
+    fn content(&self, path: &Path) -> Vec<Chunk> {
+        let number = self.index.find(path);
+        let memory = number.and_then(|number| self.index.memory(number));
+        memory.map_or_else(Vec::new, |memory| memory.content)
     }
 }
 

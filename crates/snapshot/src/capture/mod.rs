@@ -4,6 +4,7 @@ mod job;
 mod known;
 mod plan;
 mod repositories;
+mod weave;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,19 +12,23 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
+use crate::delta::Changes;
 use crate::entry::{Entry, Kind, Moment, Skipped, Why};
 use crate::error::Error;
-use crate::index::{self, Index, Scribe, Summary, is_settled};
+use crate::index::{self, Index, NONE, Summary, is_settled, stamp};
+use crate::lot::Lot;
 use crate::machine;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, bytes};
 use crate::pack::{Known, Shelf};
 use crate::request::{Captured, Progress, Request};
+use crate::scroll::Sort;
 use crate::vault::Vault;
 use crate::walk::{Tree, Walk, guard};
+use crate::wire::Broken;
 
 use job::Store;
-use known::digest_of;
 use plan::{Found, Plan, State, entry};
+use weave::{Woven, stamp_of, weave};
 
 impl Vault {
     /// Takes a snapshot of a folder. When this returns, the snapshot is durable and listed. The
@@ -45,31 +50,25 @@ impl Vault {
         }
         let mut read = capture.read_all(tree, progress)?;
         for millis in PAUSES {
-            let moving = capture.moving(&read);
-            if moving.is_empty() {
+            if capture.moving(&read.plan).is_empty() {
                 return capture.keep(read);
             }
             machine::pause(std::time::Duration::from_millis(millis));
-            capture.remember(&read);
+            capture.remember(&read)?;
             let mut later = capture.read_all(capture.walk()?, progress)?;
             later.files += read.files;
             later.stored += read.stored;
-            if capture.moving(&later).is_empty() {
+            if capture.moving(&later.plan).is_empty() {
                 return capture.keep(later);
             }
-            if repositories::fits(&read.manifest, &later.manifest) {
-                let joined = repositories::join(&read.manifest, later.manifest, later.facts);
-                let (manifest, facts) = joined;
-                return capture.keep(Read {
-                    manifest,
-                    facts,
-                    ..later
-                });
+            if repositories::fits(&capture.index, &later.plan) {
+                repositories::join(&capture.index, &mut later.plan);
+                return capture.keep(later);
             }
             read = later;
         }
-        let moving = capture.moving(&read);
-        repositories::mark(&mut read.manifest, &moving);
+        let moving = capture.moving(&read.plan);
+        repositories::mark(&mut read.plan, &moving);
         capture.keep(read)
     }
 }
@@ -79,10 +78,7 @@ const PAUSES: [u64; 4] = [1, 5, 25, 125];
 
 /// A folder, read.
 struct Read {
-    manifest: Manifest,
-    facts: Vec<(Facts, State)>,
-    /// What the snapshot before has, if that was looked at.
-    before: Option<Manifest>,
+    plan: Plan,
     /// How many files were read.
     files: u64,
     /// How many bytes the vault grew by.
@@ -98,6 +94,8 @@ struct Capture<'a> {
     facts: Facts,
     index_path: PathBuf,
     index: Index,
+    /// The snapshot that the index was written with, while it is kept.
+    parent: Option<Digest>,
     /// When the look began, by the clock that stamps files.
     began: Moment,
     /// When the time is used up.
@@ -110,13 +108,15 @@ impl<'a> Capture<'a> {
         let root = beneath::root(place).map_err(trouble)?;
         let facts = Facts::of(&root).map_err(trouble)?;
         let index_path = index::place(&vault.index, place, facts.device);
+        let index = Index::read(&vault.safe, &index_path);
         Ok(Self {
             vault,
             request,
             place,
             root,
             facts,
-            index: Index::read(&vault.safe, &index_path),
+            parent: index.snapshot.filter(|parent| vault.is_kept(*parent)),
+            index,
             index_path,
             began: machine::stamp_clock(),
             until: request
@@ -142,6 +142,8 @@ impl<'a> Capture<'a> {
             vault: Some((vault.device, vault.inode)),
             files: self.request.budget.files.unwrap_or(u64::MAX),
             late: &|| self.is_late(),
+            glances: !self.request.budget.is_limited(),
+            lot: Lot::draw(self.request.doubt),
         };
         let tree = walk.run().map_err(|error| Error::at(self.place, error))?;
         if let Some(why @ Why::Unreadable(_)) = &tree.folders[0].closed {
@@ -154,14 +156,15 @@ impl<'a> Capture<'a> {
     }
 
     fn look(&self, mut tree: Tree) -> Plan {
-        let mut plan = Plan {
-            root: entry(PathBuf::new(), &self.facts, Kind::Folder),
-            found: Vec::new(),
-            skipped: Vec::new(),
+        let root = &mut tree.folders[0];
+        let root = match (root.known, &self.index.root) {
+            (Some(_), Some(root)) => root.clone(),
+            _ => Entry {
+                attributes: std::mem::take(&mut root.attributes),
+                ..entry(PathBuf::new(), &self.facts, Kind::Folder)
+            },
         };
-        plan.root.attributes = std::mem::take(&mut tree.folders[0].attributes);
-        plan.gather(&mut tree, 0, Path::new(""));
-        plan.pair_twins();
+        let mut plan = Plan::new(root, &mut tree, &self.index);
         self.keep_to_budget(&mut plan);
         plan
     }
@@ -195,14 +198,16 @@ impl<'a> Capture<'a> {
         });
     }
 
-    /// Looks at everything, and reads what is not known.
-    fn read_all(&self, tree: Tree, progress: &(dyn Fn(Progress) + Sync)) -> Result<Read, Error> {
+    /// Puts what was found in order, and reads what is not known.
+    fn read_all(
+        &mut self,
+        tree: Tree,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Read, Error> {
         let mut plan = self.look(tree);
-        self.doubt(&mut plan);
-        let parent = self.parent();
         let is_read = |found: &Found| found.state != State::Unread;
         // While the snapshot that the index was written with is kept, so is all that it needs.
-        let nothing_new = parent.is_some() && plan.found.iter().all(is_read);
+        let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
         let shelf = if nothing_new {
             Shelf::default()
         } else {
@@ -211,135 +216,140 @@ impl<'a> Capture<'a> {
         let known = Known::new(shelf.digests());
         if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
+            let gone = plan.gone(&self.index, &known);
+            if !gone.is_empty() {
+                gone.into_iter()
+                    .for_each(|number| self.index.forget(number));
+                plan = self.look(self.walk()?);
+            }
             plan.forget_what_is_gone(&known);
         }
         let logs = plan.join_databases();
         let unread = plan.unread();
-        let store = Store::new(self.vault, &known, &shelf, parent);
+        let store = Store::new(self.vault, &known, &shelf, &self.index);
         let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
-        let before = store.into_before();
-        let (manifest, facts) = plan.finish();
+        plan.finish();
         Ok(Read {
-            manifest,
-            facts,
-            before,
+            plan,
             files: unread.len() as u64,
             stored,
         })
     }
 
-    /// The snapshot that the index was written with, while it is kept.
-    fn parent(&self) -> Option<Digest> {
-        let parent = self.index.snapshot;
-        parent.filter(|parent| self.vault.is_kept(*parent))
+    fn moving(&self, plan: &Plan) -> Vec<PathBuf> {
+        repositories::moving(plan, &self.index, self.began)
     }
 
-    fn moving(&self, read: &Read) -> Vec<PathBuf> {
-        repositories::moving(&read.manifest, &read.facts, self.began)
+    fn weave(&self, plan: &Plan) -> Result<Woven, Error> {
+        let settled = |facts: &Facts| is_settled(facts, self.began);
+        let root = if settled(&self.facts) {
+            stamp(&self.facts)
+        } else {
+            NONE
+        };
+        weave(&self.index, plan, root, &|found| {
+            stamp_of(found, settled(&found.facts))
+        })
+        .map_err(|broken| self.unavailable(broken))
+    }
+
+    fn unavailable(&self, broken: Broken) -> Error {
+        Error::Unavailable {
+            place: self.place.to_owned(),
+            reason: broken.0.to_owned(),
+        }
     }
 
     /// Begins anew, with what was read in mind.
-    fn remember(&mut self, read: &Read) {
-        let parent = self.index.snapshot.unwrap_or(Digest::of(&[]));
-        let scribe = self.scribe(parent, &read.manifest, &read.facts);
+    fn remember(&mut self, read: &Read) -> Result<(), Error> {
+        let woven = self.weave(&read.plan)?;
+        let mut bytes = index::head(Digest::of(&woven.whole), &woven.stamps);
+        bytes.extend_from_slice(&woven.whole);
         // In memory alone: what is kept so far is named by nothing yet.
-        self.index = Index::from_bytes(scribe.finish());
+        self.index = Index::from_bytes(bytes);
         self.began = machine::stamp_clock();
+        Ok(())
     }
 
     /// Makes a snapshot of what was read: durable, then listed.
     fn keep(self, read: Read) -> Result<Captured, Error> {
         let Read {
-            manifest,
-            facts,
-            before,
+            plan,
             files,
             mut stored,
         } = read;
-        let parent = self.parent();
-        let whole = manifest.encode();
-        let snapshot = Digest::of(&whole);
+        let woven = self.weave(&plan)?;
+        let snapshot = Digest::of(&woven.whole);
+        let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
+        let head = changed.then(|| index::head(snapshot, &woven.stamps));
+        if changed {
+            // P4: what is listed can be restored.
+            plan.check().map_err(|broken| self.unavailable(broken))?;
+        }
+        let unstable =
+            |found: &&Found| matches!(found.entry.kind, Kind::File { unstable: true, .. });
+        let unstable = plan.found.iter().filter(unstable);
+        let captured = Captured {
+            snapshot,
+            files: woven.summary.files,
+            folders: woven.summary.folders,
+            links: woven.summary.links,
+            bytes: woven.summary.bytes,
+            read_files: files,
+            stored_bytes: 0,
+            unstable: unstable.map(|found| found.entry.path.clone()).collect(),
+            skipped: plan.skipped,
+            repositories: woven.summary.repositories,
+        };
         if self.vault.is_kept(snapshot) {
             self.vault.renew(snapshot)?;
         } else {
-            // P4: what is listed can be restored.
-            manifest.check().map_err(|broken| Error::Unavailable {
-                place: self.place.to_owned(),
-                reason: broken.0.to_owned(),
-            })?;
-            let assemble = |parent| before.or_else(|| self.vault.assemble(parent).ok());
-            let before = parent.and_then(assemble);
-            let before = parent.zip(before.as_ref());
-            stored += self.vault.store(snapshot, &manifest, whole, before)?;
+            stored += self.vault.store(
+                snapshot,
+                &woven.whole,
+                self.since(woven.changes, woven.entries),
+            )?;
             self.vault.list_as_kept(snapshot)?;
         }
-        if files > 0 || self.index.snapshot != Some(snapshot) {
-            self.write_index(snapshot, &manifest, &facts);
+        if let Some(head) = head {
+            self.write_index(&head, &woven.whole);
         }
-        Ok(summary(snapshot, manifest, files, stored))
+        Ok(Captured {
+            stored_bytes: stored,
+            ..captured
+        })
+    }
+
+    /// What changed since the snapshot before, if that is what the index is about and little did.
+    fn since(&self, changes: Changes, entries: usize) -> Option<(Digest, Changes)> {
+        let parent = self.parent.filter(|_| self.parent == self.index.snapshot)?;
+        changes.are_few(entries).then_some((parent, changes))
     }
 
     /// Writes down how files look, for the next time. Losing it costs a read of everything.
-    fn write_index(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) {
-        let scribe = self.scribe(snapshot, manifest, facts);
+    fn write_index(&self, head: &[u8], manifest: &[u8]) {
         let write = || {
             let mut draft = self.vault.safe.draft(&self.vault.drafts)?;
-            draft.write(&scribe.finish())?;
+            draft.write(head)?;
+            draft.write(manifest)?;
             draft.publish_unsynced(&self.index_path)
         };
         // The snapshot is taken whether or not this worked.
         let _ = write();
     }
-
-    fn scribe(&self, snapshot: Digest, manifest: &Manifest, facts: &[(Facts, State)]) -> Scribe {
-        let settled = |facts: &Facts| is_settled(facts, self.began);
-        let root = Some(&self.facts).filter(|facts| settled(facts));
-        let mut scribe = Scribe::new(snapshot, &counts(manifest), root);
-        for (entry, (facts, state)) in manifest.entries.iter().zip(facts) {
-            match entry.kind {
-                Kind::Folder => {
-                    scribe.folder(&entry.path, Some(facts).filter(|facts| settled(facts)));
-                }
-                Kind::File { unstable: true, .. } | Kind::Twin { .. } => {}
-                Kind::File { .. } | Kind::Link { .. } => {
-                    if *state == State::Settled && settled(facts) {
-                        scribe.add(entry, facts);
-                    }
-                }
-            }
-        }
-        scribe
-    }
 }
 
-/// What a manifest has, in short.
-fn counts(manifest: &Manifest) -> Summary {
-    let mut counts = Summary {
-        skipped: Some(digest_of(&manifest.skipped)),
-        ..Summary::default()
-    };
-    for entry in &manifest.entries {
-        counts.bytes += entry.size();
-        if entry.path.file_name().is_some_and(|name| name == ".git") {
-            let folder = entry.path.parent().map(Path::to_owned);
-            counts.repositories.extend(folder);
-        }
-        match entry.kind {
-            Kind::Folder => counts.folders += 1,
-            Kind::Link { .. } => counts.links += 1,
-            Kind::File { .. } | Kind::Twin { .. } => counts.files += 1,
-        }
-    }
-    counts
-}
-
+/// What became of a manifest that was put together elsewhere.
 pub(crate) fn summary(
     snapshot: Digest,
     manifest: Manifest,
     read_files: u64,
     stored_bytes: u64,
 ) -> Captured {
-    let counts = counts(&manifest);
+    let mut counts = Summary::default();
+    for entry in &manifest.entries {
+        counts.add(bytes(&entry.path), Sort::of(entry), entry.size());
+    }
     let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
     let unstable = manifest.entries.iter().filter(unstable);
     Captured {

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::beneath::Facts;
 use crate::entry::{Entry, Kind, Skipped, Why};
-use crate::manifest::{Manifest, PATH, bytes, order};
+use crate::index::Index;
+use crate::manifest::{PATH, bytes, check_entry, order};
 use crate::pack::Known;
 use crate::read::{Kept, Reading, database_of};
 use crate::walk::{Tree, What};
+use crate::wire::Broken;
 
 /// Something that was found: an entry, how it looked, and whether it has to be read.
 pub(super) struct Found {
@@ -29,15 +31,36 @@ pub(super) enum State {
     Unread,
 }
 
+/// What was found in folders that are not as the index knows them, in the order of manifests; and
+/// which entries of the index that replaces.
 pub(super) struct Plan {
     pub(super) root: Entry,
     pub(super) found: Vec<Found>,
     pub(super) skipped: Vec<Skipped>,
+    /// For each number of the index, whether what it says holds no longer.
+    pub(super) stale: Vec<bool>,
 }
 
 impl Plan {
+    pub(super) fn new(root: Entry, tree: &mut Tree, index: &Index) -> Self {
+        let mut plan = Self {
+            root,
+            found: Vec::new(),
+            skipped: Vec::new(),
+            stale: vec![true; index.len()],
+        };
+        plan.gather(tree, 0, Path::new(""), index);
+        plan.pair_twins();
+        plan
+    }
+
     /// Puts what was found in order: a folder, then all that is in it.
-    pub(super) fn gather(&mut self, tree: &mut Tree, number: usize, path: &Path) {
+    fn gather(&mut self, tree: &mut Tree, number: usize, path: &Path, index: &Index) {
+        let known = tree.folders[number].known;
+        for child in known.into_iter().flat_map(|known| index.children(known)) {
+            self.stale[child as usize] = false;
+        }
+        let mut section = index.section(known);
         for node in std::mem::take(&mut tree.folders[number].nodes) {
             let path = path.join(&node.name);
             let skip = |why| Skipped {
@@ -64,8 +87,6 @@ impl Plan {
                 What::Left(_) => {}
                 What::Folder(inside) => {
                     let folder = &mut tree.folders[inside];
-                    let mut entry = entry(path.clone(), &facts, Kind::Folder);
-                    entry.attributes = std::mem::take(&mut folder.attributes);
                     let gone = match folder.closed.take() {
                         // What is known is that there was a folder; it is kept without content.
                         Some(why) => {
@@ -75,10 +96,23 @@ impl Plan {
                         }
                         None => false,
                     };
-                    if !gone {
-                        self.push(entry, facts, State::Settled);
-                        self.gather(tree, inside, &path);
+                    let line = section.find(node.name.as_encoded_bytes());
+                    let is_known = folder.known.is_some() && folder.known == line;
+                    if let Some(line) = line {
+                        self.stale[line as usize] = !is_known;
                     }
+                    if gone {
+                        continue;
+                    }
+                    if !is_known {
+                        let mut entry = entry(path.clone(), &facts, Kind::Folder);
+                        entry.attributes = match folder.known {
+                            Some(known) => index.attributes(known),
+                            None => std::mem::take(&mut folder.attributes),
+                        };
+                        self.push(entry, facts, State::Settled);
+                    }
+                    self.gather(tree, inside, &path, index);
                 }
                 What::Link(target) => {
                     let target = PathBuf::from(target);
@@ -111,7 +145,7 @@ impl Plan {
     }
 
     /// Names of one file: the first describes it, the others refer to that.
-    pub(super) fn pair_twins(&mut self) {
+    fn pair_twins(&mut self) {
         let mut first: HashMap<(u64, u64), PathBuf> = HashMap::new();
         for found in &mut self.found {
             if found.facts.links < 2 || !found.facts.is_file() {
@@ -150,6 +184,14 @@ impl Plan {
                 found.state = State::Unread;
             }
         }
+    }
+
+    /// The numbers of the index that still hold, and whose content is not in the vault any more.
+    pub(super) fn gone(&self, index: &Index, known: &Known) -> Vec<u32> {
+        let holds = self.stale.iter().enumerate().filter(|(_, stale)| !**stale);
+        let holds = holds.filter_map(|(number, _)| u32::try_from(number).ok());
+        let is_gone = |number: &u32| !index.digests(*number).all(|digest| known.has(&digest));
+        holds.filter(is_gone).collect()
     }
 
     /// The logs of databases, by database. If one has to be read, so have all: they mean something
@@ -224,27 +266,38 @@ impl Plan {
     }
 
     /// Drops what was left out, and sorts what is said about it.
-    pub(super) fn finish(mut self) -> (Manifest, Vec<(Facts, State)>) {
+    pub(super) fn finish(&mut self) {
         self.found.retain(|found| found.state != State::Unread);
         self.drop_lost_twins();
         self.skipped
             .sort_by(|left, right| order(&left.path, &right.path));
         self.skipped.dedup_by(|left, right| left.path == right.path);
-        let (entries, facts) = self
+    }
+
+    /// What was found at `path`.
+    pub(super) fn find(&self, path: &Path) -> Option<&Found> {
+        let found = self
             .found
-            .into_iter()
-            .map(|found| (found.entry, (found.facts, found.state)))
-            .unzip();
-        let manifest = Manifest {
-            root: self.root,
-            entries,
-            skipped: self.skipped,
+            .binary_search_by(|found| order(&found.entry.path, path));
+        found.ok().map(|at| &self.found[at])
+    }
+
+    /// Refuses what a restore could not follow. What the index says was checked when it was kept.
+    pub(super) fn check(&self) -> Result<(), Broken> {
+        let leads = |path: &Path| {
+            let leader = self.find(path).map(|found| &found.entry.kind);
+            matches!(leader, Some(Kind::File { .. }))
         };
-        (manifest, facts)
+        let mut found = self.found.iter();
+        found.try_for_each(|found| check_entry(&found.entry, leads))
     }
 }
 
 impl Found {
+    pub(super) fn is_settled(&self) -> bool {
+        self.state == State::Settled
+    }
+
     fn keep(&mut self, kept: Kept) {
         self.entry.mode = kept.facts.mode;
         self.entry.modified = kept.facts.modified;

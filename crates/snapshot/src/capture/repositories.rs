@@ -7,27 +7,61 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::beneath::Facts;
 use crate::entry::{Entry, Kind, Moment, Skipped, Why};
-use crate::index::is_settled;
-use crate::manifest::Manifest;
+use crate::index::{Index, is_settled};
+use crate::scroll::Sort;
 
-use super::plan::State;
+use super::plan::{Found, Plan, State};
 
 /// What of a git folder refers to no object, or is one.
 const OTHERS: [&str; 5] = ["objects", "hooks", "info", "config", "description"];
 
-/// The git folders in a manifest: those of repositories, of submodules, and bare ones.
-fn git_folders(manifest: &Manifest) -> HashSet<PathBuf> {
-    let heads = manifest.entries.iter().filter_map(|entry| {
-        let named = entry.path.file_name()? == "HEAD" && entry.kind != Kind::Folder;
-        named.then(|| entry.path.parent())?
-    });
-    let has_objects = |folder: &&Path| {
-        let objects = manifest.find(&folder.join("objects"));
-        objects.is_some_and(|objects| objects.kind == Kind::Folder)
-    };
-    heads.filter(has_objects).map(Path::to_owned).collect()
+/// What is known of a folder: what was found, and what the index says and still holds.
+struct View<'a> {
+    index: &'a Index,
+    plan: Option<&'a Plan>,
+}
+
+impl View<'_> {
+    fn holds(&self, number: u32) -> bool {
+        self.plan.is_none_or(|plan| !plan.stale[number as usize])
+    }
+
+    fn entry(&self, path: &Path) -> Option<Entry> {
+        let found = self.plan.and_then(|plan| plan.find(path));
+        let known = || {
+            let number = self.index.find(path).filter(|number| self.holds(*number))?;
+            self.index.entry(number, path.to_owned())
+        };
+        found.map(|found| found.entry.clone()).or_else(known)
+    }
+
+    fn skipped(&self) -> &[Skipped] {
+        self.plan.map_or(&self.index.skipped, |plan| &plan.skipped)
+    }
+
+    /// The git folders: those of repositories, of submodules, and bare ones.
+    fn git_folders(&self) -> HashSet<PathBuf> {
+        let numbers = 1..u32::try_from(self.index.len()).unwrap_or(u32::MAX);
+        let is_head = |number: &u32| {
+            let name = self.index.name(*number) == b"HEAD";
+            name && self.index.sort(*number) != Sort::Folder && self.holds(*number)
+        };
+        let known = numbers
+            .filter(is_head)
+            .map(|number| self.index.path(number));
+        let found = self.plan.into_iter().flat_map(|plan| &plan.found);
+        let found = found.map(|found| &found.entry).filter(|entry| {
+            entry.kind != Kind::Folder && entry.path.file_name().is_some_and(|name| name == "HEAD")
+        });
+        let heads = known.chain(found.map(|entry| entry.path.clone()));
+        let folders = heads.filter_map(|head| head.parent().map(Path::to_owned));
+        let has_objects = |folder: &PathBuf| {
+            let objects = self.entry(&folder.join("objects"));
+            objects.is_some_and(|objects| objects.kind == Kind::Folder)
+        };
+        folders.filter(has_objects).collect()
+    }
 }
 
 /// Whether something in a git folder refers to objects.
@@ -43,20 +77,25 @@ fn refers(folders: &HashSet<PathBuf>, path: &Path) -> bool {
     })
 }
 
-/// What refers to objects and is younger than the walk, or went away during it.
-pub(super) fn moving(manifest: &Manifest, facts: &[(Facts, State)], began: Moment) -> Vec<PathBuf> {
-    let folders = git_folders(manifest);
-    if folders.is_empty() {
+/// What refers to objects and is younger than the walk, or went away during it. What the index says
+/// and still holds is older.
+pub(super) fn moving(plan: &Plan, index: &Index, began: Moment) -> Vec<PathBuf> {
+    let young = |found: &&Found| {
+        let is_file = matches!(found.entry.kind, Kind::File { .. });
+        is_file && !is_settled(&found.facts, began)
+    };
+    let young: Vec<&Found> = plan.found.iter().filter(young).collect();
+    let is_gone = |skipped: &Skipped| skipped.why == Why::Vanished;
+    if young.is_empty() && !plan.skipped.iter().any(is_gone) {
         return Vec::new();
     }
-    let young = |(entry, (facts, _)): &(&Entry, &(Facts, State))| {
-        let is_file = matches!(entry.kind, Kind::File { .. });
-        is_file && !is_settled(facts, began) && refers(&folders, &entry.path)
-    };
-    let young = manifest.entries.iter().zip(facts).filter(young);
-    let mut moving: Vec<PathBuf> = young.map(|(entry, _)| entry.path.clone()).collect();
-    moving.extend(vanished(&folders, &manifest.skipped).map(Path::to_owned));
-    moving
+    let plan = Some(plan);
+    let view = View { index, plan };
+    let folders = view.git_folders();
+    let young = young.iter().map(|found| found.entry.path.as_path());
+    let young = young.filter(|path| refers(&folders, path));
+    let vanished = vanished(&folders, view.skipped());
+    young.chain(vanished).map(Path::to_owned).collect()
 }
 
 fn vanished<'a>(
@@ -75,50 +114,55 @@ fn vanished<'a>(
 
 /// Whether what refers to objects in `earlier` can be joined with the rest of `later`: nothing went
 /// away, and no ref moved from its file into the table.
-pub(super) fn fits(earlier: &Manifest, later: &Manifest) -> bool {
-    let folders = git_folders(later);
-    let whole = |manifest: &Manifest| vanished(&folders, &manifest.skipped).next().is_none();
-    let table = |manifest: &Manifest, folder: &PathBuf| {
-        let table = manifest.find(&folder.join("packed-refs"));
+pub(super) fn fits(earlier: &Index, later: &Plan) -> bool {
+    let view = |plan| View {
+        index: earlier,
+        plan,
+    };
+    let (earlier, later) = (view(None), view(Some(later)));
+    let folders = later.git_folders();
+    let whole = |view: &View<'_>| vanished(&folders, view.skipped()).next().is_none();
+    let table = |view: &View<'_>, folder: &PathBuf| {
+        let table = view.entry(&folder.join("packed-refs"));
         table.map(|table| table.content().to_vec())
     };
-    let same = |folder: &PathBuf| table(earlier, folder) == table(later, folder);
-    git_folders(earlier) == folders && whole(earlier) && whole(later) && folders.iter().all(same)
+    let same = |folder: &PathBuf| table(&earlier, folder) == table(&later, folder);
+    earlier.git_folders() == folders && whole(&earlier) && whole(&later) && folders.iter().all(same)
 }
 
 /// What refers to objects as it was in `earlier`, and everything else as it is in `later`.
-pub(super) fn join(
-    earlier: &Manifest,
-    later: Manifest,
-    facts: Vec<(Facts, State)>,
-) -> (Manifest, Vec<(Facts, State)>) {
-    let folders = git_folders(&later);
-    let mut entries: Vec<(Entry, (Facts, State))> = Vec::with_capacity(later.entries.len());
-    let is_file = |entry: &Entry| entry.kind != Kind::Folder;
-    for (entry, facts) in later.entries.into_iter().zip(facts) {
-        if !is_file(&entry) || !refers(&folders, &entry.path) {
-            entries.push((entry, facts));
-            continue;
+pub(super) fn join(earlier: &Index, later: &mut Plan) {
+    let view = View {
+        index: earlier,
+        plan: Some(later),
+    };
+    let folders = view.git_folders();
+    let earlier = View {
+        index: earlier,
+        plan: None,
+    };
+    later.found.retain_mut(|found| {
+        if found.entry.kind == Kind::Folder || !refers(&folders, &found.entry.path) {
+            return true;
         }
-        if let Some(before) = earlier.find(&entry.path).filter(|before| is_file(before)) {
-            let state = if *before == entry {
-                facts.1
-            } else {
-                State::Young
-            };
-            entries.push((before.clone(), (facts.0, state)));
+        let before = earlier.entry(&found.entry.path);
+        let Some(before) = before.filter(|before| before.kind != Kind::Folder) else {
+            return false;
+        };
+        if before != found.entry {
+            found.entry = before;
+            found.state = State::Young;
         }
-    }
-    let (entries, facts) = entries.into_iter().unzip();
-    (Manifest { entries, ..later }, facts)
+        true
+    });
 }
 
 /// Marks what never stood still.
-pub(super) fn mark(manifest: &mut Manifest, moving: &[PathBuf]) {
+pub(super) fn mark(plan: &mut Plan, moving: &[PathBuf]) {
     let moving: HashSet<&PathBuf> = moving.iter().collect();
-    for entry in &mut manifest.entries {
-        if let Kind::File { unstable, .. } = &mut entry.kind
-            && moving.contains(&entry.path)
+    for found in &mut plan.found {
+        if let Kind::File { unstable, .. } = &mut found.entry.kind
+            && moving.contains(&found.entry.path)
         {
             *unstable = true;
         }

@@ -2,6 +2,7 @@
 //! a repository with its git folder apart.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::scope::Scope;
@@ -49,10 +50,11 @@ impl Scope for GitScope {
 /// The rule by which something in a git folder is left out: a lock would keep git out for ever, and
 /// an object that is half written is none.
 pub(crate) fn left_by_git(name: &OsStr, is_folder: bool) -> Option<String> {
-    let extension = Path::new(name).extension();
-    let name = name.to_str()?;
-    let lock = extension == Some(OsStr::new("lock")) || name == "gc.pid";
-    let half = ["tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_rev_"];
-    let is_half = half.iter().any(|prefix| name.starts_with(prefix));
+    let name = name.as_bytes();
+    let lock = name.ends_with(b".lock") && name != b".lock" || name == b"gc.pid";
+    let half = ["obj_", "pack_", "idx_", "rev_"];
+    let is_half = name
+        .strip_prefix(b"tmp_")
+        .is_some_and(|rest| half.iter().any(|half| rest.starts_with(half.as_bytes())));
     (!is_folder && (lock || is_half)).then(|| "left by a git that was at work".into())
 }

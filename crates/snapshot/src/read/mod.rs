@@ -6,6 +6,7 @@
 
 mod database;
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -88,7 +89,7 @@ enum Purpose {
 }
 
 /// Tells what an earlier snapshot has of a file.
-pub(crate) type Earlier<'a> = &'a dyn Fn(&Path) -> &'a [Chunk];
+pub(crate) type Earlier<'a> = &'a dyn Fn(&Path) -> Vec<Chunk>;
 
 /// One thread's reading, with room that is used again.
 pub(crate) struct Reader<'a, 'p> {
@@ -266,6 +267,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         purpose: Purpose,
     ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
         let mut content = Vec::new();
+        let before = OnceCell::new();
         let mut rest = file.take(size);
         let (mut length, mut done) = (0_u64, 0_u64);
         self.buffer.clear();
@@ -294,7 +296,8 @@ impl<'a, 'p> Reader<'a, 'p> {
                     chunk::cut(left)
                 };
                 let (earlier, path) = (self.earlier, self.path);
-                let base = || counterpart(earlier(path), done + cut as u64 / 2);
+                let before = || before.get_or_init(|| earlier(path));
+                let base = || counterpart(before(), done + cut as u64 / 2);
                 content.push(match purpose {
                     Purpose::Keep => self.packer.put(&left[..cut], base)?,
                     Purpose::Compare => Chunk::of(&left[..cut]),

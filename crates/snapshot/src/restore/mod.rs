@@ -213,9 +213,7 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault
-            .store(snapshot, &manifest, whole, None)
-            .expect("it is stored");
+        vault.store(snapshot, &whole, None).expect("it is stored");
         vault.list_as_kept(snapshot).expect("it is listed");
         let target = folder.path().join("target");
         let options = Restore::default();
@@ -252,9 +250,7 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault
-            .store(snapshot, &manifest, whole, None)
-            .expect("it is stored");
+        vault.store(snapshot, &whole, None).expect("it is stored");
         vault.list_as_kept(snapshot).expect("it is listed");
         let options = Restore {
             limit: Some(2999),

@@ -1,7 +1,7 @@
 //! What a restore has to do: the snapshot beside what is in the target.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::beneath::{self, Facts};
 use crate::entry::{Chunk, Entry, Kind, Skipped, Why};
 use crate::error::Error;
 use crate::index::{Index, Memory};
+use crate::lot::Lot;
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
 use crate::request::{Reach, Restore};
@@ -88,7 +89,7 @@ impl Scope for Known<'_> {
         self.manifest.find(&path).is_none().then_some(rule)
     }
 
-    fn leaves_out_holding(&self, folder: &Path, names: &[OsString]) -> Option<String> {
+    fn leaves_out_holding(&self, folder: &Path, names: &[&OsStr]) -> Option<String> {
         let rule = self.scope.leaves_out_holding(folder, names)?;
         self.manifest.find(folder).is_none().then_some(rule)
     }
@@ -337,6 +338,8 @@ fn look(
         vault: Some((facts.device, facts.inode)),
         files: u64::MAX,
         late: &|| false,
+        glances: false,
+        lot: Lot::default(),
     };
     let mut tree = walk.run().map_err(|error| Error::at(target.place, error))?;
     let mut there = HashMap::new();

@@ -1,6 +1,6 @@
 //! The scope of a workspace, by evidence and by what a person has said.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -150,8 +150,8 @@ impl Scope for Evidence {
         (!is_folder || !self.leads_to_included(&names)).then_some(rule)
     }
 
-    fn leaves_out_holding(&self, folder: &Path, names: &[OsString]) -> Option<String> {
-        let telling = |name: &OsString| regenerable::TELLING.iter().any(|known| name == known);
+    fn leaves_out_holding(&self, folder: &Path, names: &[&OsStr]) -> Option<String> {
+        let telling = |name: &&OsStr| regenerable::TELLING.iter().any(|known| name == known);
         if !names.iter().any(telling) {
             return None;
         }

@@ -3,7 +3,7 @@
 //! Decided by evidence, never by a bare name: a folder goes only if something beside it or in it
 //! says that a tool makes it again. What git tracks stays, and so does whatever could be data.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 
 mod evidence;
@@ -24,7 +24,7 @@ pub trait Scope: Sync {
     fn leaves_out(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String>;
 
     /// The rule by which a folder is left out for what is in it, once that is known.
-    fn leaves_out_holding(&self, _folder: &Path, _names: &[OsString]) -> Option<String> {
+    fn leaves_out_holding(&self, _folder: &Path, _names: &[&OsStr]) -> Option<String> {
         None
     }
 }

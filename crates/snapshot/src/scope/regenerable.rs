@@ -1,6 +1,7 @@
 //! What a tool makes again, and what shows that it does.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::peek;
@@ -84,10 +85,11 @@ fn keeps_nothing(path: &Path) -> bool {
 
 /// Whether a file has the name of something compiled.
 pub(super) fn is_compiled(name: &OsStr) -> bool {
-    let extension = Path::new(name).extension();
-    COMPILED
-        .iter()
-        .any(|(compiled, _)| extension == Some(OsStr::new(compiled)))
+    COMPILED.iter().any(|(compiled, _)| {
+        let rest = name.as_bytes().strip_suffix(compiled.as_bytes());
+        let stem = rest.and_then(|rest| rest.strip_suffix(b"."));
+        stem.is_some_and(|stem| !stem.is_empty())
+    })
 }
 
 /// The rule by which a file can be made again: it is compiled from one beside it, and ignored.

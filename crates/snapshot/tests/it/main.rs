@@ -16,6 +16,7 @@ mod generations;
 mod git;
 mod hostile;
 mod hostile_archive;
+mod memory;
 mod papers;
 mod patches;
 mod probes;

@@ -10,17 +10,7 @@ use std::time::{Duration, SystemTime};
 use segno_snapshot::scope::{Evidence, Rules};
 use segno_snapshot::{Budget, Kind, Request, Scope, Vault, Why};
 
-use crate::world::{STILL, Ticks, World, assert_same, noise, picture};
-
-/// Makes a file old, so that its stamps are trusted; its ctime cannot be set, so this waits for
-/// the clock that stamps files to move on.
-fn settle(world: &World) {
-    let probe = world.folder.path().join("probe");
-    let began = SystemTime::now();
-    while began.elapsed().unwrap() < Duration::from_millis(60) {
-        fs::write(&probe, b"").unwrap();
-    }
-}
+use crate::world::{STILL, Ticks, World, assert_same, noise, picture, settle};
 
 #[test]
 fn what_did_not_change_is_not_read_again_and_gives_the_same_snapshot() {

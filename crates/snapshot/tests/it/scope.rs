@@ -1,6 +1,6 @@
 //! What is left out of a snapshot, and by what evidence.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use segno_snapshot::scope::{Evidence, Rules, Scope};
@@ -28,7 +28,7 @@ fn ask(scope: &Evidence, path: &str) -> Option<String> {
     let folder = path.parent().unwrap();
     let rule = scope.leaves_out(folder, path.file_name().unwrap(), is_folder);
     // What is in a folder counts once that is known.
-    let telling = ["CACHEDIR.TAG", "CMakeCache.txt"].map(OsString::from);
+    let telling = ["CACHEDIR.TAG", "CMakeCache.txt"].map(OsStr::new);
     let holding = || scope.leaves_out_holding(path, &telling);
     rule.or_else(|| is_folder.then(holding).flatten())
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
@@ -89,6 +89,16 @@ impl World {
         self.vault
             .restore(snapshot, into, &options, &|_| {})
             .unwrap()
+    }
+}
+
+/// Makes a file old, so that its stamps are trusted; its ctime cannot be set, so this waits for
+/// the clock that stamps files to move on.
+pub(crate) fn settle(world: &World) {
+    let probe = world.folder.path().join("probe");
+    let began = SystemTime::now();
+    while began.elapsed().unwrap() < Duration::from_millis(60) {
+        fs::write(&probe, b"").unwrap();
     }
 }
 

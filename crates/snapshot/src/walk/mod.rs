@@ -1,12 +1,14 @@
 //! Looks at everything in a folder, with several threads, without following a link or waiting for
 //! anything.
 
-use std::collections::HashSet;
+mod glance;
+mod guard;
+
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use rustix::fs::FileType;
@@ -14,11 +16,13 @@ use rustix::io::Errno;
 
 use crate::beneath::{self, Facts};
 use crate::entry::Why;
-use crate::error::Error;
 use crate::index::{Index, Memory, Section};
+use crate::lot::Lot;
 use crate::machine;
 use crate::request::Reach;
 use crate::scope::Scope;
+
+pub(crate) use guard::guard;
 
 /// Names of unfinished restores, at the top of a target.
 pub(crate) const STAGE: &str = ".segno-restore-";
@@ -35,6 +39,10 @@ pub(crate) struct Walk<'a> {
     pub(crate) files: u64,
     /// Whether the time is used up.
     pub(crate) late: &'a (dyn Fn() -> bool + Sync),
+    /// Whether folders that are as the index knows them are passed over.
+    pub(crate) glances: bool,
+    /// What is compared though it looks unchanged.
+    pub(crate) lot: Lot,
 }
 
 /// Something with a name.
@@ -62,6 +70,9 @@ pub(crate) enum What {
 #[derive(Debug, Default)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
+    /// Its number in the index, if it and all files and links in it are as the index knows them.
+    /// Then only folders and what is left out are among the nodes.
+    pub(crate) known: Option<u32>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
     /// It could not be listed; what is in it is not known.
@@ -72,11 +83,15 @@ pub(crate) struct Folder {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) folders: Vec<Folder>,
-    /// Whether everything is as the index knows it, but for what is left out.
-    pub(crate) is_known: bool,
 }
 
 impl Tree {
+    /// Whether everything is as the index knows it, but for what is left out.
+    pub(crate) fn is_known(&self) -> bool {
+        let mut folders = self.folders.iter();
+        folders.all(|folder| folder.known.is_some())
+    }
+
     /// Folders that were left out for what is in them are left out where they were found.
     fn leave_out_ruled(&mut self) {
         let ruled: Vec<Option<Why>> = self
@@ -97,8 +112,17 @@ impl Tree {
     }
 }
 
+/// A folder that waits to be entered.
+struct Waiting {
+    number: usize,
+    path: PathBuf,
+    facts: Facts,
+    /// Its number in the index.
+    line: Option<u32>,
+}
+
 struct Queue {
-    waiting: Vec<(usize, PathBuf, Facts)>,
+    waiting: Vec<Waiting>,
     busy: usize,
     /// Threads that wait for something to do.
     idle: usize,
@@ -107,12 +131,12 @@ struct Queue {
 struct Shared<'a> {
     walk: &'a Walk<'a>,
     device: u64,
+    /// Whether a folder whose stamp is the same has the same names in it.
+    trusts_stamps: bool,
     queue: Mutex<Queue>,
     changed: Condvar,
     next: AtomicUsize,
     files: AtomicU64,
-    /// Something is not as the index knows it.
-    differs: AtomicBool,
 }
 
 impl Walk<'_> {
@@ -122,15 +146,20 @@ impl Walk<'_> {
         let shared = Shared {
             walk: self,
             device: facts.device,
+            trusts_stamps: beneath::stamps_folders(self.root),
             queue: Mutex::new(Queue {
-                waiting: vec![(0, PathBuf::new(), facts)],
+                waiting: vec![Waiting {
+                    number: 0,
+                    path: PathBuf::new(),
+                    facts,
+                    line: self.index.find(Path::new("")),
+                }],
                 busy: 0,
                 idle: 0,
             }),
             changed: Condvar::new(),
             next: AtomicUsize::new(1),
             files: AtomicU64::new(0),
-            differs: AtomicBool::new(false),
         };
         let found = std::thread::scope(|scope| {
             let others: Vec<_> = (1..machine::workers())
@@ -138,15 +167,13 @@ impl Walk<'_> {
                 .collect();
             let mut found = shared.work();
             for other in others {
-                found.extend(other.join().unwrap_or_default());
+                // What a thread has found is not silently missing.
+                found.extend(other.join().expect("a walk ends"));
             }
             found
         });
+        let mut tree = Tree::default();
         let count = shared.next.load(Ordering::SeqCst);
-        let mut tree = Tree {
-            is_known: !shared.differs.load(Ordering::SeqCst),
-            ..Tree::default()
-        };
         tree.folders.resize_with(count, Folder::default);
         for (number, folder) in found {
             tree.folders[number] = folder;
@@ -164,10 +191,10 @@ impl Shared<'_> {
     fn work(&self) -> Vec<(usize, Folder)> {
         let mut found = Vec::new();
         let mut buffer = Vec::with_capacity(32 * 1024);
-        while let Some((number, path, facts)) = self.take() {
-            let (mut folder, inside) = self.enter(&path, &facts, &mut buffer);
-            folder.path = path;
-            found.push((number, folder));
+        while let Some(next) = self.take() {
+            let (mut folder, inside) = self.enter(&next, &mut buffer);
+            folder.path = next.path;
+            found.push((next.number, folder));
             let mut queue = self.queue();
             queue.busy -= 1;
             queue.waiting.extend(inside);
@@ -181,7 +208,7 @@ impl Shared<'_> {
     }
 
     /// The next folder; none once all are done.
-    fn take(&self) -> Option<(usize, PathBuf, Facts)> {
+    fn take(&self) -> Option<Waiting> {
         let mut queue = self.queue();
         loop {
             if let Some(next) = queue.waiting.pop() {
@@ -200,60 +227,59 @@ impl Shared<'_> {
         }
     }
 
-    fn enter(
-        &self,
-        path: &Path,
-        facts: &Facts,
-        buffer: &mut Vec<u8>,
-    ) -> (Folder, Vec<(usize, PathBuf, Facts)>) {
+    fn enter(&self, next: &Waiting, buffer: &mut Vec<u8>) -> (Folder, Vec<Waiting>) {
         let closed = |why| {
-            if !matches!(why, Why::Rule(_)) {
-                self.differs.store(true, Ordering::Relaxed);
-            }
-            Folder {
-                closed: Some(why),
+            let closed = Some(why);
+            let folder = Folder {
+                closed,
                 ..Folder::default()
-            }
+            };
+            (folder, Vec::new())
         };
         if self.files.load(Ordering::Relaxed) > self.walk.files {
-            return (closed(Why::Budget("files".into())), Vec::new());
+            return closed(Why::Budget("files".into()));
         }
         if (self.walk.late)() {
-            return (closed(Why::Budget("time".into())), Vec::new());
+            return closed(Why::Budget("time".into()));
         }
-        let opened = beneath::folder(self.walk.root.as_fd(), path)
-            .and_then(|fd| Ok((names(&fd, buffer)?, fd)));
-        let (names, fd) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return (closed(why(error)), Vec::new()),
+        let fd = match beneath::folder(self.walk.root.as_fd(), &next.path) {
+            Ok(fd) => fd,
+            Err(error) => return closed(why(error)),
         };
-        if !path.as_os_str().is_empty()
-            && let Some(rule) = self.walk.scope.leaves_out_holding(path, &names)
-        {
-            return (closed(Why::Rule(rule)), Vec::new());
+        if let Some(known) = self.glance(next, &fd, buffer) {
+            return known;
         }
-        let mut section = self.walk.index.folder(path);
-        if !section.is_same(facts) {
-            self.differs.store(true, Ordering::Relaxed);
+        let names = match names(&fd, buffer) {
+            Ok(names) => names,
+            Err(error) => return closed(why(error)),
+        };
+        let borrowed: Vec<&OsStr> = names.iter().map(OsString::as_os_str).collect();
+        if let Some(rule) = self.ruled(&next.path, &borrowed) {
+            return closed(Why::Rule(rule));
         }
+        let mut section = self.walk.index.section(next.line);
         let mut inside = Vec::new();
         let mut nodes = Vec::with_capacity(names.len());
         for name in names {
-            let node = self.look(path, &fd, name, &mut section);
-            if let (What::Folder(number), Some(facts)) = (&node.what, node.facts) {
-                inside.push((*number, path.join(&node.name), facts));
-            }
+            let node = self.look(&next.path, &fd, name, &mut section);
+            inside.extend(waiting(&next.path, &node, || {
+                section.find(node.name.as_encoded_bytes())
+            }));
             nodes.push(node);
         }
         // The last to wait is the first to be entered.
         inside.reverse();
         let folder = Folder {
-            path: PathBuf::new(),
             nodes,
             attributes: beneath::attributes(&fd),
-            closed: None,
+            ..Folder::default()
         };
         (folder, inside)
+    }
+
+    fn ruled(&self, path: &Path, names: &[&OsStr]) -> Option<String> {
+        let is_root = path.as_os_str().is_empty();
+        (!is_root).then(|| self.walk.scope.leaves_out_holding(path, names))?
     }
 
     fn look(&self, folder: &Path, fd: &OwnedFd, name: OsString, section: &mut Section<'_>) -> Node {
@@ -270,22 +296,16 @@ impl Shared<'_> {
         let what = match self.left_out(folder, &name, &facts) {
             Some(why) => What::Left(why),
             None if facts.is_folder() => What::Folder(self.next.fetch_add(1, Ordering::SeqCst)),
-            None if facts.is_link() => {
-                if !section.has_link(name.as_encoded_bytes(), &facts) {
-                    self.differs.store(true, Ordering::Relaxed);
-                }
-                match beneath::read_link(fd, &name) {
-                    Ok(target) => What::Link(target),
-                    Err(error) => What::Left(why(error)),
-                }
-            }
+            None if facts.is_link() => match beneath::read_link(fd, &name) {
+                Ok(target) => What::Link(target),
+                Err(error) => What::Left(why(error)),
+            },
             None => {
                 self.files.fetch_add(1, Ordering::Relaxed);
-                let known = section.find(name.as_encoded_bytes(), &facts);
-                if known.is_none() {
-                    self.differs.store(true, Ordering::Relaxed);
-                }
-                What::File(known)
+                let known = section.file(name.as_encoded_bytes(), &facts);
+                What::File(known.filter(|memory| {
+                    self.is_still(folder, &name, &facts, || Some(memory.content.clone()))
+                }))
             }
         };
         Node {
@@ -321,6 +341,19 @@ impl Shared<'_> {
     }
 }
 
+/// A folder that was found, as one that waits to be entered.
+fn waiting(above: &Path, node: &Node, line: impl FnOnce() -> Option<u32>) -> Option<Waiting> {
+    let (What::Folder(number), Some(facts)) = (&node.what, node.facts) else {
+        return None;
+    };
+    Some(Waiting {
+        number: *number,
+        path: above.join(&node.name),
+        facts,
+        line: line(),
+    })
+}
+
 /// Why something could not be looked at.
 pub(crate) fn why(error: Errno) -> Why {
     match error {
@@ -341,31 +374,4 @@ fn names(fd: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Vec<OsString>, Errno> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-/// Refuses folders that are too much: the root of the file system, the person's home, and what
-/// the home lies in. Returns the folder without links on the way.
-pub(crate) fn guard(root: &Path, home: Option<&Path>) -> Result<PathBuf, Error> {
-    let real = std::fs::canonicalize(root).map_err(|error| Error::at(root, error))?;
-    let refuse = |reason| {
-        Err(Error::Refused {
-            place: real.clone(),
-            reason,
-        })
-    };
-    if real == Path::new("/") {
-        return refuse("it is the whole file system");
-    }
-    let homes: HashSet<PathBuf> = home
-        .into_iter()
-        .flat_map(|home| [Some(home.to_owned()), std::fs::canonicalize(home).ok()])
-        .flatten()
-        .collect();
-    if homes.contains(&real) {
-        return refuse("it is your home folder");
-    }
-    if homes.iter().any(|home| home.starts_with(&real)) {
-        return refuse("your home folder lies in it");
-    }
-    Ok(real)
 }
