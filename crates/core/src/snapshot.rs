@@ -128,6 +128,8 @@ pub struct Restore {
     pub dry: bool,
     /// Whether what could start a program comes back as it was; otherwise under another name.
     pub trusted: bool,
+    /// The snapshot of the folder that was taken a moment ago, if one was.
+    pub seen: Option<Digest>,
     /// Where the files were.
     pub from: PathBuf,
     /// The git repositories among them.

@@ -300,6 +300,7 @@ pub async fn restore(
         exact: request.exact,
         dry: request.dry,
         trusted: request.trust || manifest.origin.is_none(),
+        seen: rescue.as_ref().map(|rescue| rescue.files.snapshot),
         from: home,
         repositories: manifest.repositories.clone(),
         rules,

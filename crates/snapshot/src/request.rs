@@ -147,6 +147,9 @@ pub struct Restore<'a> {
     pub durable: bool,
     /// Refuses a snapshot with more bytes than this.
     pub limit: Option<u64>,
+    /// The snapshot that was taken of the target a moment ago: what is the same in both needs no
+    /// second look.
+    pub seen: Option<Digest>,
 }
 
 impl Default for Restore<'_> {
@@ -159,6 +162,7 @@ impl Default for Restore<'_> {
             privileges: false,
             durable: true,
             limit: None,
+            seen: None,
         }
     }
 }

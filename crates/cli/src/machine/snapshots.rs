@@ -174,6 +174,7 @@ impl Snapshots for MachineSnapshots {
                 } else {
                     Trust::Content
                 },
+                seen: options.seen,
                 ..segno_snapshot::Restore::default()
             };
             let restored = vault.restore(snapshot, &folder, &how, progress)?;

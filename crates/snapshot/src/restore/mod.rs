@@ -7,10 +7,12 @@
 //! P5: nothing is ever opened through a link, whoever planted it and whenever.
 
 mod inert;
+mod narrow;
 mod plan;
 mod stage;
 mod swap;
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -30,7 +32,8 @@ use crate::request::{Progress, Restore, Restored, Trust};
 use crate::vault::Vault;
 use crate::walk::guard;
 
-use plan::Plan;
+use narrow::Narrow;
+use plan::{Plan, There};
 use stage::Stage;
 
 /// The longest settings of a git folder that are looked at.
@@ -49,37 +52,86 @@ impl Vault {
     ) -> Result<Restored, Error> {
         // Nobody deletes what is being read.
         let _held = self.hold()?;
+        if let Some(narrow) = self.narrow(snapshot, options)? {
+            check_limit(narrow.bytes, into, options)?;
+            let place = guard(into, options.home)?;
+            let target = Target::open(&place)?;
+            stage::sweep(&target);
+            let there = narrow.look(&target)?;
+            let restored = self.carry_out(&narrow.manifest, &there, &target, options, progress)?;
+            return Ok(Restored {
+                unchanged: restored.unchanged + narrow.same,
+                skipped: narrow.manifest.skipped,
+                ..restored
+            });
+        }
         let (manifest, set_aside) = self.wanted(snapshot, options)?;
-        check_limit(&manifest, into, options)?;
+        let bytes = manifest.entries.iter().map(Entry::size);
+        check_limit(bytes.fold(0, u64::saturating_add), into, options)?;
         std::fs::DirBuilder::new()
             .recursive(true)
             .create(into)
             .map_err(|error| Error::at(into, error))?;
         let place = guard(into, options.home)?;
-        let shelf = self.shelf()?;
         let target = Target::open(&place)?;
         stage::sweep(&target);
         let index = index::place(&self.index, &place, target.facts.device);
         let index = Index::read(&self.safe, &index);
-        let plan = Plan::new(&manifest, &target, &index, self, options)?;
-        let stage = Stage::new(&target)?;
-        let bytes = stage.fill(&manifest, &plan, &shelf, options, progress)?;
+        let there = plan::look(&manifest, &target, &index, self, options)?;
+        let restored = self.carry_out(&manifest, &there, &target, options, progress)?;
+        self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
+        Ok(Restored {
+            skipped: manifest.skipped,
+            set_aside,
+            ..restored
+        })
+    }
+
+    /// What is left to do, if a snapshot of the target was taken a moment ago. One that is not
+    /// trusted fully is not restored as it is.
+    fn narrow(&self, snapshot: Digest, options: &Restore<'_>) -> Result<Option<Narrow>, Error> {
+        let seen = options.seen.filter(|_| options.trust == Trust::Full);
+        let Some(seen) = seen.filter(|_| self.is_kept(snapshot)) else {
+            return Ok(None);
+        };
+        let (wanted, seen) = std::thread::scope(|scope| {
+            let seen = scope.spawn(|| self.whole(seen));
+            let lost = |_| Err(Error::damaged("the look", "a thread of it ended early"));
+            (self.whole(snapshot), seen.join().unwrap_or_else(lost))
+        });
+        narrow::narrow(&wanted?, &seen?).map_err(|broken| Error::Hostile {
+            snapshot,
+            reason: broken.0.to_owned(),
+        })
+    }
+
+    /// Does what has to be done to get from what is there to what the manifest says.
+    fn carry_out(
+        &self,
+        manifest: &Manifest,
+        there: &HashMap<PathBuf, There>,
+        target: &Target<'_>,
+        options: &Restore<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Restored, Error> {
+        let plan = Plan::new(manifest, target, there, options)?;
+        let shelf = self.shelf()?;
+        let stage = Stage::new(target)?;
+        let bytes = stage.fill(manifest, &plan, &shelf, options, progress)?;
         point(Point::RestoreAfterStage);
-        let removed = swap::run(&manifest, &plan, &target, &stage, options)?;
+        let removed = swap::run(manifest, &plan, target, &stage, options)?;
         stage.remove()?;
         point(Point::RestoreBeforeFinish);
-        swap::finish(&manifest, &plan, &target, options)?;
-        self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
+        swap::finish(manifest, &plan, target, options)?;
         let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
         let unstable = manifest.entries.iter().filter(unstable);
         Ok(Restored {
-            written: plan.written(&manifest),
+            written: plan.written(manifest),
             bytes,
-            unchanged: plan.unchanged(&manifest),
+            unchanged: plan.unchanged(manifest),
             removed,
             unstable: unstable.map(|entry| entry.path.clone()).collect(),
-            skipped: manifest.skipped,
-            set_aside,
+            ..Restored::default()
         })
     }
 
@@ -138,9 +190,7 @@ impl Vault {
     }
 }
 
-fn check_limit(manifest: &Manifest, into: &Path, options: &Restore<'_>) -> Result<(), Error> {
-    let bytes = manifest.entries.iter().map(Entry::size);
-    let bytes = bytes.fold(0, u64::saturating_add);
+fn check_limit(bytes: u64, into: &Path, options: &Restore<'_>) -> Result<(), Error> {
     if options.limit.is_some_and(|limit| bytes > limit) {
         return Err(Error::Refused {
             place: into.to_owned(),

@@ -43,12 +43,12 @@ pub(crate) enum Act {
 }
 
 /// Something in the target.
-struct There {
-    facts: Facts,
-    what: Presence,
+pub(crate) struct There {
+    pub(crate) facts: Facts,
+    pub(crate) what: Presence,
 }
 
-enum Presence {
+pub(crate) enum Presence {
     Folder,
     File(Option<Memory>),
     Link(PathBuf),
@@ -96,23 +96,17 @@ impl Scope for Known<'_> {
 }
 
 impl Plan {
+    /// What turns what is `there` into what the manifest says.
     pub(crate) fn new(
         manifest: &Manifest,
         target: &Target<'_>,
-        index: &Index,
-        vault: &Vault,
+        there: &HashMap<PathBuf, There>,
         options: &Restore<'_>,
     ) -> Result<Self, Error> {
-        let skipped: HashSet<&[u8]> = manifest
-            .skipped
-            .iter()
-            .map(|Skipped { path, .. }| bytes(path))
-            .collect();
-        let there = look(manifest, &skipped, target, index, vault, options)?;
-        let same = compare(manifest, &there, target);
+        let same = compare(manifest, there, target);
         let mut builder = Builder {
             manifest,
-            there: &there,
+            there,
             same: &same,
             options,
             units: 0,
@@ -124,7 +118,7 @@ impl Plan {
         };
         builder.acts();
         let mut plan = builder.plan;
-        plan.add_removals(manifest, &there, &skipped, options)?;
+        plan.add_removals(manifest, there, &skipped(manifest), options)?;
         Ok(plan)
     }
 
@@ -193,6 +187,12 @@ impl Plan {
         self.removals = removals;
         Ok(())
     }
+}
+
+/// The paths that the snapshot left out.
+fn skipped(manifest: &Manifest) -> HashSet<&[u8]> {
+    let skipped = manifest.skipped.iter();
+    skipped.map(|Skipped { path, .. }| bytes(path)).collect()
 }
 
 /// Whether the snapshot left this out, or something that it lies in.
@@ -315,9 +315,8 @@ impl Builder<'_> {
 }
 
 /// Everything that is in the target, but for what snapshots leave out.
-fn look(
+pub(crate) fn look(
     manifest: &Manifest,
-    skipped: &HashSet<&[u8]>,
     target: &Target<'_>,
     index: &Index,
     vault: &Vault,
@@ -328,7 +327,7 @@ fn look(
     let scope = Known {
         scope: options.scope,
         manifest,
-        skipped,
+        skipped: &skipped(manifest),
     };
     let walk = Walk {
         root: &target.fd,

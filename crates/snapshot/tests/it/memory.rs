@@ -5,12 +5,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use proptest::prelude::*;
+use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Captured, Request, Vault};
+use segno_snapshot::{Captured, Error, Request, Restore, Restored, Vault};
 
-use crate::world::{STILL, World, assert_same, noise, picture, settle};
+use crate::world::{Look, STILL, World, assert_same, noise, picture, settle};
 
 /// Names that sort around the separator, and one that evidence can leave out.
 const NAMES: [&str; 6] = ["a", "a-b", "a.b", "b", "c.pyc", "node_modules"];
@@ -93,6 +95,62 @@ fn capture(vault: &Vault, work: &Path, doubt: u32) -> Captured {
         ..Request::new(work, &STILL)
     };
     vault.capture(&request, &|_| {}).unwrap()
+}
+
+/// Restores into a folder, with or without a snapshot of it that was just taken.
+fn restore(
+    world: &World,
+    snapshot: Digest,
+    into: &Path,
+    exact: bool,
+    seen: Option<Digest>,
+) -> Option<Restored> {
+    let scope = Evidence::new(into, Rules::default());
+    let options = Restore {
+        exact,
+        scope: &scope,
+        seen,
+        durable: false,
+        ..Restore::default()
+    };
+    let restored = world.vault.restore(snapshot, into, &options, &|_| {});
+    match restored {
+        Ok(restored) => Some(restored),
+        Err(Error::InTheWay { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_second_look_at_the_target_changes_no_restore(
+        begun in prop::collection::vec(deed(), 10..40),
+        since in prop::collection::vec(deed(), 0..8),
+        exact: bool,
+    ) {
+        let world = World::new();
+        world.write("package.json", "{}");
+        begun.iter().for_each(|deed| run(deed, &world.work()));
+        let wanted = capture(&world.vault, &world.work(), 0).snapshot;
+        since.iter().for_each(|deed| run(deed, &world.work()));
+        let seen = capture(&world.vault, &world.work(), 0).snapshot;
+        let copy = Command::new("cp").arg("-a").args([world.work(), world.target()]).status();
+        prop_assert!(copy.unwrap().success());
+        let short = restore(&world, wanted, &world.work(), exact, Some(seen));
+        let long = restore(&world, wanted, &world.target(), exact, None);
+        prop_assert_eq!(short.is_some(), long.is_some());
+        if let (Some(short), Some(long)) = (short, long) {
+            prop_assert_eq!((short.removed, &short.skipped), (long.removed, &long.skipped));
+            let [mut work, mut target] = [world.work(), world.target()].map(|place| picture(&place));
+            // A file that is as it should be and has a name outside of the snapshot may keep it.
+            if !long.skipped.is_empty() {
+                work.values_mut().chain(target.values_mut()).for_each(Look::alone);
+            }
+            assert_same(&work, &target);
+        }
+    }
 }
 
 proptest! {

@@ -114,6 +114,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Forgets that the file has other names.
+    pub(crate) fn alone(&mut self) {
+        self.first = None;
+    }
+
     /// Forgets what is finer than seconds.
     pub(crate) fn whole_seconds(&mut self) {
         self.modified.1 = 0;

@@ -1,0 +1,190 @@
+//! Where a snapshot of the target was taken a moment ago, only what differs from that is planned.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::beneath::{self, Facts};
+use crate::entry::{Entry, Why};
+use crate::error::Error;
+use crate::manifest::{Manifest, order_of, path, read_facts};
+use crate::restore::Target;
+use crate::restore::plan::{Presence, There};
+use crate::scroll::{Scroll, Sort};
+use crate::wire::{Broken, Reader};
+
+/// What is left to do where the rest is as it should be.
+pub(super) struct Narrow {
+    /// What differs of the snapshot, and the folders that it lies in.
+    pub(super) manifest: Manifest,
+    /// What is in the target and not in the snapshot.
+    extra: Vec<PathBuf>,
+    /// How many files are as they should be.
+    pub(super) same: u64,
+    /// How long all files of the snapshot are.
+    pub(super) bytes: u64,
+}
+
+/// What differs between the snapshot that is wanted and the one that was just taken. None if that
+/// does not say enough: names of one file belong together wherever they are, and of what was left
+/// out nothing is known.
+pub(super) fn narrow(wanted: &[u8], seen: &[u8]) -> Result<Option<Narrow>, Broken> {
+    let (root, wanted) = Scroll::open(wanted)?;
+    let mut sides = Sides {
+        wanted,
+        seen: Scroll::open(seen)?.1,
+        last: Vec::new(),
+    };
+    let mut narrow = Narrow {
+        manifest: Manifest {
+            root,
+            entries: Vec::new(),
+            skipped: Vec::new(),
+        },
+        extra: Vec::new(),
+        same: 0,
+        bytes: 0,
+    };
+    let mut above = Above::default();
+    let (mut left, mut right) = (sides.next_wanted()?, sides.seen.next()?);
+    while left || right {
+        let side = match (left, right) {
+            (true, true) => order_of(&sides.wanted.path, &sides.seen.path),
+            (true, false) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        if side == Ordering::Greater {
+            if sides.seen.sort == Sort::Twin {
+                return Ok(None);
+            }
+            above.add_to(&mut narrow.manifest.entries, &sides.seen.path)?;
+            narrow.extra.push(path(&sides.seen.path));
+            right = sides.seen.next()?;
+            continue;
+        }
+        let Scroll {
+            path, sort, size, ..
+        } = &sides.wanted;
+        if *sort == Sort::Twin {
+            return Ok(None);
+        }
+        narrow.bytes = narrow.bytes.saturating_add(*size);
+        let same = side == Ordering::Equal && sides.wanted.said() == sides.seen.said();
+        if same {
+            narrow.same += u64::from(*sort != Sort::Folder);
+        } else {
+            above.add_to(&mut narrow.manifest.entries, path)?;
+            let entry = read_facts(&mut Reader(sides.wanted.said()), self::path(path))?;
+            narrow.manifest.entries.push(entry);
+        }
+        if *sort == Sort::Folder {
+            above.open(path, sides.wanted.said(), same);
+        }
+        if side == Ordering::Equal {
+            right = sides.seen.next()?;
+        }
+        left = sides.next_wanted()?;
+    }
+    narrow.manifest.skipped = sides.wanted.skipped()?;
+    let left_out = sides.seen.skipped()?;
+    let left_out: HashSet<&Path> = left_out.iter().map(|left| &*left.path).collect();
+    let mut wanted = narrow.manifest.entries.iter();
+    if wanted.any(|entry| left_out.contains(&*entry.path)) {
+        return Ok(None);
+    }
+    narrow.manifest.check()?;
+    Ok(Some(narrow))
+}
+
+struct Sides<'a> {
+    wanted: Scroll<'a>,
+    seen: Scroll<'a>,
+    /// The path that was wanted last.
+    last: Vec<u8>,
+}
+
+impl Sides<'_> {
+    /// The next entry that is wanted. Others may have written that manifest: it must be in order.
+    fn next_wanted(&mut self) -> Result<bool, Broken> {
+        self.last.clone_from(&self.wanted.path);
+        let more = self.wanted.next()?;
+        if more
+            && !self.last.is_empty()
+            && order_of(&self.last, &self.wanted.path) != Ordering::Less
+        {
+            return Err(Broken(
+                "its entries are not in order, or one is there twice",
+            ));
+        }
+        Ok(more)
+    }
+}
+
+/// The folders that are wanted above the entry, and whether each is planned already.
+#[derive(Default)]
+struct Above<'a>(Vec<(Vec<u8>, &'a [u8], bool)>);
+
+impl<'a> Above<'a> {
+    fn open(&mut self, path: &[u8], said: &'a [u8], is_same: bool) {
+        self.close(path);
+        self.0.push((path.to_vec(), said, !is_same));
+    }
+
+    /// Leaves the folders that `path` does not lie in.
+    fn close(&mut self, path: &[u8]) {
+        let holds = |folder: &[u8]| {
+            let rest = path.strip_prefix(folder);
+            rest.is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        while self.0.last().is_some_and(|(folder, ..)| !holds(folder)) {
+            self.0.pop();
+        }
+    }
+
+    /// Plans the folders that `path` lies in.
+    fn add_to(&mut self, entries: &mut Vec<Entry>, path: &[u8]) -> Result<(), Broken> {
+        self.close(path);
+        for (folder, said, is_planned) in &mut self.0 {
+            if !std::mem::replace(is_planned, true) {
+                entries.push(read_facts(&mut Reader(said), self::path(folder))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Narrow {
+    /// What is in the target at the places that matter.
+    pub(super) fn look(&self, target: &Target<'_>) -> Result<HashMap<PathBuf, There>, Error> {
+        let wanted = self.manifest.entries.iter().map(|entry| &entry.path);
+        let mut there = HashMap::new();
+        for path in wanted.chain(&self.extra) {
+            let found = at(target, path).map_err(target.trouble(path))?;
+            there.extend(found.map(|found| (path.clone(), found)));
+        }
+        Ok(there)
+    }
+}
+
+/// What is in the target at a path.
+fn at(target: &Target<'_>, path: &Path) -> rustix::io::Result<Option<There>> {
+    let look = || {
+        let (folder, name) = beneath::parent(target.fd(), path)?;
+        let facts = Facts::at(&folder, name)?;
+        let what = match () {
+            () if facts.is_folder() => Presence::Folder,
+            () if facts.is_file() => Presence::File(None),
+            () if facts.is_link() => Presence::Link(beneath::read_link(&folder, name)?.into()),
+            () => Presence::Left(Why::Special("thing of another kind".into())),
+        };
+        Ok(There { facts, what })
+    };
+    match look() {
+        Ok(there) => Ok(Some(there)),
+        // Something on the way is not a folder: then it is what differs.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
