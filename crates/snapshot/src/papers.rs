@@ -21,7 +21,7 @@ impl Vault {
     /// durable and listed. The same papers give the same snapshot.
     pub fn keep(&self, papers: &[(String, Vec<u8>)]) -> Result<Digest, Error> {
         let _held = self.hold()?;
-        let known = Known::new(self.fresh_shelf()?.digests());
+        let known = Known::new(self.fresh_shelf()?);
         let mut packer = Packer::new(self, &known)?;
         let mut entries = Vec::new();
         for folder in folders(papers) {

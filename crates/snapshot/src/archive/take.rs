@@ -36,7 +36,7 @@ impl Vault {
     ) -> Result<Captured, Error> {
         let _held = self.hold()?;
         let known = match archive.keeping {
-            Keeping::Keep => Known::new(self.fresh_shelf()?.digests()),
+            Keeping::Keep => Known::new(self.fresh_shelf()?),
             Keeping::Look => Known::default(),
         };
         let mut sink = Sink(match archive.keeping {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::files;
 use crate::index::Index;
 use crate::machine;
-use crate::pack::{Cursor, Finished, Known, Packer, Shelf};
+use crate::pack::{Cursor, Finished, Known, Packer};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
 use crate::vault::Vault;
@@ -102,22 +102,15 @@ impl Capture<'_> {
 pub(super) struct Store<'a> {
     vault: &'a Vault,
     known: &'a Known,
-    shelf: &'a Shelf,
     /// What the snapshot before has.
     index: &'a Index,
 }
 
 impl<'a> Store<'a> {
-    pub(super) fn new(
-        vault: &'a Vault,
-        known: &'a Known,
-        shelf: &'a Shelf,
-        index: &'a Index,
-    ) -> Self {
+    pub(super) fn new(vault: &'a Vault, known: &'a Known, index: &'a Index) -> Self {
         Self {
             vault,
             known,
-            shelf,
             index,
         }
     }
@@ -125,7 +118,7 @@ impl<'a> Store<'a> {
     fn packer(&self) -> Result<Packer<'a>, Error> {
         let packer = Packer::new(self.vault, self.known)?;
         match self.index.snapshot {
-            Some(_) => Ok(packer.with_bases(Cursor::new(self.shelf)?)),
+            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?)),
             None => Ok(packer),
         }
     }

@@ -19,7 +19,7 @@ use crate::index::{self, Index, NONE, Summary, is_settled, stamp};
 use crate::lot::Lot;
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
-use crate::pack::{Known, Shelf};
+use crate::pack::Known;
 use crate::request::{Captured, Progress, Request};
 use crate::scroll::Sort;
 use crate::vault::Vault;
@@ -208,12 +208,11 @@ impl<'a> Capture<'a> {
         let is_read = |found: &Found| found.state != State::Unread;
         // While the snapshot that the index was written with is kept, so is all that it needs.
         let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
-        let shelf = if nothing_new {
-            Shelf::default()
+        let known = if nothing_new {
+            Known::default()
         } else {
-            self.vault.fresh_shelf()?
+            Known::new(self.vault.fresh_shelf()?)
         };
-        let known = Known::new(shelf.digests());
         if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
             let gone = plan.gone(&self.index, &known);
@@ -226,7 +225,7 @@ impl<'a> Capture<'a> {
         }
         let logs = plan.join_databases();
         let unread = plan.unread();
-        let store = Store::new(self.vault, &known, &shelf, &self.index);
+        let store = Store::new(self.vault, &known, &self.index);
         let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
         plan.finish();
         Ok(Read {

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use segno_core::digest::Digest;
 
+use crate::pack::shelf::Shelf;
+
 /// Digests are evenly spread already: their first bytes are their hash.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct First(u64);
@@ -28,25 +30,36 @@ pub(crate) type ByDigest = BuildHasherDefault<First>;
 
 /// What the vault has already, and what this capture has promised to write.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashSet<Digest, ByDigest>>);
+pub(crate) struct Known {
+    shelf: Shelf,
+    promised: Mutex<HashSet<Digest, ByDigest>>,
+}
 
 impl Known {
-    pub(crate) fn new(digests: impl Iterator<Item = Digest>) -> Self {
-        Self(Mutex::new(digests.collect()))
+    pub(crate) fn new(shelf: Shelf) -> Self {
+        Self {
+            shelf,
+            ..Self::default()
+        }
+    }
+
+    /// Where what the vault has is.
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// True if nobody has it yet; from now on the caller does.
     pub(super) fn claim(&self, digest: Digest) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(digest)
+        self.shelf.place(&digest).is_none()
+            && self
+                .promised
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(digest)
     }
 
+    /// Whether the vault has it.
     pub(crate) fn has(&self, digest: &Digest) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(digest)
+        self.shelf.place(digest).is_some()
     }
 }

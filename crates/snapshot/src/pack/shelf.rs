@@ -13,12 +13,17 @@ use segno_core::digest::Digest;
 
 use crate::carry::GUEST;
 use crate::error::Error;
+use crate::machine;
 use crate::pack::known::ByDigest;
 use crate::pack::{Block, Form, Table, read_table};
 use crate::safe::Safe;
+use crate::wire::Broken;
 
 /// How many patches may be applied one after another. Writers stop much earlier.
 const DEEPEST: u8 = 32;
+
+/// What became of reading a table: the inner error is the pack's.
+type Read = io::Result<Result<Table, Broken>>;
 
 /// Where a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,8 +95,11 @@ impl Shelf {
         let mut shelf = self;
         let mut patches = Vec::new();
         for names in groups {
-            for name in names {
-                match read_table(&shelf.safe, &shelf.path(name), name) {
+            let read = shelf.tables(&names);
+            let pieces = |read: &Read| read.as_ref().ok()?.as_ref().ok().map(|it| it.pieces.len());
+            shelf.places.reserve(read.iter().filter_map(pieces).sum());
+            for (name, table) in names.into_iter().zip(read) {
+                match table {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(Error::at(&shelf.path(name), error)),
                     Ok(Err(broken)) => shelf.damaged.push((name, broken.0)),
@@ -104,6 +112,24 @@ impl Shelf {
             shelf.orphans.entry(digest).or_insert(place);
         }
         Ok(shelf)
+    }
+
+    /// The tables of packs, read with several threads.
+    fn tables(&self, names: &[Digest]) -> Vec<Read> {
+        let read = |name: &Digest| read_table(&self.safe, &self.path(*name), *name);
+        let share = names.len().div_ceil(machine::workers()).max(1);
+        std::thread::scope(|scope| {
+            let (first, others) = names.split_at(share.min(names.len()));
+            let others = others.chunks(share);
+            let others: Vec<_> = others
+                .map(|names| scope.spawn(move || names.iter().map(read).collect::<Vec<Read>>()))
+                .collect();
+            let mut tables: Vec<Read> = first.iter().map(read).collect();
+            for other in others {
+                tables.extend(other.join().expect("reading a table ends"));
+            }
+            tables
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -125,7 +151,6 @@ impl Shelf {
 
     fn add(&mut self, name: Digest, table: Table, patches: &mut Vec<(Digest, Place)>) {
         let pack = u32::try_from(self.packs.len()).expect("there are fewer packs than that");
-        self.places.reserve(table.pieces.len());
         for piece in table.pieces {
             let place = Place {
                 pack,
@@ -164,10 +189,6 @@ impl Shelf {
                 base.is_none()
             });
         }
-    }
-
-    pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
-        self.places.keys().copied()
     }
 
     pub(crate) fn place(&self, digest: &Digest) -> Option<Place> {
