@@ -17,7 +17,7 @@ use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
     Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
-    MachineSnapshots,
+    MachineSnapshots, Place,
 };
 use crate::output::say;
 
@@ -68,6 +68,16 @@ impl Context {
 
     /// The world of a command that works with sessions, and the person's settings.
     pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
+        self.join(keep, Place::Beside)
+    }
+
+    /// The world of a command that does one thing after the other, so that nothing has to go on
+    /// while it works with files.
+    pub(crate) fn still_world(&self) -> Result<World, Failure> {
+        self.join(Keep::Home, Place::Here).map(|(world, _)| world)
+    }
+
+    fn join(&self, keep: Keep, place: Place) -> Result<(World, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
@@ -94,6 +104,7 @@ impl Context {
                     rules: config.rules.clone(),
                     keyring: Arc::clone(&keyring),
                     clock: Arc::clone(&self.clock),
+                    place,
                 });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }

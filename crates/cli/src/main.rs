@@ -10,8 +10,6 @@ mod output;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -24,7 +22,7 @@ fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     arm();
     let context = Context::new();
-    let command = match commands::Cli::try_parse() {
+    let command = match commands::Cli::read() {
         Ok(command) => command,
         Err(error) => return explain(&error, &context),
     };

@@ -86,6 +86,11 @@ pub trait Processes: Send + Sync {
     /// This process.
     fn current(&self) -> Owner;
 
+    /// The name of this machine, as its owners have it.
+    fn host(&self) -> String {
+        self.current().host
+    }
+
     /// How `owner` is doing.
     fn liveness(&self, owner: &Owner) -> Liveness;
 

@@ -406,6 +406,13 @@ pub trait Checkpoints: Send + Sync {
     /// the others (P9).
     fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>>;
 
+    /// The names of all that may be read, oldest first; those of one session if one is given. None
+    /// of them is read, so some may be damaged.
+    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>>;
+
+    /// One of them, verified; none if it is not there.
+    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>>;
+
     /// Lets go of one. What it named stays until it is swept. That it is gone already is no error.
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()>;
 }

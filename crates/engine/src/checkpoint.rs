@@ -14,6 +14,7 @@ use segno_core::journal::Seq;
 use segno_core::lease::Verdict;
 use segno_core::session::Summary;
 use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
+use segno_core::state::State;
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
@@ -55,12 +56,12 @@ pub async fn take(
     // The journal first: files may be ahead of it, but nothing that it calls done is missing there.
     let state = history::look(world, summary.id).await?;
     let workspace = PathBuf::from(&summary.workspace);
-    let rules = rules(world, summary).await;
+    let rules = rules(world, summary.id, &state).await;
     let captured = world
         .snapshots
         .capture(&workspace, &rules, progress)
         .await?;
-    let (before, _) = list(world, Some(summary)).await?;
+    let parent = newest(world, summary.id).await?;
     let (id, at) = fresh(world);
     let manifest = Manifest {
         segno_checkpoint: checkpoint::VERSION,
@@ -69,9 +70,9 @@ pub async fn take(
         trigger,
         note: note.map(|note| world.redactor.redact(&note).into_owned()),
         at,
-        host: world.processes.current().host,
+        host: world.processes.host(),
         version: world.version.to_owned(),
-        parent: before.last().map(|manifest| manifest.id),
+        parent,
         journal: Position {
             run: state.run,
             seq: state.head.seq,
@@ -96,7 +97,7 @@ pub async fn take(
 /// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.
 pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Manifest>, Error> {
     let state = history::look(world, summary.id).await?;
-    let workflow = resume::kept_spec(world, summary, &state).await;
+    let workflow = resume::kept_spec(world, summary.id, &state).await;
     let asks = workflow.is_ok_and(|workflow| workflow.checkpoints.on.contains(&Trigger::Expiry));
     if !asks || !Path::new(&summary.workspace).is_dir() {
         return Ok(None);
@@ -106,13 +107,30 @@ pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Ma
 }
 
 /// What the session's spec says about its files. Without a spec that can be read, nothing.
-async fn rules(world: &World, summary: &Summary) -> Rules {
-    let read = async {
-        let state = history::look(world, summary.id).await?;
-        resume::kept_spec(world, summary, &state).await
-    };
-    let workflow = read.await;
+async fn rules(world: &World, session: SessionId, state: &State) -> Rules {
+    let workflow = resume::kept_spec(world, session, state).await;
     workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
+}
+
+/// The same for a session that may not be here, or not be readable.
+async fn rules_of(world: &World, session: SessionId) -> Rules {
+    match history::look(world, session).await {
+        Ok(state) => rules(world, session, &state).await,
+        Err(_) => Rules::default(),
+    }
+}
+
+/// The newest checkpoint of a session that can be used. Those before it are not read.
+async fn newest(world: &World, session: SessionId) -> Result<Option<CheckpointId>, Error> {
+    for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
+        // What is wrong with one is told where they are listed.
+        if let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
+            && manifest.pruned.is_none()
+        {
+            return Ok(Some(checkpoint));
+        }
+    }
+    Ok(None)
 }
 
 pub(crate) fn fresh(world: &World) -> (CheckpointId, Timestamp) {
@@ -180,13 +198,22 @@ pub(crate) async fn list_of(
 
 /// The checkpoint that a person means: by its id, or the end or beginning of it.
 pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
-    let (kept, damaged) = list(world, None).await?;
     let wanted = reference.to_ascii_uppercase();
-    let fits = |manifest: &&Manifest| {
-        let id = manifest.id.to_string();
+    let fits = |id: CheckpointId| {
+        let id = id.to_string();
         wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted))
     };
-    let found: Vec<&Manifest> = kept.iter().filter(fits).collect();
+    let mut names = world.store.names(None).await?;
+    names.retain(|(_, checkpoint)| fits(*checkpoint));
+    // If one name fits and is sound, the others need not be read.
+    if let [(session, checkpoint)] = names[..]
+        && let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
+        && manifest.pruned.is_none()
+    {
+        return Ok(manifest);
+    }
+    let (kept, damaged) = list(world, None).await?;
+    let found: Vec<&Manifest> = kept.iter().filter(|kept| fits(kept.id)).collect();
     match found[..] {
         [one] => Ok(one.clone()),
         [] => match damaged.into_iter().next() {
@@ -284,10 +311,7 @@ pub async fn restore(
         });
     }
     let folder = request.into.unwrap_or_else(|| home.clone());
-    let rules = match world.store.summary(manifest.session).await {
-        Ok(summary) => rules(world, &summary).await,
-        Err(_) => Rules::default(),
-    };
+    let rules = rules_of(world, manifest.session).await;
     let mut rescue = None;
     if !request.dry && folder.is_dir() {
         if real(&folder) == real(&home) {
@@ -353,7 +377,7 @@ async fn save(
         at,
         trigger: Trigger::Manual,
         note: Some(format!("before {} was restored", manifest.id)),
-        host: world.processes.current().host,
+        host: world.processes.host(),
         version: world.version.to_owned(),
         parent: Some(manifest.id),
         workspace: start::text_of(folder)?,

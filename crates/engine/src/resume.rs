@@ -186,7 +186,7 @@ async fn choose_spec(
         }
         live => live,
     };
-    let kept = kept_spec(world, summary, state).await?;
+    let kept = kept_spec(world, summary.id, state).await?;
     if on_change == OnChange::Pinned {
         return Ok(unchanged(kept));
     }
@@ -255,13 +255,13 @@ fn describe(change: &StepChange) -> String {
 
 pub(crate) async fn kept_spec(
     world: &World,
-    summary: &Summary,
+    session: SessionId,
     state: &State,
 ) -> Result<Workflow, Error> {
-    let entry = world.store.entry(summary.id, state.spec_seq).await?;
+    let entry = world.store.entry(session, state.spec_seq).await?;
     let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
     let unusable = |reason: String| Error::Pinned {
-        session: summary.id,
+        session,
         digest,
         reason,
     };

@@ -1,5 +1,6 @@
 //! Finding and showing sessions.
 
+use std::path::Path as Folder;
 use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind as ErrorKind};
@@ -44,6 +45,13 @@ pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error
         }
     }
     Ok((listed, damaged))
+}
+
+/// The newest session that works in a folder, if there is one. Those that cannot be read are passed
+/// over.
+pub async fn newest_in(world: &World, folder: &Folder) -> Result<Option<Summary>, Error> {
+    let mut readable = world.store.list().await?.into_iter().flatten();
+    Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
 }
 
 /// The session that a person means: by id, by name, or by the beginning of either.

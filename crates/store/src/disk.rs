@@ -23,13 +23,17 @@ impl Disk for LocalDisk {
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(path)?;
-        if !file.metadata()?.is_file() {
+        let found = file.metadata()?;
+        if !found.is_file() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "not a regular file",
             ));
         }
-        let mut content = Vec::new();
+        // Without room from the start it would be read in pieces that begin with 32 bytes. One byte
+        // more, because the end shows only when there is room behind it.
+        let room = found.len().min(limit).saturating_add(1);
+        let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         file.take(limit.saturating_add(1))
             .read_to_end(&mut content)?;
         if content.len() as u64 > limit {

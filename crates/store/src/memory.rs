@@ -437,6 +437,23 @@ impl Checkpoints for Memory {
         Box::pin(std::future::ready(Ok(kept.into_iter().map(Ok).collect())))
     }
 
+    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
+        let inside = self.inside();
+        let wanted = |name: &&(SessionId, CheckpointId)| session.is_none_or(|only| name.0 == only);
+        let mut names: Vec<_> = inside.checkpoints.keys().filter(wanted).copied().collect();
+        names.sort_by_key(|(_, checkpoint)| *checkpoint);
+        Box::pin(std::future::ready(Ok(names)))
+    }
+
+    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
+        let found = self
+            .inside()
+            .checkpoints
+            .get(&(session, checkpoint))
+            .cloned();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
         self.inside().checkpoints.remove(&(session, checkpoint));
         Box::pin(std::future::ready(Ok(())))

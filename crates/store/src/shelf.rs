@@ -1,7 +1,8 @@
 //! Checkpoints in a folder: `checkpoints/<session>/<checkpoint>.json`, two lines each.
 //!
 //! A checkpoint is written beside its place, made durable, renamed, and the folder made durable, in
-//! that order: what has its name is whole. The key that seals them is made with the first one.
+//! that order: what has its name is whole. The folder of a session is durable before the first one in
+//! it has its name. The key that seals them is made with the first one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -108,8 +109,10 @@ impl Shelf {
 
     fn write(&self, place: &Path, text: &[u8]) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
-        self.disk.create_folder(folder, Access::Private)?;
-        self.sweep_drafts(folder)?;
+        if self.sweep_drafts(folder)? == Folder::Unproven {
+            self.disk.create_folder(folder, Access::Private)?;
+            self.disk.sync_folder(&self.root)?;
+        }
         // Two processes may keep the same one at once, and must not finish each other's draft.
         let draft = place.with_extension(format!("{}.draft", std::process::id()));
         self.disk.remove(&draft)?;
@@ -117,20 +120,23 @@ impl Shelf {
         point(Point::CheckpointBeforeRename);
         self.disk.rename(&draft, place)?;
         point(Point::CheckpointAfterRename);
-        self.disk.sync_folder(folder)?;
-        self.disk.sync_folder(&self.root)
+        self.disk.sync_folder(folder)
     }
 
-    /// Removes the drafts of processes that are gone.
-    fn sweep_drafts(&self, folder: &Path) -> io::Result<()> {
+    /// Removes the drafts of processes that are gone, and tells what is known of the folder.
+    fn sweep_drafts(&self, folder: &Path) -> io::Result<Folder> {
+        let mut known = Folder::Unproven;
         for file in self.disk.list(folder)? {
-            if writer_of(&file)
+            if is_checkpoint(&file) {
+                // P4: whoever gave it its name had made the folder durable before.
+                known = Folder::Durable;
+            } else if writer_of(&file)
                 .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
             {
                 self.disk.remove(&file)?;
             }
         }
-        Ok(())
+        Ok(known)
     }
 
     /// All of them, oldest first.
@@ -138,25 +144,58 @@ impl Shelf {
         &self,
         session: Option<SessionId>,
     ) -> Result<Vec<Result<Manifest, Error>>, Error> {
+        let key = self.key()?;
+        let files = self.files(session)?;
+        let read = |file: &PathBuf| self.read(file, key.as_ref());
+        let mut kept: Vec<_> = files.iter().map(read).collect();
+        // Ids sort by the time of their making; what cannot be read comes first.
+        kept.sort_by_key(|manifest| manifest.as_ref().ok().map(|manifest| manifest.id));
+        Ok(kept)
+    }
+
+    /// What they are called, oldest first. What has no name that is ours cannot be read anyway.
+    pub(crate) fn names(
+        &self,
+        session: Option<SessionId>,
+    ) -> Result<Vec<(SessionId, CheckpointId)>, Error> {
+        let name = |file: &PathBuf| {
+            let session = file.parent()?.file_name()?.to_str()?.parse().ok()?;
+            let checkpoint = file.file_stem()?.to_str()?.parse().ok()?;
+            (*file == self.place(session, checkpoint)).then_some((session, checkpoint))
+        };
+        let mut names: Vec<_> = self.files(session)?.iter().filter_map(name).collect();
+        names.sort_by_key(|(_, checkpoint)| *checkpoint);
+        Ok(names)
+    }
+
+    /// One of them.
+    pub(crate) fn one(
+        &self,
+        session: SessionId,
+        checkpoint: CheckpointId,
+    ) -> Result<Option<Manifest>, Error> {
+        let place = self.place(session, checkpoint);
+        match self.disk.read(&place, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => self.opened(&place, read, self.key()?.as_ref()).map(Some),
+        }
+    }
+
+    /// Every file that must be a checkpoint.
+    fn files(&self, session: Option<SessionId>) -> Result<Vec<PathBuf>, Error> {
         let folders = match session {
             Some(session) => vec![self.root.join(session.to_string())],
             None => self.list(&self.root)?,
         };
-        let key = self.key()?;
-        let mut kept = Vec::new();
+        let mut files = Vec::new();
         for folder in folders {
-            for file in self.list(&folder)? {
-                if file
-                    .extension()
-                    .is_some_and(|extension| extension == "json")
-                {
-                    kept.push(self.read(&file, key.as_ref()));
-                }
-            }
+            files.extend(
+                self.list(&folder)?
+                    .into_iter()
+                    .filter(|file| is_checkpoint(file)),
+            );
         }
-        // Ids sort by the time of their making; what cannot be read comes first.
-        kept.sort_by_key(|manifest| manifest.as_ref().ok().map(|manifest| manifest.id));
-        Ok(kept)
+        Ok(files)
     }
 
     /// Checkpoints that cannot be read.
@@ -180,11 +219,20 @@ impl Shelf {
     }
 
     fn read(&self, file: &Path, key: Option<&[u8; 32]>) -> Result<Manifest, Error> {
+        self.opened(file, self.disk.read(file, LONGEST), key)
+    }
+
+    /// What was read from a file, if it proves itself.
+    fn opened(
+        &self,
+        file: &Path,
+        bytes: io::Result<Vec<u8>>,
+        key: Option<&[u8; 32]>,
+    ) -> Result<Manifest, Error> {
         let damaged = |reason: String| Error::Damaged {
             object: format!("checkpoint {}", file.display()),
             reason,
         };
-        let bytes = self.disk.read(file, LONGEST);
         let bytes = bytes.map_err(|error| trouble(file, &error))?;
         let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
         let key = key.ok_or_else(|| damaged("the key that sealed it is gone".to_owned()))?;
@@ -214,6 +262,20 @@ impl Shelf {
         });
         removed.map_err(|error| trouble(&place, &error))
     }
+}
+
+/// What is known of a session's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Folder {
+    /// Its name survives a power cut.
+    Durable,
+    /// It may not be there, or only until the power goes.
+    Unproven,
+}
+
+fn is_checkpoint(file: &Path) -> bool {
+    let extension = file.extension();
+    extension.is_some_and(|extension| extension == "json")
 }
 
 /// The process that wrote a draft, if the file is one.

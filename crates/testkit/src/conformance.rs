@@ -598,10 +598,20 @@ pub async fn checkpoints_are_kept_until_they_are_let_go(store: &dyn Store, clock
     assert_eq!(all(store.kept(None).await.unwrap()), kept);
     let of_one = store.kept(Some(sessions[0])).await.unwrap();
     assert_eq!(all(of_one), [kept[0].clone(), kept[2].clone()]);
+    let name = |manifest: &Manifest| (manifest.session, manifest.id);
+    let names: Vec<_> = kept.iter().map(name).collect();
+    assert_eq!(store.names(None).await.unwrap(), names);
+    let of_one = store.names(Some(sessions[0])).await.unwrap();
+    assert_eq!(of_one, [names[0], names[2]]);
+    let one = |manifest: &Manifest| store.one(manifest.session, manifest.id);
+    assert_eq!(one(&kept[2]).await.unwrap().as_ref(), Some(&kept[2]));
     for _ in 0..2 {
         store.forget(sessions[0], kept[0].id).await.unwrap();
     }
     assert_eq!(all(store.kept(None).await.unwrap()), kept[1..]);
+    assert_eq!(store.names(None).await.unwrap(), names[1..]);
+    assert_eq!(one(&kept[0]).await.unwrap(), None);
+    assert_eq!(store.one(sessions[1], kept[2].id).await.unwrap(), None);
 }
 
 /// No guess, no empty answer.

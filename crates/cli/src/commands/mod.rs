@@ -17,9 +17,10 @@ mod sessions;
 mod status;
 mod validate;
 
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -61,6 +62,15 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads the command line of this process.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        // All commands with their help are thousands of pieces, and giving them back one by one
+        // takes longer than some commands do. This is called once.
+        let mut known = ManuallyDrop::new(Self::command());
+        let mut matches = known.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut known))
+    }
+
     /// Whether a program listens on stdout.
     pub(crate) fn is_json(&self) -> bool {
         match &self.command {

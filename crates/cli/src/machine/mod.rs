@@ -17,5 +17,5 @@ pub(crate) use drivers::{MachineDrivers, WARDEN};
 pub(crate) use key::{Keyring, PASSPHRASE, passphrase};
 pub(crate) use processes::MachineProcesses;
 pub(crate) use random::MachineRandom;
-pub(crate) use snapshots::MachineSnapshots;
+pub(crate) use snapshots::{MachineSnapshots, Place};
 pub(crate) use telemetry::MachineExporter;

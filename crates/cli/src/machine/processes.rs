@@ -23,10 +23,7 @@ impl Processes for MachineProcesses {
     fn current(&self) -> Owner {
         let pid = std::process::id();
         let make = || Owner {
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            host: self.host(),
             boot: file("/proc/sys/kernel/random/boot_id")
                 .unwrap_or_default()
                 .trim()
@@ -36,6 +33,11 @@ impl Processes for MachineProcesses {
             started: stat(pid).map_or(0, |stat| stat.started),
         };
         self.current.get_or_init(make).clone()
+    }
+
+    fn host(&self) -> String {
+        let name = rustix::system::uname();
+        name.nodename().to_string_lossy().into_owned()
     }
 
     fn liveness(&self, owner: &Owner) -> Liveness {

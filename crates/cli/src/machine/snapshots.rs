@@ -17,6 +17,16 @@ use segno_snapshot::{Difference, Request, Trust, Vault, Why};
 
 use crate::machine::Keyring;
 
+/// Which thread works with files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// One of their own: agents are heard meanwhile.
+    Beside,
+    /// The one that asks, because it has nothing else to do. Starting another one and waking each
+    /// other takes as long as a small folder does.
+    Here,
+}
+
 /// Keeps files in a folder of the home.
 pub(crate) struct MachineSnapshots {
     pub(crate) root: PathBuf,
@@ -27,6 +37,7 @@ pub(crate) struct MachineSnapshots {
     /// What they are encrypted with.
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) place: Place,
 }
 
 fn told(error: &(impl Diagnose + std::fmt::Display)) -> Error {
@@ -43,7 +54,7 @@ pub(super) fn text(path: &Path) -> String {
 }
 
 impl MachineSnapshots {
-    /// Does something with the vault on a thread of its own, and passes on how far it is.
+    /// Does something with the vault, and passes on how far it is.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         progress: &Progress,
@@ -54,17 +65,17 @@ impl MachineSnapshots {
         + Send
         + 'static,
     ) -> Result<T, Error> {
+        if self.place == Place::Here {
+            return do_in(&self.root, &self.keyring, work, &|so_far| {
+                progress(so_far.files, so_far.of);
+            });
+        }
         let (root, keyring) = (self.root.clone(), Arc::clone(&self.keyring));
         let (told_so_far, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let job = tokio::task::spawn_blocking(move || {
-            let cipher = keyring.cipher().map_err(|error| told(&error))?;
-            let opened = Vault::open_with(&root, cipher);
-            let done = opened.and_then(|vault| {
-                work(&vault, &|progress| {
-                    let _ = told_so_far.send(progress);
-                })
-            });
-            done.map_err(|error| told(&error))
+            do_in(&root, &keyring, work, &|so_far| {
+                let _ = told_so_far.send(so_far);
+            })
         });
         while let Some(so_far) = heard.recv().await {
             progress(so_far.files, so_far.of);
@@ -79,6 +90,22 @@ impl MachineSnapshots {
     ) -> Result<T, Error> {
         self.with(&|_, _| {}, |vault, _| work(vault)).await
     }
+}
+
+/// Opens the vault in `root` and does something with it.
+fn do_in<T>(
+    root: &Path,
+    keyring: &Keyring,
+    work: impl FnOnce(
+        &Vault,
+        &(dyn Fn(segno_snapshot::Progress) + Sync),
+    ) -> Result<T, segno_snapshot::Error>,
+    progress: &(dyn Fn(segno_snapshot::Progress) + Sync),
+) -> Result<T, Error> {
+    let cipher = keyring.cipher().map_err(|error| told(&error))?;
+    let opened = Vault::open_with(root, cipher);
+    let done = opened.and_then(|vault| work(&vault, progress));
+    done.map_err(|error| told(&error))
 }
 
 /// A snapshot as others see it: what could not be read apart from what was left out.

@@ -10,10 +10,6 @@
 //! - texts with blanks, which are labels and messages (`"password": "Enter your password"`);
 //! - bookmarks (`nextPageToken`), which say where an agent was.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::name::{self, Weight};
 use super::piece::{Hit, LastRun, Piece};
 use super::{placeholder, shape};
@@ -23,9 +19,6 @@ const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 512;
 /// Blanks, quotes and backslashes between a name, its mark and the value.
 const LONGEST_GAP: usize = 12;
-
-static MARKS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("[=:]").expect("the pattern is constant"));
 
 /// The last run of each kind of value.
 #[derive(Default)]
@@ -40,17 +33,18 @@ struct Runs {
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let mut runs = Runs::default();
     let mut hidden = 0;
-    for mark in MARKS.find_iter(piece.text) {
-        if mark.start() < hidden {
+    let bytes = piece.text.bytes().enumerate();
+    for (mark, _) in bytes.filter(|(_, byte)| b"=:".contains(byte)) {
+        if mark < hidden {
             continue;
         }
-        let Some(name) = name_before(piece, mark.start()) else {
+        let Some(name) = name_before(piece, mark) else {
             continue;
         };
         let Some((weight, family)) = name::judge(name) else {
             continue;
         };
-        if let Some((start, value)) = value_after(piece, mark.end(), &mut runs)
+        if let Some((start, value)) = value_after(piece, mark + 1, &mut runs)
             && is_secret(weight, value)
         {
             hidden = start + value.len();

@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
-
+use super::mark::Marks;
 use super::piece::{Hit, LastRun, Piece};
 use super::{shape, structured};
 
@@ -110,14 +109,9 @@ const FAMILIES: [Family; 66] = [
     Family("age-key", "AGE-SECRET-KEY-1", Tail::Plain, 50, 70),
 ];
 
-/// All marks in one pattern of plain words, which is searched for many bytes at a time. A mark
-/// that begins another stands after it.
-static MARKS: LazyLock<Regex> = LazyLock::new(|| {
-    let mut marks: Vec<&str> = FAMILIES.iter().map(|family| family.1).collect();
-    marks.extend(structured::MARKS);
-    marks.sort_by_key(|mark| std::cmp::Reverse(mark.len()));
-    let words: Vec<String> = marks.into_iter().map(regex::escape).collect();
-    Regex::new(&words.join("|")).expect("escaped words are a pattern")
+static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+    let families = FAMILIES.iter().map(|family| family.1);
+    Marks::new(families.chain(structured::MARKS))
 });
 
 /// The names that this finder puts into placeholders.
@@ -132,13 +126,12 @@ pub(super) fn labels() -> impl Iterator<Item = &'static str> {
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let mut runs = Runs::default();
     let mut at = 0;
-    while let Some(mark) = MARKS.find_at(piece.text, at) {
-        at = mark.end();
-        let word = mark.as_str();
+    while let Some((start, word)) = MARKS.next(piece.text, at) {
+        at = start + word.len();
         let found = if structured::MARKS.contains(&word) {
-            structured::find(piece, mark.range(), word, |at| key_at(piece, at, &mut runs))
+            structured::find(piece, start..at, word, |at| key_at(piece, at, &mut runs))
         } else {
-            marked(piece, mark.start(), word, &mut runs)
+            marked(piece, start, word, &mut runs)
         };
         if let Some(hit) = found {
             at = at.max(hit.range.end - piece.offset);
@@ -152,11 +145,9 @@ type Runs = [LastRun; 6];
 
 /// The marked key that begins at `at`.
 fn key_at(piece: &Piece<'_>, at: usize, runs: &mut Runs) -> Option<Hit> {
-    let mark = MARKS
-        .find_at(piece.text, at)
-        .filter(|mark| mark.start() == at)?;
-    structured::find(piece, mark.range(), mark.as_str(), |_| None)
-        .or_else(|| marked(piece, at, mark.as_str(), runs))
+    let mark = MARKS.at(piece.text, at)?;
+    structured::find(piece, at..at + mark.len(), mark, |_| None)
+        .or_else(|| marked(piece, at, mark, runs))
 }
 
 fn marked(piece: &Piece<'_>, start: usize, mark: &str, runs: &mut Runs) -> Option<Hit> {

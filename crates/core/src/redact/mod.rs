@@ -23,6 +23,7 @@ mod encoding;
 mod entropy;
 mod environment;
 mod families;
+mod mark;
 mod name;
 mod personal;
 mod piece;

@@ -198,7 +198,7 @@ impl Flow {
         };
         tokio::select! {
             text = typed => {
-                let host = self.world.processes.current().host;
+                let host = self.world.processes.host();
                 let text = text.ok_or_else(waiting)?;
                 Ok((text, format!("someone at {host}"), Vec::new()))
             }

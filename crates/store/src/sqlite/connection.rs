@@ -13,11 +13,21 @@ const OLDEST: i32 = 3_051_003;
 /// How long a writer waits for a writer of another process.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Opens a database, making it if it is not there.
+pub(super) fn open(path: &Path) -> Result<Connection, Error> {
+    open_as(path, OpenFlags::SQLITE_OPEN_CREATE)
+}
+
+/// Opens a database once more. If it is gone by now, nothing takes its place.
+pub(super) fn reopen(path: &Path) -> Result<Connection, Error> {
+    open_as(path, OpenFlags::empty())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door that the lint points to"
 )]
-pub(super) fn open(path: &Path) -> Result<Connection, Error> {
+fn open_as(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
     let found = rusqlite::version_number();
     if found < OLDEST {
         let reason = format!(
@@ -30,9 +40,9 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
         });
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | more;
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| trouble(path, &error))?;
     connection

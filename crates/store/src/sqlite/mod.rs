@@ -1,7 +1,7 @@
 //! Sessions in an SQLite database, for one machine and any number of processes on it.
 //!
 //! One thread per process writes, taking whatever is waiting into one durable commit
-//! ([`writer`]). Correctness comes from the transaction, not from there being one process: run and
+//! ([`writer`]); it is started by the first write. Correctness comes from the transaction, not from there being one process: run and
 //! head are compared inside it (P3). Readers have a connection of their own and never wait.
 
 mod connection;
@@ -83,13 +83,12 @@ impl Sqlite {
         let path = home.database();
         let witness = Witness::new(&home);
         make(&home, &witness)?;
-        let mut writing = connection::open(&path)?;
-        schema::prepare(&mut writing, &home)?;
+        let mut reading = connection::open(&path)?;
+        schema::prepare(&mut reading, &home)?;
         home.fill_reserve();
-        let reading = connection::open(&path)?;
         connection::only_read(&reading, &path)?;
         Ok(Self {
-            writer: Writer::start(writing, home.clone(), witness.clone()),
+            writer: Writer::new(home.clone(), witness.clone()),
             reader: Mutex::new(reading),
             blobs: Folder::new(&home, Arc::clone(&clock)),
             shelf: Shelf::new(&home),
@@ -151,10 +150,13 @@ impl Drop for Refill {
 /// is gone is damage, and making a new one would hide it.
 fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
     let path = home.database();
+    let is_empty = || std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
+    if !is_empty() {
+        return Ok(());
+    }
     // In this order: a note is written after the database is.
     let (noted, _) = witness.list();
-    let is_empty = std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
-    if is_empty && !noted.is_empty() {
+    if is_empty() && !noted.is_empty() {
         return Err(Error::Damaged {
             object: format!("the database {}", path.display()),
             reason: format!(
@@ -362,6 +364,14 @@ impl Checkpoints for Sqlite {
 
     fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
         Box::pin(std::future::ready(self.shelf.kept(session)))
+    }
+
+    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
+        Box::pin(std::future::ready(self.shelf.names(session)))
+    }
+
+    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
+        Box::pin(std::future::ready(self.shelf.one(session, checkpoint)))
     }
 
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {

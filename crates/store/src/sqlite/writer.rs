@@ -2,8 +2,8 @@
 //! session waits for nobody, and many sessions share the cost of one sync (P1).
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
@@ -14,7 +14,7 @@ use segno_core::journal::Head;
 use segno_core::store::{Error, Room};
 use tokio::sync::oneshot;
 
-use super::connection::{classify, trouble};
+use super::connection::{self, classify, trouble};
 use super::write::{Leases, Tx};
 use crate::home::Home;
 use crate::witness::{Notary, Witness};
@@ -31,32 +31,53 @@ const LOOKS: u32 = 10_000;
 /// How many writes share a commit at most, so that none waits for ever behind the others.
 const SHARED: usize = 512;
 
+/// Half of all commands only read, so the thread and its connection wait for the first write.
 pub(super) struct Writer {
-    queue: Option<SyncSender<Box<dyn Job>>>,
+    home: Home,
+    witness: Witness,
+    started: Mutex<Option<Started>>,
     /// Whoever holds it too has a write on its way.
     under_way: Arc<()>,
-    thread: Option<JoinHandle<()>>,
+}
+
+struct Started {
+    queue: SyncSender<Box<dyn Job>>,
+    thread: JoinHandle<()>,
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, home: Home, witness: Witness) -> Self {
+    pub(super) fn new(home: Home, witness: Witness) -> Self {
+        Self {
+            home,
+            witness,
+            started: Mutex::default(),
+            under_way: Arc::new(()),
+        }
+    }
+
+    /// Where writes are put for the thread.
+    fn queue(&self) -> Result<SyncSender<Box<dyn Job>>, Error> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(started) = &*started {
+            return Ok(started.queue.clone());
+        }
         let (queue, waiting) = sync_channel(QUEUE);
         let desk = Desk {
             leases: Leases::default(),
-            connection,
-            home,
-            notary: Notary::new(witness),
+            connection: connection::reopen(&self.home.database())?,
+            home: self.home.clone(),
+            notary: Notary::new(self.witness.clone()),
             broken: None,
         };
         let thread = std::thread::Builder::new()
             .name("segno-writer".into())
             .spawn(move || desk.serve(&waiting))
-            .expect("a process that starts can have one more thread");
-        Self {
-            queue: Some(queue),
-            under_way: Arc::new(()),
-            thread: Some(thread),
-        }
+            .map_err(|error| Error::Unavailable {
+                place: "the database".into(),
+                reason: format!("there is no thread to write to it: {error}"),
+            })?;
+        let begun = started.insert(Started { queue, thread });
+        Ok(begun.queue.clone())
     }
 
     /// Has `work` done inside a transaction. The future resolves when the commit is durable.
@@ -65,15 +86,22 @@ impl Writer {
         work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Written<T> {
         let (reply, answer) = oneshot::channel();
-        let job = Task {
+        let mut job = Task {
             work,
             result: None,
             reply: Some(reply),
             note: None,
             forget: None,
         };
+        let queue = match self.queue() {
+            Ok(queue) => Some(queue),
+            Err(error) => {
+                job.settle(Err(error));
+                None
+            }
+        };
         Written {
-            queue: self.queue.clone(),
+            queue,
             job: Some(Box::new(job)),
             answer,
             looks: LOOKS,
@@ -84,9 +112,11 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let started = self.started.get_mut();
+        if let Some(started) = started.unwrap_or_else(PoisonError::into_inner).take() {
+            // Without anyone who could send it something, the thread ends.
+            drop(started.queue);
+            let _ = started.thread.join();
         }
     }
 }

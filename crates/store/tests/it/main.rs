@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
 mod depot;
+mod shelf;
 
 mod memory {
     use std::sync::Arc;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use segno_core::store::{Leases, Sessions, Trash};
+use segno_core::ports::Disk;
+use segno_core::store::{Error, Leases, Sessions, Trash};
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::HandClock;
 use segno_testkit::journal::Pen;
@@ -43,6 +44,23 @@ async fn a_session_of_the_first_format_can_be_thrown_away() {
     assert_eq!(store.list().await.unwrap(), []);
     let copies = std::fs::read_dir(home.join("backups")).unwrap().count();
     assert_eq!(copies, 1);
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_when_the_first_write_comes_is_not_made_anew() {
+    let folder = TempDir::new().unwrap();
+    let mut pen = Pen::new(1);
+    let store = open(&folder, Arc::default());
+    let home = folder.path().join("home");
+    let (place, away) = (home.join("segno.db"), home.join("away.db"));
+    LocalDisk.rename(&place, &away).unwrap();
+    let new = pen.create("one");
+    let refused = store.create(new.clone()).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })));
+    assert!(!place.exists());
+    LocalDisk.rename(&away, &place).unwrap();
+    store.create(new).await.unwrap();
+    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
 }
 
 #[test]

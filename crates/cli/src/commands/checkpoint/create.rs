@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::push::told;
 use super::{bytes, progress, session, shape};
-use crate::context::{Context, Keep};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain, say};
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     let summary = session(&world, args.session.as_deref()).await?;
     let progress = progress(&world, "reading");
     let taken = checkpoint::take(&world, &summary, Trigger::Manual, args.note, &progress).await?;

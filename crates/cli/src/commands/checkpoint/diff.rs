@@ -5,7 +5,7 @@ use segno_core::snapshot::{Change, Sort};
 use segno_engine::{World, checkpoint};
 use serde_json::json;
 
-use crate::context::{Context, Keep};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json as shapes, json_line, plain, progress};
 
@@ -37,7 +37,7 @@ fn word(sort: Sort) -> (&'static str, char) {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     let from = checkpoint::find(&world, &args.from).await?;
     let to = checkpoint::find(&world, &args.to).await?;
     let found = checkpoint::diff(&world, &from, &to).await?;

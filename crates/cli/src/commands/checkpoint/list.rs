@@ -7,7 +7,7 @@ use segno_engine::{checkpoint, retention, sessions};
 use serde_json::json;
 
 use super::{bytes, session, shape, stored};
-use crate::context::{Context, Keep};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{columns, data, json_line, plain, say, table};
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     if args.remote {
         return stored::list(&world, args.session.as_deref(), args.json).await;
     }

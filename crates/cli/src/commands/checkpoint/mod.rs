@@ -82,9 +82,7 @@ async fn session(world: &World, reference: Option<&str>) -> Result<Summary, Fail
         return Ok(sessions::find(world, reference).await?);
     }
     let here = workspace()?;
-    let (listed, _) = sessions::list(world).await?;
-    let mut those = listed.into_iter().map(|listed| listed.summary);
-    let newest = those.find(|summary| std::path::Path::new(&summary.workspace) == here);
+    let newest = sessions::newest_in(world, &here).await?;
     Ok(newest.ok_or(Error::NothingHere { workspace: here })?)
 }
 

@@ -5,7 +5,7 @@ use segno_engine::checkpoint::{self, Request};
 use serde_json::json;
 
 use super::{bytes, progress};
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, workspace};
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain, say};
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     let manifest = checkpoint::find(&world, &args.checkpoint).await?;
     let here = workspace()?;
     let request = Request {

@@ -5,7 +5,7 @@ use segno_engine::{checkpoint, sessions};
 use serde_json::json;
 
 use super::{bytes, shape};
-use crate::context::{Context, Keep};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain, progress};
 
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     let manifest = checkpoint::find(&world, &args.checkpoint).await?;
     let size = checkpoint::size(&world, &manifest).await.ok();
     if args.json {

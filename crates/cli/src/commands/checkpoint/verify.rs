@@ -4,7 +4,7 @@ use segno_engine::checkpoint;
 use serde_json::json;
 
 use super::progress;
-use crate::context::{Context, Keep};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{data, json_line, plain};
 
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let world = context.still_world()?;
     let (mut wanted, mut wrong) = (Vec::new(), Vec::new());
     if args.checkpoints.is_empty() {
         let (kept, damaged) = checkpoint::list(&world, None).await?;
