@@ -1,6 +1,7 @@
 //! What this crate takes from the machine: the clock that stamps files, chance for names, pauses.
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::entry::Moment;
@@ -46,7 +47,27 @@ pub(crate) fn pause(duration: Duration) {
 
 /// How many threads work at once.
 pub(crate) fn workers() -> usize {
-    std::thread::available_parallelism()
-        .map_or(2, usize::from)
-        .min(8)
+    // Asking takes a look into the control groups, so it is done once.
+    static WORKERS: OnceLock<usize> = OnceLock::new();
+    let ask = || std::thread::available_parallelism().map_or(2, usize::from);
+    *WORKERS.get_or_init(|| ask().min(8))
+}
+
+/// Does two things: at the same time, if that is worth a thread.
+pub(crate) fn both<A: Send, B>(
+    is_worth_it: bool,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    if !is_worth_it {
+        return (one(), other());
+    }
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        let one = one
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (one, other)
+    })
 }

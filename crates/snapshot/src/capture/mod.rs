@@ -8,11 +8,12 @@ mod weave;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts};
-use crate::delta::Changes;
+use crate::delta::{self, Changes};
 use crate::entry::{Entry, Kind, Moment, Skipped, Why};
 use crate::error::Error;
 use crate::index::{self, Index, NONE, Summary, is_settled, stamp};
@@ -54,7 +55,7 @@ impl Vault {
                 return capture.keep(read);
             }
             machine::pause(std::time::Duration::from_millis(millis));
-            capture.remember(&read)?;
+            capture.remember(&read);
             let mut later = capture.read_all(capture.walk()?, progress)?;
             later.files += read.files;
             later.stored += read.stored;
@@ -94,6 +95,7 @@ struct Capture<'a> {
     facts: Facts,
     index_path: PathBuf,
     index: Index,
+    known: Known,
     /// The snapshot that the index was written with, while it is kept.
     parent: Option<Digest>,
     /// When the look began, by the clock that stamps files.
@@ -108,7 +110,9 @@ impl<'a> Capture<'a> {
         let root = beneath::root(place).map_err(trouble)?;
         let facts = Facts::of(&root).map_err(trouble)?;
         let index_path = index::place(&vault.index, place, facts.device);
-        let index = Index::read(&vault.safe, &index_path);
+        let is_long = Index::is_long(&index_path);
+        let read = || Index::read(&vault.safe, &index_path);
+        let (shelf, index) = machine::both(is_long, || vault.fresh_shelf(), read);
         Ok(Self {
             vault,
             request,
@@ -117,6 +121,7 @@ impl<'a> Capture<'a> {
             facts,
             parent: index.snapshot.filter(|parent| vault.is_kept(*parent)),
             index,
+            known: Known::new(shelf?),
             index_path,
             began: machine::stamp_clock(),
             until: request
@@ -208,24 +213,19 @@ impl<'a> Capture<'a> {
         let is_read = |found: &Found| found.state != State::Unread;
         // While the snapshot that the index was written with is kept, so is all that it needs.
         let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
-        let known = if nothing_new {
-            Known::default()
-        } else {
-            Known::new(self.vault.fresh_shelf()?)
-        };
         if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
-            let gone = plan.gone(&self.index, &known);
+            let gone = plan.gone(&self.index, &self.known);
             if !gone.is_empty() {
                 gone.into_iter()
                     .for_each(|number| self.index.forget(number));
                 plan = self.look(self.walk()?);
             }
-            plan.forget_what_is_gone(&known);
+            plan.forget_what_is_gone(&self.known);
         }
         let logs = plan.join_databases();
         let unread = plan.unread();
-        let store = Store::new(self.vault, &known, &self.index);
+        let store = Store::new(self.vault, &self.known, &self.index);
         let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
         plan.finish();
         Ok(Read {
@@ -239,7 +239,7 @@ impl<'a> Capture<'a> {
         repositories::moving(plan, &self.index, self.began)
     }
 
-    fn weave(&self, plan: &Plan) -> Result<Woven, Error> {
+    fn weave(&self, plan: &Plan) -> Woven {
         let settled = |facts: &Facts| is_settled(facts, self.began);
         let root = if settled(&self.facts) {
             stamp(&self.facts)
@@ -249,7 +249,6 @@ impl<'a> Capture<'a> {
         weave(&self.index, plan, root, &|found| {
             stamp_of(found, settled(&found.facts))
         })
-        .map_err(|broken| self.unavailable(broken))
     }
 
     fn unavailable(&self, broken: Broken) -> Error {
@@ -260,14 +259,13 @@ impl<'a> Capture<'a> {
     }
 
     /// Begins anew, with what was read in mind.
-    fn remember(&mut self, read: &Read) -> Result<(), Error> {
-        let woven = self.weave(&read.plan)?;
+    fn remember(&mut self, read: &Read) {
+        let woven = self.weave(&read.plan);
         let mut bytes = index::head(Digest::of(&woven.whole), &woven.stamps);
         bytes.extend_from_slice(&woven.whole);
         // In memory alone: what is kept so far is named by nothing yet.
         self.index = Index::from_bytes(bytes);
         self.began = machine::stamp_clock();
-        Ok(())
     }
 
     /// Makes a snapshot of what was read: durable, then listed.
@@ -277,7 +275,7 @@ impl<'a> Capture<'a> {
             files,
             mut stored,
         } = read;
-        let woven = self.weave(&plan)?;
+        let woven = self.weave(&plan);
         let snapshot = Digest::of(&woven.whole);
         let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
         let head = changed.then(|| index::head(snapshot, &woven.stamps));
@@ -288,6 +286,7 @@ impl<'a> Capture<'a> {
         let unstable =
             |found: &&Found| matches!(found.entry.kind, Kind::File { unstable: true, .. });
         let unstable = plan.found.iter().filter(unstable);
+        debug_assert!(self.adds_up(&woven), "what is stored can be put together");
         let captured = Captured {
             snapshot,
             files: woven.summary.files,
@@ -323,6 +322,13 @@ impl<'a> Capture<'a> {
     fn since(&self, changes: Changes, entries: usize) -> Option<(Digest, Changes)> {
         let parent = self.parent.filter(|_| self.parent == self.index.snapshot)?;
         changes.are_few(entries).then_some((parent, changes))
+    }
+
+    /// Whether the changes turn what the index says into what was woven.
+    fn adds_up(&self, woven: &Woven) -> bool {
+        let before = self.index.manifest();
+        before.is_empty()
+            || delta::apply(before, slice::from_ref(&woven.changes)).as_ref() == Ok(&woven.whole)
     }
 
     /// Writes down how files look, for the next time. Losing it costs a read of everything.

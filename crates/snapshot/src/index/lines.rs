@@ -19,6 +19,8 @@ pub(super) struct Line {
     /// Where what is said of it lies in the content.
     pub(super) from: u32,
     pub(super) to: u32,
+    /// The size of a file.
+    pub(super) size: u64,
 }
 
 /// What a snapshot has, in short.
@@ -35,18 +37,35 @@ impl Summary {
     /// Counts an entry.
     pub(crate) fn add(&mut self, path: &[u8], sort: Sort, size: u64) {
         self.bytes += size;
-        match sort {
-            Sort::Folder => self.folders += 1,
-            Sort::Link => self.links += 1,
-            Sort::File | Sort::Twin => self.files += 1,
-        }
-        if let Some(above) = path.strip_suffix(b".git")
-            && (above.is_empty() || above.ends_with(b"/"))
-        {
-            let above = above.strip_suffix(b"/").unwrap_or(above);
-            self.repositories.push(manifest::path(above));
+        *self.of(sort) += 1;
+        self.repositories.extend(holds_repository(path));
+    }
+
+    /// Counts an entry no longer.
+    pub(crate) fn remove(&mut self, path: &[u8], sort: Sort, size: u64) {
+        self.bytes -= size;
+        *self.of(sort) -= 1;
+        if let Some(gone) = holds_repository(path) {
+            self.repositories.retain(|path| *path != gone);
         }
     }
+
+    fn of(&mut self, sort: Sort) -> &mut u64 {
+        match sort {
+            Sort::Folder => &mut self.folders,
+            Sort::Link => &mut self.links,
+            Sort::File | Sort::Twin => &mut self.files,
+        }
+    }
+}
+
+/// The folder whose repository this is.
+fn holds_repository(path: &[u8]) -> Option<PathBuf> {
+    let above = path.strip_suffix(b".git")?;
+    if above.is_empty() {
+        return Some(PathBuf::new());
+    }
+    above.strip_suffix(b"/").map(manifest::path)
 }
 
 /// All entries of a manifest, the folder itself first.
@@ -72,6 +91,7 @@ impl Lines {
             child: 0,
             from: 0,
             to: 0,
+            size: 0,
         };
         let mut lines = Self {
             all: Vec::with_capacity(scroll.left() + 1),
@@ -114,6 +134,7 @@ impl Lines {
             child: 0,
             from: small(offset + scroll.facts.start)?,
             to: small(offset + scroll.facts.end)?,
+            size: scroll.size,
         });
         self.names.extend_from_slice(name);
         self.summary.add(path, scroll.sort, scroll.size);

@@ -16,7 +16,7 @@ mod section;
 mod stamp;
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ use segno_core::digest::Digest;
 
 use crate::beneath::Facts;
 use crate::entry::{Entry, Skipped};
-use crate::manifest::{attributes_in, bytes, digests_in, read_facts};
+use crate::machine;
+use crate::manifest::{attributes_in, bytes, digests_in, order_of, path, read_facts};
 use crate::safe::Safe;
 use crate::scroll::{Scroll, Sort};
 use crate::wire::{Broken, Reader, Writer};
@@ -40,6 +41,8 @@ const MAGIC: &[u8; 8] = b"SEGNOIX3";
 const HEAD: usize = MAGIC.len() + 32 + 8;
 /// The longest index that is read, whatever its file is (P10): its places are 32 bits.
 const LONGEST: u64 = 4 * 1024 * 1024 * 1024 - 1;
+/// From how many bytes on an index is worth two threads.
+const LONG: usize = 1024 * 1024;
 /// The number of the folder itself.
 pub(crate) const ROOT: u32 = 0;
 
@@ -87,6 +90,12 @@ pub(crate) fn head(snapshot: Digest, stamps: &[u8]) -> Vec<u8> {
 }
 
 impl Index {
+    /// Whether reading an index takes long enough that something else is done meanwhile.
+    pub(crate) fn is_long(path: &Path) -> bool {
+        let length = std::fs::symlink_metadata(path).map_or(0, |facts| facts.len());
+        length >= LONG as u64
+    }
+
     /// Reads an index; an empty one if there is none that can be used.
     pub(crate) fn read(safe: &Safe, path: &Path) -> Self {
         let content = safe.read(path, LONGEST);
@@ -110,17 +119,24 @@ impl Index {
         reader.take(stamps)?;
         let check = reader.digest()?;
         let manifest = reader.0;
-        let holds = || Digest::of(&content[..HEAD + stamps]) == check;
-        if !holds() || Digest::of(manifest) != snapshot {
+        let proves = || {
+            let head = &content[..HEAD + stamps];
+            Digest::of(head) == check && Digest::of(manifest) == snapshot
+        };
+        let read = || {
+            let offset = content.len() - manifest.len();
+            let (root, scroll) = Scroll::open(manifest)?;
+            if scroll.left() as u64 != entries {
+                return Err(Broken("it has another number of stamps than of entries"));
+            }
+            let (tree, scroll) = Lines::read(offset, scroll)?;
+            Ok((root, tree, scroll.skipped()?))
+        };
+        let (is_proved, read) = machine::both(content.len() >= LONG, proves, read);
+        let (root, tree, skipped) = read?;
+        if !is_proved {
             return Err(Broken("it is damaged"));
         }
-        let offset = content.len() - manifest.len();
-        let (root, scroll) = Scroll::open(manifest)?;
-        if scroll.left() as u64 != entries {
-            return Err(Broken("it has another number of stamps than of entries"));
-        }
-        let (tree, scroll) = Lines::read(offset, scroll)?;
-        let skipped = scroll.skipped()?;
         let mut index = Self {
             lines: tree.all,
             names: tree.names,
@@ -161,11 +177,16 @@ impl Index {
         self.lines.len()
     }
 
+    /// The number after the last.
+    pub(crate) fn end(&self) -> u32 {
+        let end = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
+        end.max(ROOT + 1)
+    }
+
     /// The manifest of the snapshot.
     pub(crate) fn manifest(&self) -> &[u8] {
-        self.content
-            .get(HEAD + self.lines.len() * STAMP + 32..)
-            .unwrap_or_default()
+        let from = HEAD + self.lines.len() * STAMP + 32;
+        self.content.get(from..).unwrap_or_default()
     }
 
     /// All stamps, one after another.
@@ -230,13 +251,60 @@ impl Index {
     }
 
     /// Where an entry is.
-    pub(crate) fn path(&self, mut number: u32) -> PathBuf {
-        let mut names = Vec::new();
+    pub(crate) fn path(&self, number: u32) -> PathBuf {
+        path(&self.path_bytes(number))
+    }
+
+    /// The same, as bytes.
+    pub(crate) fn path_bytes(&self, mut number: u32) -> Vec<u8> {
+        let mut names = Vec::with_capacity(16);
         while number != ROOT {
-            names.push(OsStr::from_bytes(self.name(number)));
+            names.push(self.name(number));
             number = self.lines[number as usize].above;
         }
-        names.iter().rev().collect()
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    /// Whether the entry is at `path`.
+    pub(crate) fn is_at(&self, number: u32, path: &[u8]) -> bool {
+        number < self.end() && self.path_bytes(number) == path
+    }
+
+    /// The first number from `from` on that does not come before `path`: looked for nearby first.
+    pub(crate) fn seek(&self, from: u32, path: &[u8]) -> u32 {
+        let comes_before = |number: u32| order_of(&self.path_bytes(number), path).is_lt();
+        let (mut low, mut step, end) = (from, 1, self.end());
+        while low < end && comes_before(low) {
+            let next = low.saturating_add(step).min(end);
+            if next < end && comes_before(next) {
+                (low, step) = (next, step * 2);
+                continue;
+            }
+            // Between the two.
+            let (mut before, mut after) = (low, next);
+            while before + 1 < after {
+                let middle = before + (after - before) / 2;
+                if comes_before(middle) {
+                    before = middle;
+                } else {
+                    after = middle;
+                }
+            }
+            return after;
+        }
+        low
+    }
+
+    /// The bytes of all entries after `from` and before `to`, as the manifest has them.
+    pub(crate) fn between(&self, from: u32, to: u32) -> &[u8] {
+        let (from, last) = (&self.lines[from as usize], &self.lines[to as usize - 1]);
+        &self.content[from.to as usize..last.to as usize]
+    }
+
+    /// The size of a file.
+    pub(crate) fn size(&self, number: u32) -> u64 {
+        self.lines[number as usize].size
     }
 
     /// What the manifest says of an entry.

@@ -58,8 +58,13 @@ impl Known {
                 .insert(digest)
     }
 
-    /// Whether the vault has it.
+    /// Whether the vault has it, or will have it.
     pub(crate) fn has(&self, digest: &Digest) -> bool {
         self.shelf.place(digest).is_some()
+            || self
+                .promised
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(digest)
     }
 }

@@ -27,6 +27,7 @@ use crate::beneath::{self, Facts};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::index::{self, Index};
+use crate::machine;
 use crate::manifest::Manifest;
 use crate::request::{Progress, Restore, Restored, Trust};
 use crate::vault::Vault;
@@ -94,11 +95,8 @@ impl Vault {
         let Some(seen) = seen.filter(|_| self.is_kept(snapshot)) else {
             return Ok(None);
         };
-        let (wanted, seen) = std::thread::scope(|scope| {
-            let seen = scope.spawn(|| self.whole(seen));
-            let lost = |_| Err(Error::damaged("the look", "a thread of it ended early"));
-            (self.whole(snapshot), seen.join().unwrap_or_else(lost))
-        });
+        let whole = |snapshot| move || self.whole(snapshot);
+        let (wanted, seen) = machine::both(true, whole(snapshot), whole(seen));
         narrow::narrow(&wanted?, &seen?).map_err(|broken| Error::Hostile {
             snapshot,
             reason: broken.0.to_owned(),

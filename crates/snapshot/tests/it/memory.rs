@@ -15,7 +15,7 @@ use segno_snapshot::{Captured, Error, Request, Restore, Restored, Vault};
 use crate::world::{Look, STILL, World, assert_same, noise, picture, settle};
 
 /// Names that sort around the separator, and one that evidence can leave out.
-const NAMES: [&str; 6] = ["a", "a-b", "a.b", "b", "c.pyc", "node_modules"];
+const NAMES: [&str; 7] = ["a", "a-b", "a.b", "b", "c.pyc", ".git", "node_modules"];
 
 /// What is done to a folder. Whatever is not possible is not done.
 #[derive(Debug, Clone)]
