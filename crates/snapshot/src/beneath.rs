@@ -100,8 +100,13 @@ pub(crate) fn file(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 
 /// Makes a new file in a folder, private for now, to write it.
 pub(crate) fn create(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    create_as(folder, name, Mode::RUSR | Mode::WUSR)
+}
+
+/// Makes a new file in a folder to write it, with what of `mode` the person wants on new files.
+pub(crate) fn create_as(folder: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
+    rustix::fs::openat(folder, name, flags, mode)
 }
 
 /// The open folder that `path` is in, and the name in it.
@@ -109,6 +114,28 @@ pub(crate) fn parent<'a>(root: BorrowedFd<'_>, path: &'a Path) -> Result<(OwnedF
     let name = path.file_name().ok_or(Errno::INVAL)?;
     let parent = path.parent().unwrap_or(Path::new(""));
     Ok((folder(root, parent)?, name))
+}
+
+/// The folder that was used last: neighbours lie in the same one, which is opened once.
+#[derive(Default)]
+pub(crate) struct Nearby<'p>(Option<(&'p Path, OwnedFd)>);
+
+impl<'p> Nearby<'p> {
+    /// The open folder below `root` that `path` is in, and the name in it.
+    pub(crate) fn parent(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &'p Path,
+    ) -> Result<(BorrowedFd<'_>, &'p OsStr)> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let open = match self.0.take() {
+            Some((path, fd)) if path == parent => fd,
+            _ => folder(root, parent)?,
+        };
+        let open = &self.0.insert((parent, open)).1;
+        Ok((open.as_fd(), name))
+    }
 }
 
 fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd> {

@@ -56,6 +56,33 @@ pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> 
     let Some(last) = chain.first() else {
         return Ok(whole.to_vec());
     };
+    let mut changed = sum(chain).into_iter().peekable();
+    let (_, mut before) = Scroll::open(whole)?;
+    let mut after = Entries::new(whole.len());
+    let precedes = |path: &Path, before: &Scroll<'_>| {
+        manifest::order_of(bytes(path), &before.path) == Ordering::Less
+    };
+    while before.next()? {
+        while let Some((_, entry)) = changed.next_if(|(path, _)| precedes(path, &before)) {
+            after.put(entry);
+        }
+        match changed.next_if(|(path, _)| bytes(path) == before.path) {
+            Some((_, entry)) => after.put(entry),
+            None => after.keep(&before),
+        }
+    }
+    changed.for_each(|(_, entry)| after.put(entry));
+    let mut result = Writer(Vec::with_capacity(after.bytes.0.len() + 4096));
+    result.byte(manifest::VERSION);
+    manifest::write_facts(&mut result, &last.root);
+    result.size(after.count);
+    result.0.append(&mut after.bytes.0);
+    manifest::write_skipped(&mut result, &last.skipped);
+    Ok(result.0)
+}
+
+/// What a chain of changes, the last of them first, comes to: paths in order, and what is there.
+fn sum(chain: &[Changes]) -> Vec<(&Path, Option<&Entry>)> {
     let mut changed: HashMap<&Path, Option<&Entry>> = HashMap::new();
     for changes in chain {
         for entry in &changes.put {
@@ -67,47 +94,58 @@ pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> 
     }
     let mut changed: Vec<(&Path, Option<&Entry>)> = changed.into_iter().collect();
     changed.sort_unstable_by(|(left, _), (right, _)| order(left, right));
-    let (_, mut before) = Scroll::open(whole)?;
-    let mut entries = Writer(Vec::with_capacity(whole.len() + 4096));
-    let (mut count, mut written) = (0, Vec::new());
-    let mut write = |path: &[u8], said: &[u8]| {
-        manifest::write_path(&mut entries, &written, path);
-        entries.0.extend_from_slice(said);
-        written.clear();
-        written.extend_from_slice(path);
-        count += 1;
-    };
-    let mut changed = changed.into_iter().peekable();
-    let comes_before = |path: &Path, before: &Scroll<'_>| {
-        manifest::order_of(bytes(path), &before.path) == Ordering::Less
-    };
-    while before.next()? {
-        while let Some((path, entry)) = changed.next_if(|(path, _)| comes_before(path, &before)) {
-            entry.inspect(|entry| write(bytes(path), &said(entry)));
-        }
-        match changed.next_if(|(path, _)| bytes(path) == before.path) {
-            Some((path, entry)) => {
-                entry.inspect(|entry| write(bytes(path), &said(entry)));
-            }
-            None => write(&before.path, before.said()),
-        }
-    }
-    for (path, entry) in changed {
-        entry.inspect(|entry| write(bytes(path), &said(entry)));
-    }
-    let mut result = Writer(Vec::with_capacity(entries.0.len() + 4096));
-    result.byte(manifest::VERSION);
-    manifest::write_facts(&mut result, &last.root);
-    result.size(count);
-    result.0.append(&mut entries.0);
-    manifest::write_skipped(&mut result, &last.skipped);
-    Ok(result.0)
+    changed
 }
 
-fn said(entry: &Entry) -> Vec<u8> {
-    let mut writer = Writer::default();
-    manifest::write_facts(&mut writer, entry);
-    writer.0
+/// Entries of a manifest that is being put together.
+struct Entries {
+    bytes: Writer,
+    count: usize,
+    /// The path that was written last.
+    last: Vec<u8>,
+    /// Where the last entry ends in the manifest that it was copied from.
+    copied: Option<usize>,
+}
+
+impl Entries {
+    fn new(length: usize) -> Self {
+        Self {
+            bytes: Writer(Vec::with_capacity(length + 4096)),
+            count: 0,
+            last: Vec::new(),
+            copied: None,
+        }
+    }
+
+    /// Writes an entry that is new, if there is one.
+    fn put(&mut self, entry: Option<&Entry>) {
+        self.copied = None;
+        if let Some(entry) = entry {
+            self.path(bytes(&entry.path));
+            manifest::write_facts(&mut self.bytes, entry);
+        }
+    }
+
+    /// Copies an entry: as it stands, if it has the same neighbour as before.
+    fn keep(&mut self, entry: &Scroll<'_>) {
+        if let Some(copied) = self.copied {
+            self.bytes.0.extend_from_slice(entry.since(copied));
+            self.count += 1;
+        } else {
+            self.path(&entry.path);
+            self.bytes.0.extend_from_slice(entry.said());
+        }
+        self.copied = Some(entry.facts.end);
+        self.last.clear();
+        self.last.extend_from_slice(&entry.path);
+    }
+
+    fn path(&mut self, path: &[u8]) {
+        manifest::write_path(&mut self.bytes, &self.last, path);
+        self.last.clear();
+        self.last.extend_from_slice(path);
+        self.count += 1;
+    }
 }
 
 impl Stored {

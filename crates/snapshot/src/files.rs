@@ -13,9 +13,20 @@ use rustix::process::Pid;
 
 use crate::machine::chance;
 
+/// From how many bytes on a file is read back past the kernel's memory: it costs another open, and
+/// saves a copy.
+const LONG: u64 = 1024 * 1024;
+
+/// How many bytes wait in memory before the disk is asked to take them.
+const HANDFUL: u64 = 8 * 1024 * 1024;
+
 /// Opens a regular file to read it; never a link, never waiting for a FIFO.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    open_with(path, OFlags::empty())
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
@@ -108,9 +119,11 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 pub(crate) struct Draft {
     file: File,
     path: PathBuf,
-    /// Of everything that was handed to the disk.
-    hasher: blake3::Hasher,
+    /// Of everything that was handed to the disk; none if it is not read back.
+    hasher: Option<blake3::Hasher>,
     length: u64,
+    /// How much of it the disk was asked to take.
+    handed: u64,
     published: bool,
 }
 
@@ -123,12 +136,19 @@ impl Draft {
         let draft = Self {
             file,
             path,
-            hasher: blake3::Hasher::new(),
+            hasher: Some(blake3::Hasher::new()),
             length: 0,
+            handed: 0,
             published: false,
         };
         rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(draft)
+    }
+
+    /// The same, of something that can be lost.
+    pub(crate) fn passing(mut self) -> Self {
+        self.hasher = None;
+        self
     }
 
     /// Where it is.
@@ -138,9 +158,22 @@ impl Draft {
 
     /// Appends.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.hasher.update(bytes);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
         self.length += bytes.len() as u64;
-        self.file.write_all(bytes)
+        self.file.write_all(bytes)?;
+        if self.length - self.handed >= HANDFUL {
+            self.handed = self.length;
+            self.let_go();
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel forget what it has of the file, which makes it write what is new to the disk
+    /// and not wait for that.
+    fn let_go(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
     /// How long it is so far.
@@ -152,7 +185,8 @@ impl Draft {
     /// The name is durable once the folder is.
     pub(crate) fn publish(self, to: &Path) -> io::Result<()> {
         self.file.sync_all()?;
-        if self.read_back()? != self.hasher.finalize() {
+        let written = self.hasher.as_ref().map(blake3::Hasher::finalize);
+        if written != Some(self.read_back()?) {
             return Err(io::Error::other(
                 "what was written to the disk reads back as something else",
             ));
@@ -160,25 +194,19 @@ impl Draft {
         self.publish_unsynced(to)
     }
 
-    /// The hash of what the disk has.
+    /// The hash of what the disk has. What the kernel remembers of the writing says nothing about
+    /// the disk.
     fn read_back(&self) -> io::Result<blake3::Hash> {
-        // What the kernel remembers of the writing says nothing about the disk. A file system that
-        // cannot forget it is read from memory, which still shows writes that were lost on the way.
-        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
-        let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; 128 * 1024];
-        let mut at = 0;
-        loop {
-            match self.file.read_at(&mut buffer, at) {
-                Ok(0) => return Ok(hasher.finalize()),
-                Ok(read) => {
-                    hasher.update(&buffer[..read]);
-                    at += read as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        if self.length >= LONG
+            && let Ok(direct) = open_with(&self.path, OFlags::DIRECT)
+            && let Ok(hash) = hash(&direct)
+        {
+            return Ok(hash);
         }
+        // A file system that cannot forget it is read from memory, which still shows writes that
+        // were lost on the way.
+        self.let_go();
+        hash(&self.file)
     }
 
     /// Gives the content its name, and leaves it to the system when both reach the disk.
@@ -193,6 +221,29 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.published {
             let _ = remove(&self.path);
+        }
+    }
+}
+
+/// The hash of all that is in a file.
+fn hash(file: &File) -> io::Result<blake3::Hash> {
+    const ROOM: usize = 512 * 1024;
+    // Reading past the kernel's memory is for whole pages of ours.
+    const PAGE: usize = 4096;
+    let mut room = vec![0; ROOM + PAGE];
+    let from = room.as_ptr().align_offset(PAGE).min(PAGE);
+    let buffer = &mut room[from..from + ROOM];
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
+    loop {
+        match file.read_at(buffer, at) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }

@@ -63,8 +63,8 @@ pub struct Request<'a> {
     pub budget: Budget,
     /// Which file systems it enters.
     pub reach: Reach,
-    /// How many of a thousand files are read again though they look unchanged: programs that
-    /// write through memory can change a file without a trace.
+    /// How many of a thousand files are read again though they look unchanged, if they were changed
+    /// a short time ago: programs that write through memory can change a file without a trace.
     pub doubt: u32,
 }
 

@@ -106,6 +106,14 @@ struct Sealing {
 }
 
 impl SafeDraft {
+    /// The same, of something that can be lost.
+    pub(crate) fn passing(self) -> Self {
+        Self {
+            draft: self.draft.passing(),
+            ..self
+        }
+    }
+
     /// Appends.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let Some(sealing) = &mut self.sealing else {

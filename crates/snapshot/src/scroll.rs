@@ -41,7 +41,7 @@ pub(crate) struct Scroll<'a> {
     pub(crate) sort: Sort,
     /// The size of a file.
     pub(crate) size: u64,
-    /// Where what is said of it lies in the bytes.
+    /// Where what is said of it lies in the bytes; its path lies before.
     pub(crate) facts: Range<usize>,
 }
 
@@ -81,6 +81,11 @@ impl<'a> Scroll<'a> {
         (self.sort, self.size) = pass_facts(&mut self.reader)?;
         self.facts = from..self.whole.len() - self.reader.0.len();
         Ok(true)
+    }
+
+    /// The bytes after the entry that ends at `from`, up to the end of this one.
+    pub(crate) fn since(&self, from: usize) -> &'a [u8] {
+        &self.whole[from..self.facts.end]
     }
 
     /// What is said of the entry.

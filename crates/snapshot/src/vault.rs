@@ -185,6 +185,16 @@ impl Vault {
         Shelf::open(&self.packs, &self.safe, [names])
     }
 
+    /// The packs that can be built upon now, where a shelf was looked at before: those of it and
+    /// those that were written since.
+    pub(crate) fn sound_packs(&self, shelf: &Shelf) -> Result<Vec<Digest>, Error> {
+        let trash = self.trash();
+        let damaged = |name: &Digest| shelf.damaged().iter().any(|(damaged, _)| damaged == name);
+        let mut names = self.pack_names()?;
+        names.retain(|name| !trash.has(name) && !damaged(name));
+        Ok(names)
+    }
+
     pub(crate) fn trash(&self) -> Trash {
         Trash::read(&self.root.join("trash"))
     }

@@ -25,8 +25,8 @@ pub struct Damage {
     pub paths: Vec<PathBuf>,
 }
 
-/// How many pieces a thread takes at once.
-const BATCH: usize = 256;
+/// How many bytes of pieces a thread takes at once, and whatever else is in their last block.
+const BATCH: u64 = 1024 * 1024;
 
 impl Vault {
     /// Reads and checks everything that the snapshot needs. Nothing is found in a snapshot that
@@ -82,18 +82,17 @@ fn check(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Broken, Error> {
     let mut pieces = pieces.to_vec();
-    pieces.sort_by_key(|chunk| shelf.place(&chunk.digest));
+    pieces.sort_by_cached_key(|chunk| shelf.place(&chunk.digest));
+    let batches = batches(&pieces, shelf);
     let (next, done, bytes) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let broken = Mutex::new(Broken::new());
     let work = || {
         let mut cursor = Cursor::new(shelf)?;
         loop {
-            let from = next.fetch_add(BATCH, Ordering::Relaxed);
-            let to = pieces.len().min(from.saturating_add(BATCH));
-            let Some(batch) = pieces.get(from..to).filter(|batch| !batch.is_empty()) else {
+            let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else {
                 return Ok(());
             };
-            for &chunk in batch {
+            for &chunk in *batch {
                 match cursor.read(chunk) {
                     Ok(_) => {}
                     Err(Error::Damaged { object, reason }) => {
@@ -113,7 +112,7 @@ fn check(
         }
     };
     std::thread::scope(|scope| {
-        let threads = machine::workers().min(pieces.len().div_ceil(BATCH));
+        let threads = machine::workers().min(batches.len());
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut result = work();
         for other in others {
@@ -123,6 +122,25 @@ fn check(
         result
     })?;
     Ok(broken.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Neighbours, about [`BATCH`] bytes of them at a time. No block is in two batches, so that none is
+/// unpacked twice.
+fn batches<'a>(pieces: &'a [Chunk], shelf: &Shelf) -> Vec<&'a [Chunk]> {
+    let mut bytes = 0;
+    let same_batch = |left: &Chunk, right: &Chunk| {
+        bytes += u64::from(left.length);
+        let block = |chunk: &Chunk| {
+            let place = shelf.place(&chunk.digest)?;
+            Some((place.pack, place.block))
+        };
+        if bytes < BATCH || block(left) == block(right) {
+            return true;
+        }
+        bytes = 0;
+        false
+    };
+    pieces.chunk_by(same_batch).collect()
 }
 
 /// The files that consist of something broken, by object.

@@ -64,7 +64,19 @@ impl<'a> Reader<'a> {
         Ok(first)
     }
 
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<u64, Broken> {
+        match self.0 {
+            // Most are short.
+            [byte @ ..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Result<u64, Broken> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;

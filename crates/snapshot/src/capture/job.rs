@@ -21,6 +21,9 @@ use super::plan::Plan;
 /// How many bytes of neighbouring files a thread takes at once.
 const BATCH: u64 = 4 * 1024 * 1024;
 
+/// How many files are worth a thread.
+const FEW: usize = 8;
+
 impl Capture<'_> {
     /// Reads what has to be read, with several threads if there is much.
     pub(super) fn read(
@@ -38,13 +41,8 @@ impl Capture<'_> {
             .iter()
             .map(|&number| plan.found[number].entry.size())
             .collect();
-        let batches = batches(unread, &sizes);
-        let total: u64 = sizes.iter().sum();
-        let threads = if total < BATCH {
-            1
-        } else {
-            machine::workers().min(batches.len())
-        };
+        let batches = batches(&sizes);
+        let threads = machine::workers().min(batches.len());
         let paths: Vec<&Path> = unread
             .iter()
             .map(|&number| &*plan.found[number].entry.path)
@@ -118,7 +116,7 @@ impl<'a> Store<'a> {
     fn packer(&self) -> Result<Packer<'a>, Error> {
         let packer = Packer::new(self.vault, self.known)?;
         match self.index.snapshot {
-            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?)),
+            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?.scattered())),
             None => Ok(packer),
         }
     }
@@ -204,19 +202,20 @@ fn join(finished: Vec<Result<Finished<'_>, Error>>) -> Result<u64, Error> {
     Ok(stored + little.map_or(Ok(0), Packer::finish)?)
 }
 
-/// Neighbours, about [`BATCH`] bytes of them at a time.
-fn batches(unread: &[usize], sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
+/// Neighbours, about [`BATCH`] bytes of them at a time; fewer if there are not enough for all threads.
+fn batches(sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
     let mut batches = Vec::new();
     let (mut from, mut bytes) = (0, 0_u64);
+    let most = sizes.len().div_ceil(machine::workers()).clamp(FEW, 1024);
     for (at, size) in sizes.iter().enumerate() {
         bytes = bytes.saturating_add(*size);
-        if bytes >= BATCH || at - from >= 1024 {
+        if bytes >= BATCH || at + 1 - from >= most {
             batches.push(from..at + 1);
             (from, bytes) = (at + 1, 0);
         }
     }
-    if from < unread.len() {
-        batches.push(from..unread.len());
+    if from < sizes.len() {
+        batches.push(from..sizes.len());
     }
     batches
 }

@@ -6,6 +6,7 @@ mod plan;
 mod repositories;
 mod weave;
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -22,6 +23,7 @@ use crate::machine;
 use crate::manifest::{Manifest, bytes};
 use crate::pack::Known;
 use crate::request::{Captured, Progress, Request};
+use crate::safe::SafeDraft;
 use crate::scroll::Sort;
 use crate::vault::Vault;
 use crate::walk::{Tree, Walk, guard};
@@ -76,6 +78,9 @@ impl Vault {
 
 /// How long a git folder that is used is left alone before it is read again.
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
+
+/// From how many bytes on a manifest is worth two threads.
+const LONG: usize = 1024 * 1024;
 
 /// A folder, read.
 struct Read {
@@ -148,7 +153,7 @@ impl<'a> Capture<'a> {
             files: self.request.budget.files.unwrap_or(u64::MAX),
             late: &|| self.is_late(),
             glances: !self.request.budget.is_limited(),
-            lot: Lot::draw(self.request.doubt),
+            lot: Lot::draw(self.request.doubt, self.began),
         };
         let tree = walk.run().map_err(|error| Error::at(self.place, error))?;
         if let Some(why @ Why::Unreadable(_)) = &tree.folders[0].closed {
@@ -215,7 +220,11 @@ impl<'a> Capture<'a> {
         let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
         if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
-            let gone = plan.gone(&self.index, &self.known);
+            let gone = if self.known.shelf().has_packs(&self.index.packs) {
+                Vec::new()
+            } else {
+                plan.gone(&self.index, &self.known)
+            };
             if !gone.is_empty() {
                 gone.into_iter()
                     .for_each(|number| self.index.forget(number));
@@ -261,7 +270,7 @@ impl<'a> Capture<'a> {
     /// Begins anew, with what was read in mind.
     fn remember(&mut self, read: &Read) {
         let woven = self.weave(&read.plan);
-        let mut bytes = index::head(Digest::of(&woven.whole), &woven.stamps);
+        let mut bytes = index::head(Digest::of(&woven.whole), &woven.stamps, &[]);
         bytes.extend_from_slice(&woven.whole);
         // In memory alone: what is kept so far is named by nothing yet.
         self.index = Index::from_bytes(bytes);
@@ -278,7 +287,7 @@ impl<'a> Capture<'a> {
         let woven = self.weave(&plan);
         let snapshot = Digest::of(&woven.whole);
         let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
-        let head = changed.then(|| index::head(snapshot, &woven.stamps));
+        let head = changed.then(|| self.head(snapshot, &woven.stamps));
         if changed {
             // P4: what is listed can be restored.
             plan.check().map_err(|broken| self.unavailable(broken))?;
@@ -299,19 +308,21 @@ impl<'a> Capture<'a> {
             skipped: plan.skipped,
             repositories: woven.summary.repositories,
         };
-        if self.vault.is_kept(snapshot) {
+        let draft = || Some(self.draft_index(&head?, &woven.whole));
+        let index = if self.vault.is_kept(snapshot) {
             self.vault.renew(snapshot)?;
+            draft()
         } else {
-            stored += self.vault.store(
-                snapshot,
-                &woven.whole,
-                self.since(woven.changes, woven.entries),
-            )?;
+            let is_long = woven.whole.len() >= LONG;
+            let since = self.since(woven.changes, woven.entries);
+            let store = || self.vault.store(snapshot, &woven.whole, since);
+            let (kept, index) = machine::both(is_long, store, draft);
+            stored += kept?;
             self.vault.list_as_kept(snapshot)?;
-        }
-        if let Some(head) = head {
-            self.write_index(&head, &woven.whole);
-        }
+            index
+        };
+        // Losing the index costs a read of everything; the snapshot is taken all the same.
+        let _ = index.map(|draft| draft?.publish_unsynced(&self.index_path));
         Ok(Captured {
             stored_bytes: stored,
             ..captured
@@ -324,6 +335,13 @@ impl<'a> Capture<'a> {
         changes.are_few(entries).then_some((parent, changes))
     }
 
+    /// The beginning of the index of a snapshot.
+    fn head(&self, snapshot: Digest, stamps: &[u8]) -> Vec<u8> {
+        // Without a list, content is looked for piece by piece.
+        let packs = self.vault.sound_packs(self.known.shelf());
+        index::head(snapshot, stamps, &packs.unwrap_or_default())
+    }
+
     /// Whether the changes turn what the index says into what was woven.
     fn adds_up(&self, woven: &Woven) -> bool {
         let before = self.index.manifest();
@@ -331,16 +349,12 @@ impl<'a> Capture<'a> {
             || delta::apply(before, slice::from_ref(&woven.changes)).as_ref() == Ok(&woven.whole)
     }
 
-    /// Writes down how files look, for the next time. Losing it costs a read of everything.
-    fn write_index(&self, head: &[u8], manifest: &[u8]) {
-        let write = || {
-            let mut draft = self.vault.safe.draft(&self.vault.drafts)?;
-            draft.write(head)?;
-            draft.write(manifest)?;
-            draft.publish_unsynced(&self.index_path)
-        };
-        // The snapshot is taken whether or not this worked.
-        let _ = write();
+    /// Writes down how files look, for the next time.
+    fn draft_index(&self, head: &[u8], manifest: &[u8]) -> io::Result<SafeDraft> {
+        let mut draft = self.vault.safe.draft(&self.vault.drafts)?.passing();
+        draft.write(head)?;
+        draft.write(manifest)?;
+        Ok(draft)
     }
 }
 

@@ -1,16 +1,21 @@
 //! What a capture has found: what is known of it, what has to be read, what stays out.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::beneath::Facts;
 use crate::entry::{Entry, Kind, Skipped, Why};
-use crate::index::Index;
+use crate::index::{Index, ROOT};
+use crate::machine;
 use crate::manifest::{PATH, bytes, check_entry, order};
 use crate::pack::Known;
 use crate::read::{Kept, Reading, database_of};
 use crate::walk::{Tree, What};
 use crate::wire::Broken;
+
+/// How many entries are worth a second thread.
+const MANY: u32 = 10_000;
 
 /// Something that was found: an entry, how it looked, and whether it has to be read.
 pub(super) struct Found {
@@ -188,10 +193,16 @@ impl Plan {
 
     /// The numbers of the index that still hold, and whose content is not in the vault any more.
     pub(super) fn gone(&self, index: &Index, known: &Known) -> Vec<u32> {
-        let holds = self.stale.iter().enumerate().filter(|(_, stale)| !**stale);
-        let holds = holds.filter_map(|(number, _)| u32::try_from(number).ok());
-        let is_gone = |number: &u32| !index.digests(*number).all(|digest| known.has(&digest));
-        holds.filter(is_gone).collect()
+        let is_gone = |number: &u32| {
+            let holds = !self.stale[*number as usize];
+            holds && !index.digests(*number).all(|digest| known.has(&digest))
+        };
+        let gone = |part: Range<u32>| move || part.filter(is_gone).collect::<Vec<u32>>();
+        let (end, middle) = (index.end(), index.end().div_ceil(2));
+        let (one, other) = (gone(ROOT + 1..middle), gone(middle..end));
+        let (mut gone, later) = machine::both(end > MANY, one, other);
+        gone.extend(later);
+        gone
     }
 
     /// The logs of databases, by database. If one has to be read, so have all: they mean something

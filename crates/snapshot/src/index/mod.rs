@@ -2,11 +2,12 @@
 //! not be read again.
 //!
 //! ```text
-//! "SEGNOIX3" | snapshot (32) | entries (8) | a stamp for the folder and each entry | check (32) | manifest
+//! "SEGNOIX3" | snapshot (32) | entries (8) | packs (8) | a stamp for the folder and each entry
+//! | the name of each pack | check (32) | manifest
 //! ```
 //!
 //! The manifest is that of the snapshot, and proved by its name; the check is the BLAKE3 hash of all
-//! that comes before it. A file is taken to be unchanged if its stamp is what it was; so is a
+//! that comes before it. While all packs are there that there were, so is all content. A file is taken to be unchanged if its stamp is what it was; so is a
 //! folder, and then nothing in it came or went. What was young when it was looked at has no stamp: a
 //! write in the same tick of the clock would leave no trace. A miss costs a read, never a wrong
 //! answer. A damaged index is noticed, and costs a full read.
@@ -38,7 +39,7 @@ pub(crate) use section::{Memory, Section};
 pub(crate) use stamp::{NONE, STAMP, YOUNG, is_older, is_settled, stamp};
 
 const MAGIC: &[u8; 8] = b"SEGNOIX3";
-const HEAD: usize = MAGIC.len() + 32 + 8;
+const HEAD: usize = MAGIC.len() + 32 + 8 + 8;
 /// The longest index that is read, whatever its file is (P10): its places are 32 bits.
 const LONGEST: u64 = 4 * 1024 * 1024 * 1024 - 1;
 /// From how many bytes on an index is worth two threads.
@@ -68,6 +69,8 @@ pub(crate) struct Index {
     closed: HashSet<u32>,
     /// The snapshot that was taken when it was written.
     pub(crate) snapshot: Option<Digest>,
+    /// The packs that there were.
+    pub(crate) packs: Vec<Digest>,
     /// What that says of the folder itself.
     pub(crate) root: Option<Entry>,
     /// What that left out.
@@ -77,16 +80,68 @@ pub(crate) struct Index {
 }
 
 /// The bytes of an index's file, but for the manifest that they end with.
-pub(crate) fn head(snapshot: Digest, stamps: &[u8]) -> Vec<u8> {
-    let mut head = Writer(Vec::with_capacity(HEAD + stamps.len() + 32));
+pub(crate) fn head(snapshot: Digest, stamps: &[u8], packs: &[Digest]) -> Vec<u8> {
+    let length = HEAD + stamps.len() + packs.len() * 32 + 32;
+    let mut head = Writer(Vec::with_capacity(length));
     head.0.extend_from_slice(MAGIC);
     head.digest(&snapshot);
     let entries = stamps.len() / STAMP - 1;
-    head.0.extend_from_slice(&(entries as u64).to_le_bytes());
+    for count in [entries, packs.len()] {
+        head.0.extend_from_slice(&(count as u64).to_le_bytes());
+    }
     head.0.extend_from_slice(stamps);
+    packs.iter().for_each(|pack| head.digest(pack));
     let check = Digest::of(&head.0);
     head.digest(&check);
     head.0
+}
+
+/// The manifest of a snapshot, if that is what an index was written with.
+pub(crate) fn manifest(safe: &Safe, index: &Path, snapshot: Digest) -> Option<Vec<u8>> {
+    let mut content = safe.read(index, LONGEST).ok()?;
+    let from = content.len() - Parts::of(&content).ok()?.manifest.len();
+    let is_it = Digest::of(&content[from..]) == snapshot;
+    is_it.then(|| content.split_off(from))
+}
+
+/// What an index consists of.
+struct Parts<'a> {
+    snapshot: Digest,
+    entries: u64,
+    packs: &'a [u8],
+    /// All that the check is of.
+    head: &'a [u8],
+    check: Digest,
+    manifest: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(content: &'a [u8]) -> Result<Self, Broken> {
+        let mut reader = Reader(content);
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Err(Broken("it is not an index"));
+        }
+        let snapshot = reader.digest()?;
+        let [entries, packs] = [*reader.chunk()?, *reader.chunk()?].map(u64::from_le_bytes);
+        let length = |count: u64, each: usize| {
+            let length = count.saturating_mul(each as u64);
+            usize::try_from(length).map_err(|_| Broken("it is too long"))
+        };
+        reader.take(length(entries.saturating_add(1), STAMP)?)?;
+        let packs = reader.take(length(packs, 32)?)?;
+        Ok(Self {
+            snapshot,
+            entries,
+            packs,
+            head: &content[..content.len() - reader.0.len()],
+            check: reader.digest()?,
+            manifest: reader.0,
+        })
+    }
+
+    fn are_proved(&self) -> bool {
+        Digest::of(self.head) == self.check && Digest::of(self.manifest) == self.snapshot
+    }
 }
 
 impl Index {
@@ -108,30 +163,17 @@ impl Index {
     }
 
     fn open(content: Vec<u8>) -> Result<Self, Broken> {
-        let mut reader = Reader(&content);
-        if reader.take(MAGIC.len())? != MAGIC {
-            return Err(Broken("it is not an index"));
-        }
-        let snapshot = reader.digest()?;
-        let entries = u64::from_le_bytes(*reader.chunk()?);
-        let stamps = usize::try_from(entries.saturating_add(1).saturating_mul(STAMP as u64));
-        let stamps = stamps.map_err(|_| Broken("it is too long"))?;
-        reader.take(stamps)?;
-        let check = reader.digest()?;
-        let manifest = reader.0;
-        let proves = || {
-            let head = &content[..HEAD + stamps];
-            Digest::of(head) == check && Digest::of(manifest) == snapshot
-        };
+        let parts = Parts::of(&content)?;
         let read = || {
-            let offset = content.len() - manifest.len();
-            let (root, scroll) = Scroll::open(manifest)?;
-            if scroll.left() as u64 != entries {
+            let offset = content.len() - parts.manifest.len();
+            let (root, scroll) = Scroll::open(parts.manifest)?;
+            if scroll.left() as u64 != parts.entries {
                 return Err(Broken("it has another number of stamps than of entries"));
             }
             let (tree, scroll) = Lines::read(offset, scroll)?;
             Ok((root, tree, scroll.skipped()?))
         };
+        let proves = || parts.are_proved();
         let (is_proved, read) = machine::both(content.len() >= LONG, proves, read);
         let (root, tree, skipped) = read?;
         if !is_proved {
@@ -140,7 +182,12 @@ impl Index {
         let mut index = Self {
             lines: tree.all,
             names: tree.names,
-            snapshot: Some(snapshot),
+            snapshot: Some(parts.snapshot),
+            packs: parts
+                .packs
+                .chunks_exact(32)
+                .filter_map(Digest::from_bytes)
+                .collect(),
             root: Some(root),
             summary: tree.summary,
             content,
@@ -185,7 +232,7 @@ impl Index {
 
     /// The manifest of the snapshot.
     pub(crate) fn manifest(&self) -> &[u8] {
-        let from = HEAD + self.lines.len() * STAMP + 32;
+        let from = HEAD + self.lines.len() * STAMP + self.packs.len() * 32 + 32;
         self.content.get(from..).unwrap_or_default()
     }
 

@@ -6,7 +6,7 @@ use crate::beneath::Facts;
 use crate::entry::Moment;
 
 /// How long a stamp is.
-pub(crate) const STAMP: usize = 1 + 8 + 4 + 8 + 12 + 12;
+pub(crate) const STAMP: usize = 16;
 /// The stamp of what is young: nothing looks like that.
 pub(crate) const NONE: [u8; STAMP] = [0; STAMP];
 /// A stamp this close to the beginning of the look is not trusted.
@@ -39,21 +39,23 @@ pub(crate) fn is_older(facts: &Facts, began: Moment, nanos: u32) -> bool {
     stamp < limit
 }
 
-/// Kind, inode, mode, size and times to the nanosecond.
+/// The digest of kind, inode, mode, size and times to the nanosecond, as much of it as is needed to
+/// tell any two looks apart.
 pub(crate) fn stamp(facts: &Facts) -> [u8; STAMP] {
-    let mut stamp = NONE;
-    stamp[0] = match facts.kind {
+    let mut look = [0; 1 + 8 + 4 + 8 + 12 + 12];
+    look[0] = match facts.kind {
         FileType::Directory => FOLDER,
         FileType::RegularFile => FILE,
         FileType::Symlink => LINK,
         _ => OTHER,
     };
-    stamp[1..9].copy_from_slice(&facts.inode.to_le_bytes());
-    stamp[9..13].copy_from_slice(&facts.mode.to_le_bytes());
-    stamp[13..21].copy_from_slice(&facts.size.to_le_bytes());
+    look[1..9].copy_from_slice(&facts.inode.to_le_bytes());
+    look[9..13].copy_from_slice(&facts.mode.to_le_bytes());
+    look[13..21].copy_from_slice(&facts.size.to_le_bytes());
     for (at, moment) in [(21, facts.modified), (33, facts.changed)] {
-        stamp[at..at + 8].copy_from_slice(&moment.seconds.to_le_bytes());
-        stamp[at + 8..at + 12].copy_from_slice(&moment.nanos.to_le_bytes());
+        look[at..at + 8].copy_from_slice(&moment.seconds.to_le_bytes());
+        look[at + 8..at + 12].copy_from_slice(&moment.nanos.to_le_bytes());
     }
-    stamp
+    let digest = blake3::hash(&look);
+    *digest.as_bytes().first_chunk().expect("a digest is longer")
 }

@@ -3,17 +3,31 @@
 use std::io;
 
 use segno_core::digest::Digest;
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use crate::entry::Chunk;
 use crate::error::Error;
-use crate::pack::{BLOCK, Form, Place, Shelf, patch};
+use crate::pack::{Form, Place, Shelf, patch};
+
+/// How much of a block is unpacked when a piece of it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All of it: its other pieces are asked for next.
+    Whole,
+    /// What comes before the piece, and the piece: it is likely to be the only one.
+    Needed,
+}
 
 /// Reads pieces, and remembers the last block of several pieces: neighbours are asked for one
 /// after another, and so are the bases of neighbours.
 pub(crate) struct Cursor<'a> {
     shelf: &'a Shelf,
+    extent: Extent,
     unpacker: zstd::bulk::Decompressor<'static>,
+    /// Unpacks the beginnings of blocks.
+    beginner: Option<DCtx<'static>>,
     at: Option<(u32, u32)>,
+    /// What is unpacked of the block that was read last: it, or its beginning.
     raw: Vec<u8>,
     stored: Vec<u8>,
     /// A piece that was made from others, and the one that it was made from last.
@@ -27,13 +41,23 @@ impl<'a> Cursor<'a> {
             zstd::bulk::Decompressor::new().map_err(|error| Error::at(shelf.folder(), error))?;
         Ok(Self {
             shelf,
+            extent: Extent::Whole,
             unpacker,
+            beginner: None,
             at: None,
-            raw: Vec::with_capacity(BLOCK),
+            raw: Vec::new(),
             stored: Vec::new(),
             made: Vec::new(),
             base: Vec::new(),
         })
+    }
+
+    /// For pieces that lie apart, each in a block of its own.
+    pub(crate) fn scattered(self) -> Self {
+        Self {
+            extent: Extent::Needed,
+            ..self
+        }
     }
 
     pub(crate) fn shelf(&self) -> &'a Shelf {
@@ -75,15 +99,18 @@ impl<'a> Cursor<'a> {
     /// A piece that stands by itself.
     fn read_whole(&mut self, digest: Digest, place: Place) -> Result<&[u8], Error> {
         let damaged = |reason: &str| Error::damaged(self.shelf.label(place), reason);
-        if self.at != Some((place.pack, place.block)) {
-            self.at = None;
-            self.unpack(place)?;
-            self.at = Some((place.pack, place.block));
-        }
         let (from, to) = (
             place.offset as usize,
             (place.offset + place.length) as usize,
         );
+        let is_same = self.at == Some((place.pack, place.block));
+        if !is_same || self.raw.len() < to {
+            self.at = None;
+            // Whoever comes back for more of a block gets it whole.
+            let extent = if is_same { Extent::Whole } else { self.extent };
+            self.unpack(place, extent)?;
+            self.at = Some((place.pack, place.block));
+        }
         let bytes = self
             .raw
             .get(from..to)
@@ -108,10 +135,16 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Unpacks a block of pieces that stand by themselves.
-    fn unpack(&mut self, place: Place) -> Result<(), Error> {
+    /// Unpacks a block of pieces that stand by themselves, or its beginning.
+    fn unpack(&mut self, place: Place, extent: Extent) -> Result<(), Error> {
         self.load(place)?;
         let block = self.shelf.block(place);
+        let end = place.offset + place.length;
+        if extent == Extent::Needed && block.form == Form::Zstd && end < block.raw {
+            let begun = self.unpack_beginning(end as usize);
+            let reason = "it cannot be unpacked";
+            return begun.ok_or_else(|| Error::damaged(self.shelf.label(place), reason));
+        }
         self.raw.clear();
         if block.form == Form::Plain {
             self.raw.extend_from_slice(&self.stored);
@@ -127,6 +160,23 @@ impl<'a> Cursor<'a> {
             Err(_) => "it cannot be unpacked",
         };
         Err(Error::damaged(self.shelf.label(place), reason))
+    }
+
+    /// Unpacks as many bytes of what was loaded, or fails.
+    fn unpack_beginning(&mut self, length: usize) -> Option<()> {
+        let beginner = self.beginner.get_or_insert_with(DCtx::create);
+        beginner.reset(ResetDirective::SessionOnly).ok()?;
+        self.raw.resize(length, 0);
+        let mut stored = InBuffer::around(&self.stored);
+        let mut raw = OutBuffer::around(&mut self.raw[..]);
+        while raw.pos() < length {
+            let before = (stored.pos, raw.pos());
+            beginner.decompress_stream(&mut raw, &mut stored).ok()?;
+            if before == (stored.pos, raw.pos()) {
+                return None;
+            }
+        }
+        Some(())
     }
 
     /// Reads the bytes of a block as they are stored.
@@ -146,5 +196,56 @@ impl<'a> Cursor<'a> {
             }
             _ => Error::at(&path, error),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::open::Open;
+    use crate::safe::Safe;
+
+    /// A pack of one block, and the pieces in it.
+    fn packed(folder: &std::path::Path) -> Vec<Vec<u8>> {
+        let mut noise = vec![0; 900_000];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        let pieces: Vec<Vec<u8>> = noise.chunks(123_456).map(<[u8]>::to_vec).collect();
+        let table: Vec<_> = pieces.iter().map(|piece| Chunk::of(piece)).collect();
+        let table: Vec<_> = table.iter().map(|at| (at.digest, at.length)).collect();
+        let twice = [&noise[..], &noise].concat();
+        let bytes = zstd::bulk::compress(&twice, 3).unwrap();
+        let mut open = Open::new(&Safe::default(), folder).unwrap();
+        open.add(Form::Zstd, &bytes, twice.len(), &table).unwrap();
+        open.seal(folder).unwrap();
+        pieces
+    }
+
+    #[test]
+    fn pieces_are_read_in_any_order_whole_blocks_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let pieces = packed(folder.path());
+        let names = crate::vault::names(folder.path()).unwrap();
+        let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
+        for order in [vec![0, 1, 7, 2], vec![3, 3, 5, 0], vec![7, 6, 0]] {
+            let mut scattered = Cursor::new(&shelf).unwrap().scattered();
+            let mut whole = Cursor::new(&shelf).unwrap();
+            for number in order {
+                let piece = &pieces[number];
+                assert_eq!(scattered.read(Chunk::of(piece)).unwrap(), piece);
+                assert_eq!(whole.read(Chunk::of(piece)).unwrap(), piece);
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_of_a_block_that_was_cut_short_is_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let pieces = packed(folder.path());
+        let names = crate::vault::names(folder.path()).unwrap();
+        let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
+        let mut cursor = Cursor::new(&shelf).unwrap().scattered();
+        cursor.read(Chunk::of(&pieces[0])).unwrap();
+        cursor.stored.truncate(100_000);
+        assert_eq!(cursor.unpack_beginning(200_000), None);
     }
 }

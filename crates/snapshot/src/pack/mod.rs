@@ -1,10 +1,10 @@
 //! Packs: many pieces of content in one file.
 //!
 //! ```text
-//! "SEGNOPK2" | blocks | table | length of the table (8) | chance (16) | check (32)
+//! "SEGNOPK3" | blocks | table | length of the table (8) | chance (16) | check (32)
 //! ```
 //!
-//! A block is up to 1 MiB of neighbouring pieces, compressed together, or one piece as what
+//! A block is up to 2 MiB of neighbouring pieces, compressed together, or one piece as what
 //! changed since another, its base, which may lie in any pack. The table says where each block and
 //! piece is. The check is the BLAKE3 hash of everything from the table on, and the
 //! pack's name: a pack that was cut short, or whose table changed, is not a pack. What is in the
@@ -34,11 +34,14 @@ pub(crate) use known::Known;
 pub(crate) use packer::{Finished, Packer};
 pub(crate) use shelf::{Place, Shelf};
 
-/// The last letter is the version.
-const MAGIC: &[u8; 8] = b"SEGNOPK2";
+/// The last letter is the version of what is written.
+const MAGIC: &[u8; 8] = b"SEGNOPK3";
+/// The versions that are read, and how long a block of them may be, unpacked or not.
+const VERSIONS: [(u8, usize); 2] = [(b'2', LONGEST), (b'3', 4 * LONGEST)];
 const FOOTER: usize = 8 + 16 + 32;
-/// A block is never longer than this, unpacked or not.
-pub(crate) const BLOCK: usize = LONGEST;
+/// How long blocks are made, unpacked: longer ones take less room, and more work for each piece
+/// that is read by itself.
+const BLOCK: usize = 2 * LONGEST;
 /// A pack that has reached this length gets no more blocks.
 const PACK: u64 = 64 * 1024 * 1024;
 /// The longest table that is read, whatever a pack claims (P10).
@@ -118,7 +121,8 @@ impl Table {
         writer.0
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    /// Of a pack whose blocks have at most `longest` bytes.
+    fn decode(bytes: &[u8], longest: usize) -> Result<Self, Broken> {
         let mut reader = Reader(bytes);
         let mut table = Self::default();
         let mut at = MAGIC.len() as u64;
@@ -131,8 +135,7 @@ impl Table {
             };
             let stored = reader.small()?;
             let raw = reader.small()?;
-            let longest = BLOCK as u64;
-            let fits = u64::from(raw) <= longest && u64::from(stored) <= u64::from(raw);
+            let fits = raw as usize <= longest && stored <= raw;
             if !fits || (form == Form::Plain && stored != raw) {
                 return Err(Broken("its table has a block that none can be"));
             }
@@ -149,6 +152,9 @@ impl Table {
             for _ in 0..count {
                 let digest = reader.digest()?;
                 let length = reader.small()?;
+                if length as usize > LONGEST {
+                    return Err(Broken("its table has a piece that is too long"));
+                }
                 let end = offset.checked_add(length).filter(|end| *end <= raw);
                 let end = end.ok_or(Broken("its table has a piece that leaves its block"))?;
                 table.pieces.push(Piece {
@@ -198,9 +204,10 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
     };
     let mut magic = [0; MAGIC.len()];
     file.read_exact_at(&mut magic, 0)?;
-    if let Err(broken) = check_version(magic) {
-        return Ok(Err(broken));
-    }
+    let longest = match longest_block(magic) {
+        Ok(longest) => longest,
+        Err(broken) => return Ok(Err(broken)),
+    };
     let mut size = [0; 8];
     size.copy_from_slice(&footer[..8]);
     let size = u64::from_le_bytes(size);
@@ -213,31 +220,33 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
         end = vec![0; wanted];
         file.read_exact_at(&mut end, length - wanted as u64)?;
     }
-    let table = open_table(length, &end[end.len() - wanted..], name);
+    let table = open_table(length, &end[end.len() - wanted..], name, longest);
     Ok(table.map(|table| Table {
         sealed: file.is_sealed(),
         ..table
     }))
 }
 
-fn check_version(magic: [u8; 8]) -> Result<(), Broken> {
-    if magic == *MAGIC {
-        Ok(())
-    } else if magic[..7] == MAGIC[..7] {
-        Err(Broken("it is a pack of a version that is not known here"))
-    } else {
-        Err(Broken("it does not begin as a pack does"))
+/// How long blocks may be in a pack that begins so.
+fn longest_block(magic: [u8; 8]) -> Result<usize, Broken> {
+    let [name @ .., version] = magic;
+    if name != MAGIC[..7] {
+        return Err(Broken("it does not begin as a pack does"));
     }
+    let known = VERSIONS.iter().find(|(known, _)| *known == version);
+    known
+        .map(|(_, longest)| *longest)
+        .ok_or(Broken("it is a pack of a version that is not known here"))
 }
 
-fn open_table(length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
+fn open_table(length: u64, end: &[u8], name: Digest, longest: usize) -> Result<Table, Broken> {
     let (content, check) = end
         .split_last_chunk::<32>()
         .ok_or(Broken("it is too short"))?;
     if Digest::of(content).as_bytes() != check || name.as_bytes() != check {
         return Err(Broken("its table does not match its name"));
     }
-    let table = Table::decode(&content[..content.len() - 24])?;
+    let table = Table::decode(&content[..content.len() - 24], longest)?;
     let blocks: u64 = table
         .blocks
         .iter()

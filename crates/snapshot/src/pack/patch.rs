@@ -5,11 +5,11 @@ use std::io;
 
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound};
 
-use crate::pack::BLOCK;
+use crate::chunk::LONGEST;
 
 const LEVEL: i32 = 3;
 /// Both pieces fit: a frame can refer to all of the base from its very end.
-const WINDOW: u32 = (2 * BLOCK).ilog2();
+const WINDOW: u32 = (2 * LONGEST).ilog2();
 
 /// What turns `base` into `bytes`.
 ///
@@ -62,18 +62,18 @@ mod tests {
 
     #[test]
     fn an_edit_of_the_longest_piece_costs_little_wherever_it_is() {
-        let base = noise(BLOCK);
-        for at in [0, 1, BLOCK / 2, BLOCK - 10] {
+        let base = noise(LONGEST);
+        for at in [0, 1, LONGEST / 2, LONGEST - 10] {
             let mut bytes = base.clone();
             bytes[at..at + 9].copy_from_slice(b"an edit..");
             let patch = make(&base, &bytes).unwrap();
             assert!(patch.len() < 2000, "{} at {at}", patch.len());
-            let mut moved = base[..BLOCK - 9].to_vec();
-            moved.splice(at.min(BLOCK - 9)..at.min(BLOCK - 9), *b"an insert");
+            let mut moved = base[..LONGEST - 9].to_vec();
+            moved.splice(at.min(LONGEST - 9)..at.min(LONGEST - 9), *b"an insert");
             let patch = make(&base, &moved).unwrap();
             assert!(patch.len() < 2000, "{} at {at}", patch.len());
             let mut back = Vec::new();
-            assert_eq!(apply(&base, &patch, BLOCK, &mut back), Some(()));
+            assert_eq!(apply(&base, &patch, LONGEST, &mut back), Some(()));
             assert!(back == moved);
         }
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_patch_that_makes_more_than_it_should_is_refused() {
-        let patch = make(b"", &vec![0; BLOCK]).unwrap();
+        let patch = make(b"", &vec![0; LONGEST]).unwrap();
         let mut back = Vec::new();
         assert_eq!(apply(b"", &patch, 1000, &mut back), None);
         assert!(back.capacity() <= 2000);

@@ -270,6 +270,12 @@ impl Shelf {
         &self.packs
     }
 
+    /// Whether all these packs can be read, and there are some.
+    pub(crate) fn has_packs(&self, names: &[Digest]) -> bool {
+        let here: HashSet<Digest> = self.packs.iter().map(|pack| pack.name).collect();
+        !names.is_empty() && names.iter().all(|name| here.contains(name))
+    }
+
     pub(crate) fn name(&self, pack: u32) -> Digest {
         self.packs[pack as usize].name
     }
@@ -293,6 +299,7 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::LONGEST;
     use crate::entry::Chunk;
     use crate::pack::open::Open;
     use crate::pack::{Cursor, patch};
@@ -415,19 +422,59 @@ mod tests {
         }
     }
 
+    /// Gives the only pack another version, whatever is in it.
+    fn rewrite(packs: &Packs, version: u8) -> Digest {
+        let name = crate::vault::names(packs.0.path()).unwrap()[0];
+        let path = packs.0.path().join(name.to_string());
+        let mut bytes = crate::files::read(&path, 1 << 24).unwrap();
+        bytes[7] = version;
+        let mut draft = crate::files::Draft::new(packs.0.path()).unwrap();
+        draft.write(&bytes).unwrap();
+        draft.publish(&path).unwrap();
+        name
+    }
+
     #[test]
     fn a_pack_of_another_version_is_named_as_such() {
         let packs = Packs::new();
         packs.add(&[(b"a", None, b"a".to_vec())]);
-        let name = crate::vault::names(packs.0.path()).unwrap()[0];
-        let path = packs.0.path().join(name.to_string());
-        let mut bytes = crate::files::read(&path, 1000).unwrap();
-        bytes[7] = b'9';
-        let mut draft = crate::files::Draft::new(packs.0.path()).unwrap();
-        draft.write(&bytes).unwrap();
-        draft.publish(&path).unwrap();
+        let name = rewrite(&packs, b'9');
         let shelf = Shelf::open(packs.0.path(), &Safe::default(), [vec![name]]).unwrap();
         let reason = "it is a pack of a version that is not known here";
         assert_eq!(shelf.damaged(), [(name, reason)]);
+    }
+
+    #[test]
+    fn a_pack_of_the_version_before_is_read() {
+        let packs = Packs::new();
+        packs.add(&[(b"a", None, b"a".to_vec())]);
+        rewrite(&packs, b'2');
+        assert_eq!(packs.read(b"a"), Ok(b"a".to_vec()));
+    }
+
+    #[test]
+    fn blocks_are_at_most_as_long_as_their_version_has_them() {
+        let [half, whole] = [LONGEST / 2, LONGEST].map(|length| vec![7; length]);
+        let piece = |bytes: &[u8]| (Digest::of(bytes), u32::try_from(bytes.len()).unwrap());
+        let of = |pieces: &[&[u8]], version: u8| {
+            let packs = Packs::new();
+            let mut open = Open::new(&Safe::default(), packs.0.path()).unwrap();
+            let bytes = pieces.concat();
+            let table: Vec<_> = pieces.iter().map(|bytes| piece(bytes)).collect();
+            open.add(Form::Plain, &bytes, bytes.len(), &table).unwrap();
+            open.seal(packs.0.path()).unwrap();
+            let name = rewrite(&packs, version);
+            let shelf = Shelf::open(packs.0.path(), &Safe::default(), [vec![name]]).unwrap();
+            let reasons = shelf.damaged().iter().map(|(_, reason)| *reason);
+            reasons.collect::<Vec<_>>()
+        };
+        let nothing: Vec<&str> = Vec::new();
+        let block = vec!["its table has a block that none can be"];
+        let piece = vec!["its table has a piece that is too long"];
+        assert_eq!(of(&[&half, &half], b'2'), nothing);
+        assert_eq!(of(&[&half, &whole], b'2'), block);
+        assert_eq!(of(&[&half, &whole], b'3'), nothing);
+        assert_eq!(of(&[&whole, &whole, &whole, &whole, b"a"], b'3'), block);
+        assert_eq!(of(&[&[&half[..], &whole].concat()], b'3'), piece);
     }
 }

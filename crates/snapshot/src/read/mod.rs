@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use std::os::fd::AsFd;
 
+use rustix::io::Errno;
 use segno_core::digest::Digest;
 
-use crate::beneath::{self, Facts};
+use crate::beneath::{self, Facts, Nearby};
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Why};
 use crate::error::Error;
@@ -99,7 +100,11 @@ pub(crate) struct Reader<'a, 'p> {
     /// The file that is being read, and whether it begins as databases do.
     path: &'a Path,
     is_database: bool,
+    nearby: Nearby<'a>,
     buffer: Vec<u8>,
+    /// Two ticks of the clock that stamps files. A write since the first look has a later stamp
+    /// than one of so many nanoseconds ago.
+    ticks: u32,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
@@ -110,7 +115,9 @@ impl<'a, 'p> Reader<'a, 'p> {
             earlier,
             path: Path::new(""),
             is_database: false,
+            nearby: Nearby::default(),
             buffer: Vec::new(),
+            ticks: stamp_tick().saturating_mul(2).min(YOUNG),
         }
     }
 
@@ -168,7 +175,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     /// One look, reading and second look, and what they say.
-    fn attempt(&mut self, path: &Path) -> Result<Result<(Kept, Verdict), Why>, Error> {
+    fn attempt(&mut self, path: &'a Path) -> Result<Result<(Kept, Verdict), Why>, Error> {
         let mut glance = match self.glance(path)? {
             Ok(glance) => glance,
             Err(why) => return Ok(Err(why)),
@@ -183,11 +190,21 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(Ok((glance.kept, verdict)))
     }
 
+    /// Opens a file, beside the one before if it lies there.
+    fn open(&mut self, path: &'a Path) -> rustix::io::Result<OwnedFd> {
+        let root = self.root.as_fd();
+        let beside = self.nearby.parent(root, path);
+        match beside.and_then(|(folder, name)| beneath::file(folder, Path::new(name))) {
+            // The folder may have been replaced since it was opened.
+            Err(Errno::NOENT) => beneath::file(root, path),
+            opened => opened,
+        }
+    }
+
     /// One look, reading and second look.
-    fn glance(&mut self, path: &Path) -> Result<Result<Glance, Why>, Error> {
+    fn glance(&mut self, path: &'a Path) -> Result<Result<Glance, Why>, Error> {
         let began = stamp_clock();
-        let opened =
-            beneath::file(self.root.as_fd(), path).and_then(|fd| Ok((Facts::of(&fd)?, fd)));
+        let opened = self.open(path).and_then(|fd| Ok((Facts::of(&fd)?, fd)));
         let (before, fd) = match opened {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(why(error))),
@@ -216,13 +233,11 @@ impl<'a, 'p> Reader<'a, 'p> {
             settled: same && is_settled(&before, began),
             is_database: self.is_database,
         };
-        // A write since the first look has a later stamp than one of two ticks ago.
-        let ticks = stamp_tick().saturating_mul(2).min(YOUNG);
         Ok(Ok(Glance {
             file,
             before,
             after,
-            is_calm: same && is_older(&before, began, ticks),
+            is_calm: same && is_older(&before, began, self.ticks),
             kept,
         }))
     }
@@ -268,25 +283,26 @@ impl<'a, 'p> Reader<'a, 'p> {
     ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
         let mut content = Vec::new();
         let before = OnceCell::new();
-        let mut rest = file.take(size);
-        let (mut length, mut done) = (0_u64, 0_u64);
-        self.buffer.clear();
-        let limit = if size < WHOLE {
-            WHOLE
-        } else {
-            4 * LONGEST as u64
-        };
+        let (mut held, mut length, mut done) = (0, 0_u64, 0_u64);
+        let whole = usize::try_from(size).ok().filter(|_| size < WHOLE);
+        let room = whole.unwrap_or(4 * LONGEST);
+        // The room stays from file to file, so that it is cleared once.
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
+        }
         loop {
-            let wanted = limit - self.buffer.len() as u64;
-            let read = match rest.by_ref().take(wanted).read_to_end(&mut self.buffer) {
-                Ok(read) => read as u64,
+            let left = usize::try_from(size - length).unwrap_or(usize::MAX);
+            let wanted = left.min(room - held);
+            let read = match fill(file, &mut self.buffer[held..held + wanted]) {
+                Ok(read) => read,
                 Err(error) => return Ok(Err(error)),
             };
-            length += read;
-            let ended = read < wanted;
+            held += read;
+            length += read as u64;
+            let ended = read < wanted || length == size;
             let mut at = 0;
-            while at < self.buffer.len() && (ended || self.buffer.len() - at >= LONGEST) {
-                let left = &self.buffer[at..];
+            while at < held && (ended || held - at >= LONGEST) {
+                let left = &self.buffer[at..held];
                 if done == 0 {
                     self.is_database = left.starts_with(database::MAGIC);
                 }
@@ -305,12 +321,27 @@ impl<'a, 'p> Reader<'a, 'p> {
                 at += cut;
                 done += cut as u64;
             }
-            self.buffer.drain(..at);
+            self.buffer.copy_within(at..held, 0);
+            held -= at;
             if ended {
                 return Ok(Ok((content, length)));
             }
         }
     }
+}
+
+/// Reads until the buffer is full or the file ends. Returns how much that was.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// The piece of an earlier content that lies at the same place in the file, or nearest to it.

@@ -53,7 +53,7 @@ impl Vault {
     ) -> Result<Restored, Error> {
         // Nobody deletes what is being read.
         let _held = self.hold()?;
-        if let Some(narrow) = self.narrow(snapshot, options)? {
+        if let Some(narrow) = self.narrow(snapshot, into, options)? {
             check_limit(narrow.bytes, into, options)?;
             let place = guard(into, options.home)?;
             let target = Target::open(&place)?;
@@ -90,17 +90,33 @@ impl Vault {
 
     /// What is left to do, if a snapshot of the target was taken a moment ago. One that is not
     /// trusted fully is not restored as it is.
-    fn narrow(&self, snapshot: Digest, options: &Restore<'_>) -> Result<Option<Narrow>, Error> {
+    fn narrow(
+        &self,
+        snapshot: Digest,
+        into: &Path,
+        options: &Restore<'_>,
+    ) -> Result<Option<Narrow>, Error> {
         let seen = options.seen.filter(|_| options.trust == Trust::Full);
         let Some(seen) = seen.filter(|_| self.is_kept(snapshot)) else {
             return Ok(None);
         };
-        let whole = |snapshot| move || self.whole(snapshot);
-        let (wanted, seen) = machine::both(true, whole(snapshot), whole(seen));
+        let wanted = || self.whole(snapshot);
+        let (wanted, seen) = machine::both(true, wanted, || self.seen(seen, into));
         narrow::narrow(&wanted?, &seen?).map_err(|broken| Error::Hostile {
             snapshot,
             reason: broken.0.to_owned(),
         })
+    }
+
+    /// The manifest of a snapshot that was just taken of a folder: the index of the folder has it.
+    fn seen(&self, snapshot: Digest, folder: &Path) -> Result<Vec<u8>, Error> {
+        let look = || {
+            let place = std::fs::canonicalize(folder).ok()?;
+            let facts = beneath::root(&place).and_then(Facts::of).ok()?;
+            let index = index::place(&self.index, &place, facts.device);
+            index::manifest(&self.safe, &index, snapshot)
+        };
+        look().map_or_else(|| self.whole(snapshot), Ok)
     }
 
     /// Does what has to be done to get from what is there to what the manifest says.

@@ -123,7 +123,7 @@ impl Shared<'_> {
         facts: &Facts,
         content: impl FnOnce() -> Option<Vec<Chunk>>,
     ) -> bool {
-        if !self.walk.lot.has(facts.inode) {
+        if !self.walk.lot.doubts(facts) {
             return true;
         }
         let path = folder.join(name);

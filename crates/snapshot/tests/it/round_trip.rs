@@ -169,6 +169,20 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
+#[test]
+fn files_come_back_with_every_mode_when_there_are_many() {
+    let world = World::new();
+    let special = [0o1644, 0o2755, 0o4711, 0o7777];
+    for mode in (0o400..=0o777).chain(special) {
+        let name = format!("{mode:o}");
+        world.write(&name, &name);
+        fs::set_permissions(world.at(&name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let captured = world.capture();
+    world.restore(captured.snapshot, &world.target());
+    assert_same(&picture(&world.target()), &picture(&world.work()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
