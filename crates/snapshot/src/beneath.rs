@@ -93,6 +93,11 @@ pub(crate) fn folder(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     open(root, path, FOLDER)
 }
 
+/// Opens a folder below `root` only to look at what is in it by name.
+pub(crate) fn way(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    open(root, path, FOLDER.union(OFlags::PATH))
+}
+
 /// Opens a file below `root` to read it, without waiting for anyone.
 pub(crate) fn file(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     open(root, path, FILE)

@@ -21,7 +21,7 @@ use segno_core::digest::Digest;
 
 use crate::beneath::{self, Facts, Nearby};
 use crate::chunk::{self, LONGEST, WHOLE};
-use crate::entry::{Chunk, Why};
+use crate::entry::{Chunk, Moment, Why};
 use crate::error::Error;
 use crate::index::{YOUNG, is_older, is_settled};
 use crate::machine::{pause, stamp_clock, stamp_tick};
@@ -34,6 +34,10 @@ const PAUSES: [u64; 4] = [1, 5, 25, 125];
 /// How long a file that was written a moment ago is left alone before it is read again: more than
 /// a tick of the slowest clock that stamps files, so that a writer who goes on leaves a trace.
 const PAUSE: Duration = Duration::from_millis(12);
+/// How often, and how long each time, a file that was written a moment ago is left alone before it
+/// is read at all.
+const RESTS: usize = 10;
+const REST: Duration = Duration::from_millis(1);
 /// How often a file must be seen to have grown, and nothing else.
 const SEEN_GROWING: usize = 3;
 
@@ -201,11 +205,33 @@ impl<'a, 'p> Reader<'a, 'p> {
         }
     }
 
+    /// Looks at a file that is open; one that was written a moment ago is left alone until a write
+    /// would leave a trace, but not for long.
+    fn rest(&self, fd: &OwnedFd) -> rustix::io::Result<(Moment, Facts)> {
+        for _ in 0..RESTS {
+            let (began, facts) = (stamp_clock(), Facts::of(fd)?);
+            if self.is_calm(&facts, began) {
+                return Ok((began, facts));
+            }
+            pause(REST);
+        }
+        Ok((stamp_clock(), Facts::of(fd)?))
+    }
+
+    /// Whether a write since a moment has a later stamp than the file has. A time in the future was
+    /// set by someone: what counts is when.
+    fn is_calm(&self, facts: &Facts, began: Moment) -> bool {
+        let changed = Facts {
+            modified: facts.changed,
+            ..*facts
+        };
+        is_older(&changed, began, self.ticks)
+    }
+
     /// One look, reading and second look.
     fn glance(&mut self, path: &'a Path) -> Result<Result<Glance, Why>, Error> {
-        let began = stamp_clock();
-        let opened = self.open(path).and_then(|fd| Ok((Facts::of(&fd)?, fd)));
-        let (before, fd) = match opened {
+        let opened = self.open(path).and_then(|fd| Ok((self.rest(&fd)?, fd)));
+        let ((began, before), fd) = match opened {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(why(error))),
         };
@@ -237,7 +263,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             file,
             before,
             after,
-            is_calm: same && is_older(&before, began, self.ticks),
+            is_calm: same && self.is_calm(&before, began),
             kept,
         }))
     }

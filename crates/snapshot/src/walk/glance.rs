@@ -1,7 +1,7 @@
 //! A folder that is as the index knows it: its names need no listing, and what is in it no node.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::beneath::{self, Facts};
 use crate::entry::{Chunk, Why};
 use crate::read;
 use crate::scroll::Sort;
-use crate::walk::{Folder, Node, Shared, Waiting, What, names, waiting};
+use crate::walk::{Folder, Node, Shared, Waiting, What, waiting};
 
 impl Shared<'_> {
     /// Looks whether a folder is as the index knows it: then its names are known, and most of what
@@ -18,7 +18,6 @@ impl Shared<'_> {
     pub(super) fn glance(
         &self,
         next: &Waiting,
-        fd: &OwnedFd,
         buffer: &mut Vec<u8>,
     ) -> Option<(Folder, Vec<Waiting>)> {
         let index = self.walk.index;
@@ -34,9 +33,7 @@ impl Shared<'_> {
         let trusted = self.trusts_stamps && next.facts.device == self.device;
         if !trusted || self.walk.lot.has(next.facts.inode) {
             names.sort_unstable();
-            let found = self::names(fd, buffer).ok()?;
-            // If anything differs, it is listed once more.
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(0)).ok()?;
+            let (_, found) = self.list(&next.path, buffer).ok()?;
             if !found
                 .iter()
                 .map(OsString::as_os_str)
@@ -48,10 +45,11 @@ impl Shared<'_> {
         if self.ruled(&next.path, &names).is_some() {
             return None;
         }
+        let fd = beneath::way(self.walk.root.as_fd(), &next.path).ok()?;
         let (mut nodes, mut inside) = (Vec::new(), Vec::new());
         for number in children() {
             let name = name(number);
-            let facts = Facts::at(fd, name).ok()?;
+            let facts = Facts::at(&fd, name).ok()?;
             if self.left_out(&next.path, name, &facts).is_some() {
                 return None;
             }
@@ -71,7 +69,7 @@ impl Shared<'_> {
             }
         }
         for name in left {
-            let facts = Facts::at(fd, name).ok()?;
+            let facts = Facts::at(&fd, name).ok()?;
             let why = self
                 .left_out(&next.path, name, &facts)
                 .or_else(|| self.left_for_what_it_holds(&next.path.join(name), &facts, buffer));
@@ -96,9 +94,7 @@ impl Shared<'_> {
         facts: &Facts,
         buffer: &mut Vec<u8>,
     ) -> Option<Why> {
-        let folder = facts.is_folder().then_some(self.walk.root)?;
-        let fd = beneath::folder(folder.as_fd(), path).ok()?;
-        let names = names(&fd, buffer).ok()?;
+        let (_, names) = facts.is_folder().then(|| self.list(path, buffer).ok())??;
         let names: Vec<&OsStr> = names.iter().map(OsString::as_os_str).collect();
         self.ruled(path, &names).map(Why::Rule)
     }

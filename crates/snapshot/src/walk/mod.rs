@@ -242,15 +242,11 @@ impl Shared<'_> {
         if (self.walk.late)() {
             return closed(Why::Budget("time".into()));
         }
-        let fd = match beneath::folder(self.walk.root.as_fd(), &next.path) {
-            Ok(fd) => fd,
-            Err(error) => return closed(why(error)),
-        };
-        if let Some(known) = self.glance(next, &fd, buffer) {
+        if let Some(known) = self.glance(next, buffer) {
             return known;
         }
-        let names = match names(&fd, buffer) {
-            Ok(names) => names,
+        let (fd, names) = match self.list(&next.path, buffer) {
+            Ok(listed) => listed,
             Err(error) => return closed(why(error)),
         };
         let borrowed: Vec<&OsStr> = names.iter().map(OsString::as_os_str).collect();
@@ -275,6 +271,13 @@ impl Shared<'_> {
             ..Folder::default()
         };
         (folder, inside)
+    }
+
+    /// Opens a folder, and tells the names in it, sorted.
+    fn list(&self, path: &Path, buffer: &mut Vec<u8>) -> Result<(OwnedFd, Vec<OsString>), Errno> {
+        let fd = beneath::folder(self.walk.root.as_fd(), path)?;
+        let names = names(&fd, buffer)?;
+        Ok((fd, names))
     }
 
     fn ruled(&self, path: &Path, names: &[&OsStr]) -> Option<String> {
