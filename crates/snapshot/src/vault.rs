@@ -25,7 +25,7 @@ use crate::pack::Shelf;
 use crate::safe::Safe;
 use crate::trash::Trash;
 
-const FORMAT: &[u8] = b"segno vault 2\n";
+const FORMAT: &[u8] = b"segno vault 3\n";
 
 /// Keeps snapshots in a folder.
 #[derive(Debug)]

@@ -103,7 +103,8 @@ impl Disk for LocalDisk {
                 .map(|entry| entry.map(|entry| entry.path()))
                 .collect::<io::Result<Vec<_>>>()?,
         };
-        entries.sort();
+        // All are in one folder: names decide, and need not be taken apart.
+        entries.sort_unstable_by(|left, right| left.as_os_str().cmp(right.as_os_str()));
         Ok(entries)
     }
 }

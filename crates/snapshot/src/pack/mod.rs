@@ -34,10 +34,10 @@ pub(crate) use known::Known;
 pub(crate) use packer::{Finished, Packer};
 pub(crate) use shelf::{Place, Shelf};
 
-/// The last letter is the version of what is written.
+/// The last letter is the version.
 const MAGIC: &[u8; 8] = b"SEGNOPK3";
-/// The versions that are read, and how long a block of them may be, unpacked or not.
-const VERSIONS: [(u8, usize); 2] = [(b'2', LONGEST), (b'3', 4 * LONGEST)];
+/// The longest block that is read, unpacked or not: longer ones may be worth it one day.
+const READ: usize = 4 * LONGEST;
 const FOOTER: usize = 8 + 16 + 32;
 /// How long blocks are made, unpacked: longer ones take less room, and more work for each piece
 /// that is read by itself.
@@ -121,8 +121,7 @@ impl Table {
         writer.0
     }
 
-    /// Of a pack whose blocks have at most `longest` bytes.
-    fn decode(bytes: &[u8], longest: usize) -> Result<Self, Broken> {
+    fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let mut reader = Reader(bytes);
         let mut table = Self::default();
         let mut at = MAGIC.len() as u64;
@@ -135,7 +134,7 @@ impl Table {
             };
             let stored = reader.small()?;
             let raw = reader.small()?;
-            let fits = raw as usize <= longest && stored <= raw;
+            let fits = raw as usize <= READ && stored <= raw;
             if !fits || (form == Form::Plain && stored != raw) {
                 return Err(Broken("its table has a block that none can be"));
             }
@@ -204,10 +203,9 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
     };
     let mut magic = [0; MAGIC.len()];
     file.read_exact_at(&mut magic, 0)?;
-    let longest = match longest_block(magic) {
-        Ok(longest) => longest,
-        Err(broken) => return Ok(Err(broken)),
-    };
+    if let Err(broken) = check_version(magic) {
+        return Ok(Err(broken));
+    }
     let mut size = [0; 8];
     size.copy_from_slice(&footer[..8]);
     let size = u64::from_le_bytes(size);
@@ -220,7 +218,7 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
         end = vec![0; wanted];
         file.read_exact_at(&mut end, length - wanted as u64)?;
     }
-    let table = open_table(length, &end[end.len() - wanted..], name, longest);
+    let table = open_table(length, &end[end.len() - wanted..], name);
     Ok(table.map(|table| Table {
         sealed: file.is_sealed(),
         ..table
@@ -228,25 +226,24 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
 }
 
 /// How long blocks may be in a pack that begins so.
-fn longest_block(magic: [u8; 8]) -> Result<usize, Broken> {
-    let [name @ .., version] = magic;
-    if name != MAGIC[..7] {
-        return Err(Broken("it does not begin as a pack does"));
+fn check_version(magic: [u8; 8]) -> Result<(), Broken> {
+    if magic == *MAGIC {
+        Ok(())
+    } else if magic[..7] == MAGIC[..7] {
+        Err(Broken("it is a pack of a version that is not known here"))
+    } else {
+        Err(Broken("it does not begin as a pack does"))
     }
-    let known = VERSIONS.iter().find(|(known, _)| *known == version);
-    known
-        .map(|(_, longest)| *longest)
-        .ok_or(Broken("it is a pack of a version that is not known here"))
 }
 
-fn open_table(length: u64, end: &[u8], name: Digest, longest: usize) -> Result<Table, Broken> {
+fn open_table(length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
     let (content, check) = end
         .split_last_chunk::<32>()
         .ok_or(Broken("it is too short"))?;
     if Digest::of(content).as_bytes() != check || name.as_bytes() != check {
         return Err(Broken("its table does not match its name"));
     }
-    let table = Table::decode(&content[..content.len() - 24], longest)?;
+    let table = Table::decode(&content[..content.len() - 24])?;
     let blocks: u64 = table
         .blocks
         .iter()
