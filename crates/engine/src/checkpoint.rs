@@ -260,14 +260,22 @@ pub async fn verify(
         }
     }
     if wrong.is_empty() {
-        let verified = Manifest {
-            verified: Some(world.clock.now()),
-            ..manifest.clone()
-        };
         // What was found stands, whether or not there is room to note when.
-        let _ = keep(world, &verified).await;
+        let _ = note_verified(world, manifest).await;
     }
     Ok(wrong)
+}
+
+/// Notes that a checkpoint was verified. It may have been pruned or erased meanwhile, and stays so.
+async fn note_verified(world: &World, manifest: &Manifest) -> Result<(), Error> {
+    let now = world.store.one(manifest.session, manifest.id).await?;
+    match now.filter(|now| now.pruned == manifest.pruned) {
+        Some(now) => {
+            let verified = Some(world.clock.now());
+            keep(world, &Manifest { verified, ..now }).await
+        }
+        None => Ok(()),
+    }
 }
 
 /// How files are brought back.

@@ -48,10 +48,15 @@ impl Shelf {
     fn key(&self) -> Result<Option<[u8; 32]>, Error> {
         let damaged = || Error::Damaged {
             object: self.key.display().to_string(),
-            reason: "a key has 32 bytes".to_owned(),
+            reason: "it is not the key that was written here, and checkpoints cannot be told from \
+                     those of others without it; put it back from a backup of this folder"
+                .to_owned(),
         };
-        match self.disk.read(&self.key, 32) {
-            Ok(bytes) => bytes.try_into().map(Some).map_err(|_| damaged()),
+        match self.disk.read(&self.key, 64) {
+            Ok(bytes) => match bytes.split_first_chunk() {
+                Some((key, check)) if check == Digest::of(key).as_bytes() => Ok(Some(*key)),
+                _ => Err(damaged()),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(damaged()),
             Err(error) => Err(trouble(&self.key, &error)),
@@ -74,7 +79,9 @@ impl Shelf {
         let folder = self.key.parent().unwrap_or(&self.root);
         let draft = folder.join(format!("seal.{}.draft", Digest::of(fresh)));
         let made = || {
-            self.disk.create(&draft, fresh, Access::Private)?;
+            // Its digest says whether it is still the same.
+            let sealed = [&fresh[..], Digest::of(fresh).as_bytes()].concat();
+            self.disk.create(&draft, &sealed, Access::Private)?;
             point(Point::SealBeforePublish);
             self.disk.publish(&draft, &self.key)?;
             point(Point::SealAfterPublish);

@@ -216,9 +216,12 @@ impl<'a> Judge<'a> {
     fn check_names(&self, damage: &Damage, ruling: &mut Ruling) {
         let file = damage.file();
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let is_shared = file.starts_with("seal.key") || file.ends_with("format");
-        // Nobody remembers the name of a pack that is not there; what was in it is named.
-        let is_gone = matches!(damage, Damage::Gone(_)) && file.starts_with("snapshots/packs");
+        let is_shared = file.ends_with("format");
+        // Nobody remembers the name of a pack that is not there; what was in it is named. Without
+        // any key, checkpoints are those of another installation.
+        let nameless = ["snapshots/packs", "seal.key"];
+        let is_nameless = nameless.iter().any(|name| file.starts_with(name));
+        let is_gone = matches!(damage, Damage::Gone(_)) && is_nameless;
         let says = |found: &String| found.contains(&*name);
         let must_say = !ruling.named.is_empty() && !is_shared && !is_gone;
         if must_say && !ruling.named.iter().any(says) {
