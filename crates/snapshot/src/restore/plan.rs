@@ -2,21 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use segno_core::digest::Digest;
-
 use crate::beneath::{self, Facts};
-use crate::entry::{Chunk, Entry, Kind, Skipped, Why};
+use crate::entry::{Entry, Kind, Skipped, Why};
 use crate::error::Error;
 use crate::index::{Index, Memory};
 use crate::lot::Lot;
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
+use crate::read::is_still;
 use crate::request::{Reach, Restore};
 use crate::restore::{Target, mode};
 use crate::scope::Scope;
@@ -420,7 +417,7 @@ fn compare(
     let work = || {
         while let Some(&number) = doubtful.get(next.fetch_add(1, Ordering::Relaxed)) {
             let entry = &manifest.entries[number];
-            if has_content(target, &entry.path, entry.content()) {
+            if is_still(&target.fd, &entry.path, entry.content()) {
                 found
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -435,19 +432,4 @@ fn compare(
         work();
     });
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn has_content(target: &Target<'_>, path: &Path, content: &[Chunk]) -> bool {
-    let Ok(fd) = beneath::file(target.fd(), path) else {
-        return false;
-    };
-    let mut file = File::from(fd);
-    let mut buffer = Vec::new();
-    for chunk in content {
-        buffer.resize(chunk.length as usize, 0);
-        if file.read_exact(&mut buffer).is_err() || Digest::of(&buffer) != chunk.digest {
-            return false;
-        }
-    }
-    file.read(&mut [0]).is_ok_and(|more| more == 0)
 }

@@ -1,8 +1,9 @@
 //! Sessions in an SQLite database, for one machine and any number of processes on it.
 //!
 //! One thread per process writes, taking whatever is waiting into one durable commit
-//! ([`writer`]); it is started by the first write. Correctness comes from the transaction, not from there being one process: run and
-//! head are compared inside it (P3). Readers have a connection of their own and never wait.
+//! ([`writer`]); it is started by the first write. Correctness comes from the transaction, not from
+//! there being one process: run and head are compared inside it (P3). Readers have a connection of
+//! their own and never wait.
 
 mod connection;
 mod examine;
