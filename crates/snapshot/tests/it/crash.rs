@@ -8,7 +8,7 @@ use std::time::Duration;
 use segno_core::time::Timestamp;
 use segno_snapshot::{Request, Restore, Vault};
 
-use crate::world::{STILL, World, assert_same, noise, picture};
+use crate::world::{STILL, World, assert_same, noise, open, picture};
 
 const CALLS: [&str; 12] = [
     "fsync",
@@ -42,7 +42,7 @@ fn every_call(most: usize, mut try_it: impl FnMut(&str, usize) -> bool) -> usize
 fn child() {
     let root = std::env::var_os("SEGNO_SNAPSHOT_ROOT").expect("run by another test");
     let root = Path::new(&root);
-    let vault = Vault::open(&root.join("vault")).unwrap();
+    let vault = open(root);
     match std::env::var("SEGNO_SNAPSHOT_DEED").unwrap().as_str() {
         "capture" => {
             vault
@@ -115,8 +115,16 @@ fn fill(world: &World, seed: u64) {
 
 #[test]
 fn a_capture_killed_at_a_system_call_leaves_what_was_listed_whole() {
-    let world = World::new();
-    fill(&world, 1);
+    kill_captures(&World::new());
+}
+
+#[test]
+fn a_capture_into_an_encrypted_vault_killed_at_a_system_call_leaves_what_was_listed_whole() {
+    kill_captures(&World::sealed());
+}
+
+fn kill_captures(world: &World) {
+    fill(world, 1);
     let first = world.capture().snapshot;
     let expected = picture(&world.work());
     let mut seed = 1000;
@@ -125,8 +133,8 @@ fn a_capture_killed_at_a_system_call_leaves_what_was_listed_whole() {
         seed += 1;
         world.write("folder-0/0", noise(1_100_000, seed));
         world.write("new", noise(2000, seed));
-        let killed = kill(&world, "capture", "", call, count);
-        let vault = Vault::open(&world.folder.path().join("vault")).unwrap();
+        let killed = kill(world, "capture", "", call, count);
+        let vault = open(world.folder.path());
         for snapshot in vault.snapshots().unwrap() {
             assert_eq!(
                 vault.verify(snapshot, &|_| {}).unwrap(),

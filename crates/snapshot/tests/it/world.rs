@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use segno_core::cipher::Cipher;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use segno_snapshot::{Captured, Request, Restore, Restored, Vault};
@@ -37,6 +38,16 @@ pub(crate) static STILL: Ticks = Ticks {
     now: AtomicU64::new(0),
 };
 
+/// Where the key of a world's vault is, if that has one.
+const KEY: &str = "key";
+
+/// Opens the vault of the world in a folder.
+pub(crate) fn open(folder: &Path) -> Vault {
+    let key = fs::read(folder.join(KEY)).ok();
+    let cipher = key.map(|key| Cipher::new(key.try_into().unwrap()));
+    Vault::open_with(&folder.join("vault"), cipher).unwrap()
+}
+
 /// Everything that a test needs, in a folder that goes with it.
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
@@ -47,7 +58,15 @@ impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
-        let vault = Vault::open(&folder.path().join("vault")).unwrap();
+        let vault = open(folder.path());
+        Self { folder, vault }
+    }
+
+    /// The same, with a vault that is encrypted.
+    pub(crate) fn sealed() -> Self {
+        let Self { folder, .. } = Self::new();
+        fs::write(folder.path().join(KEY), [7; 32]).unwrap();
+        let vault = open(folder.path());
         Self { folder, vault }
     }
 
