@@ -6,8 +6,11 @@ NEXTEST_VERSION := 0.9.143
 DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd
 # What templates are compared with, what telemetry is read with, and a server of S3.
 PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5
-# MCP servers that tools are asked of.
-NPM_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31
+# MCP servers that tools are asked of; agents as people install them, driven offline; and the node
+# that the two adapters of the Agent Client Protocol ask for, whatever the machine has.
+NPM_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
+  @anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 \
+  @agentclientprotocol/claude-agent-acp@0.99.0 @agentclientprotocol/codex-acp@2.6.0 node@22.23.3
 FEATURES := --features segno-cli/failpoints
 SEED ?= 1
 # How many bits of each byte `make crash` flips; 8 takes hours.
@@ -57,6 +60,9 @@ tools:
 	@test -x target/python/bin/python || python3 -m venv target/python
 	@for package in $(PYTHON_PACKAGES); do \
 	  target/python/bin/pip show -qq $${package%%[[=]*} 2> /dev/null || { target/python/bin/pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); break; }; done
-	@test -d target/npm/node_modules/@modelcontextprotocol/server-filesystem || npm install --silent --no-audit --no-fund --prefix target/npm $(NPM_PACKAGES) > target/npm.log 2>&1 || { cat target/npm.log; exit 1; }
+	@for package in $(NPM_PACKAGES); do \
+	  grep -qs "\"version\": *\"$${package##*@}\"" target/npm/node_modules/$${package%@*}/package.json && continue; \
+	  echo "installing $(NPM_PACKAGES)"; \
+	  npm install --silent --no-audit --no-fund --save-exact --prefix target/npm $(NPM_PACKAGES) > target/npm.log 2>&1 || { cat target/npm.log; exit 1; }; break; done
 	@$(CARGO) nextest --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-nextest --version $(NEXTEST_VERSION)
 	@$(CARGO) deny --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-deny --version $(DENY_VERSION)
