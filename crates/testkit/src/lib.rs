@@ -1,5 +1,5 @@
 //! What tests stand on: a clock that is turned by hand, the suites that every store and every depot
-//! passes, a place to run the real binary in, a model server, a server of S3 and a proxy that loses
+//! passes, a place to run the real binary in, real agents and a model server for them, a server of S3 and a proxy that loses
 //! what it carries, a runner that kills everywhere, and a judge of damaged stores.
 
 #![expect(
@@ -17,5 +17,6 @@ pub mod depots;
 pub mod journal;
 pub mod model;
 mod picture;
+pub mod programs;
 pub mod proxy;
 pub mod sandbox;

@@ -1,4 +1,5 @@
-//! The house keeps its own rules: arrows, error pages, and what documents promise.
+//! The house keeps its own rules (arrows, error pages, what documents promise), and the ground that
+//! tests of agents stand on holds.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +7,7 @@
     reason = "a panic is how a test answers, and the repository is the subject"
 )]
 
+mod agents;
 mod arrows;
 mod error_pages;
 

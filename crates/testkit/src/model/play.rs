@@ -1,42 +1,12 @@
-//! A model server on a port of its own: it answers from a script, can fail in every way that real
-//! ones do, and counts what it was asked, outside of segno.
+//! One answer, for tests that say themselves what is answered to which call: what models behind an
+//! API say and how they fail, in both vendors' streams.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::Write;
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-/// What was asked.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// The path of the address.
-    pub path: String,
-    /// The headers, their names in small letters.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Value,
-}
-
-impl Asked {
-    /// The value of a header.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let known = self.headers.iter().find(|(known, _)| known == name);
-        known.map(|(_, value)| value.as_str())
-    }
-
-    /// The last thing that the asking side said, as text.
-    pub fn last(&self) -> String {
-        let last = self.body["messages"].as_array().and_then(|all| all.last());
-        match last.map(|last| &last["content"]) {
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        }
-    }
-}
+use super::http::{Asked, event};
 
 /// What is answered.
 #[derive(Debug, Clone)]
@@ -61,106 +31,11 @@ pub enum Play {
     HangUp,
 }
 
-/// A server. It takes no more calls when this is dropped.
-pub struct ModelServer {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    over: Arc<AtomicBool>,
-}
-
-impl Drop for ModelServer {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // Wakes it, so that it sees.
-        let _ = TcpStream::connect(self.address);
-    }
-}
-
 /// Tokens that every answer took.
 const USED: (u64, u64) = (11, 7);
 
-impl ModelServer {
-    /// Starts one. `play` says what is answered to each call; the number counts calls from 0.
-    pub fn start(play: impl Fn(usize, &Asked) -> Play + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (seen, play) = (Arc::clone(&asked), Arc::new(play));
-        let over = Arc::<AtomicBool>::default();
-        let ends = Arc::clone(&over);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if ends.load(Ordering::SeqCst) {
-                    return;
-                }
-                let (seen, play) = (Arc::clone(&seen), Arc::clone(&play));
-                thread::spawn(move || serve(stream, &seen, &*play));
-            }
-        });
-        Self {
-            address,
-            asked,
-            over,
-        }
-    }
-
-    /// Where it is.
-    pub fn host(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// What it was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-fn serve(
-    mut stream: TcpStream,
-    seen: &Mutex<Vec<Asked>>,
-    play: &(dyn Fn(usize, &Asked) -> Play + Send + Sync),
-) {
-    while let Some(asked) = read(&stream) {
-        let number = {
-            let mut seen = seen.lock().unwrap();
-            seen.push(asked.clone());
-            seen.len() - 1
-        };
-        if answer(&mut stream, &asked, &play(number, &asked)).is_none() {
-            return;
-        }
-    }
-}
-
-fn read(stream: &TcpStream) -> Option<Asked> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-    let path = line.split(' ').nth(1)?.to_owned();
-    let mut headers = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
-        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
-    let length = headers.iter().find(|(name, _)| name == "content-length");
-    let length = length
-        .and_then(|(_, value)| value.parse().ok())
-        .unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(Asked {
-        path,
-        headers,
-        body: serde_json::from_slice(&body).unwrap_or_default(),
-    })
-}
-
 /// Answers; `None` if the connection is over.
-fn answer(stream: &mut TcpStream, asked: &Asked, play: &Play) -> Option<()> {
+pub(super) fn answer(stream: &mut TcpStream, asked: &Asked, play: &Play) -> Option<()> {
     let anthropic = asked.path.ends_with("/messages");
     let events = |play: &Play| {
         if anthropic {
@@ -206,11 +81,6 @@ fn answer(stream: &mut TcpStream, asked: &Asked, play: &Play) -> Option<()> {
     stream.write_all(whole.as_bytes()).ok()
 }
 
-fn event(kind: &str, mut data: Value) -> String {
-    data["type"] = kind.into();
-    format!("event: {kind}\ndata: {data}\n\n")
-}
-
 fn anthropic_events(play: &Play) -> String {
     let (text, calls, stop) = parts(play, ["end_turn", "tool_use", "max_tokens"]);
     let mut out = event(
@@ -251,7 +121,7 @@ fn anthropic_events(play: &Play) -> String {
     out + &event("message_stop", json!({}))
 }
 
-fn openai_events(play: &Play) -> String {
+pub(super) fn openai_events(play: &Play) -> String {
     let (text, calls, stop) = parts(play, ["stop", "tool_calls", "length"]);
     let chunk = |delta: Value, stop: Option<&str>| {
         let data = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]});

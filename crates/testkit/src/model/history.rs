@@ -1,0 +1,169 @@
+//! What an agent sent to its model, as a plain list: the same for both vendors, so that a test can
+//! say what history a model was really given.
+
+use serde_json::Value;
+
+use super::http::Asked;
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The person, or the agent in the person's name.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Fine,
+    /// It failed.
+    Failed,
+    /// It was cut off, and nobody knows.
+    Unknown,
+}
+
+/// One thing that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Words.
+    Text(Role, String),
+    /// A thought.
+    Thinking(String),
+    /// A call: its id, the vendor's name of the tool, the input as it was sent.
+    Call(String, String, String),
+    /// What came of the call with this id.
+    Result(String, Outcome, String),
+}
+
+/// What agents add to a person's words by themselves.
+const ADDED: [&str; 4] = [
+    "<system-reminder>",
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md",
+];
+
+/// How the result of a call begins that was cut off.
+const CUT_OFF: [&str; 4] = [
+    "[Tool call interrupted",
+    "[Request interrupted",
+    "aborted",
+    "The user doesn't want to proceed",
+];
+
+/// The conversation in a request, without the vendor's instructions and reminders.
+pub fn conversation(asked: &Asked) -> Vec<Part> {
+    let list = |name: &str| asked.body[name].as_array().cloned().unwrap_or_default();
+    let mut parts = Vec::new();
+    for message in list("messages") {
+        read_message(&message, &mut parts);
+    }
+    for item in list("input") {
+        read_item(&item, &mut parts);
+    }
+    parts
+}
+
+fn read_message(message: &Value, parts: &mut Vec<Part>) {
+    let role = match message["role"].as_str() {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        _ => return,
+    };
+    let content = &message["content"];
+    if let Some(text) = content.as_str() {
+        add_text(role, text, parts);
+    }
+    for block in content.as_array().into_iter().flatten() {
+        match block["type"].as_str() {
+            Some("text") => add_text(role, word(block, "text"), parts),
+            Some("thinking") => parts.push(Part::Thinking(word(block, "thinking").to_owned())),
+            Some("tool_use") => parts.push(Part::Call(
+                word(block, "id").to_owned(),
+                word(block, "name").to_owned(),
+                block["input"].to_string(),
+            )),
+            Some("tool_result") => {
+                let text = flat(&block["content"]);
+                let failed = block["is_error"] == true;
+                let id = word(block, "tool_use_id").to_owned();
+                parts.push(Part::Result(id, outcome(&text, failed), text));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_item(item: &Value, parts: &mut Vec<Part>) {
+    let id = || word(item, "call_id").to_owned();
+    match item["type"].as_str() {
+        Some("message") => {
+            let role = match item["role"].as_str() {
+                Some("user") => Role::User,
+                Some("assistant") => Role::Assistant,
+                _ => return,
+            };
+            for block in item["content"].as_array().into_iter().flatten() {
+                add_text(role, word(block, "text"), parts);
+            }
+        }
+        Some("reasoning") => parts.push(Part::Thinking(flat(&item["summary"]))),
+        Some("function_call") => {
+            let (name, input) = (word(item, "name"), word(item, "arguments"));
+            parts.push(Part::Call(id(), name.to_owned(), input.to_owned()));
+        }
+        Some("custom_tool_call") => {
+            let (name, input) = (word(item, "name"), word(item, "input"));
+            parts.push(Part::Call(id(), name.to_owned(), input.to_owned()));
+        }
+        Some("function_call_output" | "custom_tool_call_output") => {
+            let text = flat(&item["output"]);
+            let code = |before: &str| {
+                let (_, rest) = text.split_once(before)?;
+                let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+                digits.parse::<u32>().ok()
+            };
+            let code = code("Exit code: ").or_else(|| code("exited with code "));
+            let failed = code.is_some_and(|code| code != 0)
+                || text.starts_with("apply_patch verification failed");
+            parts.push(Part::Result(id(), outcome(&text, failed), text));
+        }
+        _ => {}
+    }
+}
+
+fn word<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// Text that may be in pieces.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(|one| word(one, "text")).collect(),
+        _ => String::new(),
+    }
+}
+
+fn outcome(text: &str, failed: bool) -> Outcome {
+    if CUT_OFF
+        .iter()
+        .any(|begin| text.trim_start().starts_with(begin))
+    {
+        Outcome::Unknown
+    } else if failed {
+        Outcome::Failed
+    } else {
+        Outcome::Fine
+    }
+}
+
+fn add_text(role: Role, text: &str, parts: &mut Vec<Part>) {
+    let added = role == Role::User && ADDED.iter().any(|begin| text.starts_with(begin));
+    if !added && !text.is_empty() {
+        parts.push(Part::Text(role, text.to_owned()));
+    }
+}

@@ -1,0 +1,294 @@
+//! Scripts: what a model says, turn by turn, in words that fit every vendor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What a model says from the prompt with the script's marker on.
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub(super) name: String,
+    pub(super) turns: Vec<Turn>,
+    pub(super) heeds: bool,
+}
+
+impl Script {
+    /// A script. The last turn should have no calls: it is said again whenever a model is asked
+    /// for more than the script has.
+    pub fn new(name: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(name.chars().all(plain) && name != "script", "{name:?}");
+        let turns: Vec<Turn> = turns.into_iter().collect();
+        assert!(!turns.is_empty(), "a script says something");
+        Self {
+            name: name.to_owned(),
+            turns,
+            heeds: true,
+        }
+    }
+
+    /// One that does not look after calls that failed or whose outcome is unknown, but goes on.
+    pub fn heedless(mut self) -> Self {
+        self.heeds = false;
+        self
+    }
+
+    /// The same with a pause between the pieces of every answer.
+    pub fn slowly(mut self, pause: Duration) -> Self {
+        for turn in &mut self.turns {
+            turn.pace = Pace::Slow(pause);
+        }
+        self
+    }
+
+    /// What a prompt must contain.
+    pub fn marker(&self) -> String {
+        format!("[script:{}]", self.name)
+    }
+
+    /// How many turns it has.
+    pub fn turns(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// What files that only writes and edits have touched contain after `turn`.
+    pub(super) fn content(&self, turn: usize) -> BTreeMap<&str, String> {
+        let mut content: BTreeMap<&str, String> = BTreeMap::new();
+        for call in self.turns[..=turn].iter().flat_map(|turn| &turn.calls) {
+            match call {
+                Call::Write { path, text } => {
+                    content.insert(path, text.clone());
+                }
+                Call::Edit { path, old, new } => {
+                    let text = content.entry(path).or_default();
+                    *text = text.replacen(old, new, 1);
+                }
+                _ => {}
+            }
+        }
+        content
+    }
+
+    /// The calls that bring about what `turn` should have, wherever it was interrupted: a model
+    /// that does not know what became of a call looks before it acts.
+    pub(super) fn mending(&self, turn: usize) -> Vec<Call> {
+        let content = self.content(turn);
+        let mend = |call: &Call| match call {
+            Call::Write { path, .. } | Call::Edit { path, .. } => {
+                let (text, path) = (quote(&content[path.as_str()]), quote(path));
+                let command =
+                    format!("mkdir -p \"$(dirname {path})\" && printf %s {text} > {path}");
+                Call::shell(&command)
+            }
+            other => other.careful(),
+        };
+        self.turns[turn].calls.iter().map(mend).collect()
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// One answer of the model.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    pub(super) thinking: Option<String>,
+    pub(super) text: String,
+    pub(super) calls: Vec<Call>,
+    pub(super) usage: Option<Usage>,
+    pub(super) pace: Pace,
+    pub(super) fault: Option<(Fault, Often)>,
+}
+
+impl Turn {
+    /// Words.
+    pub fn say(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// A turn that fails.
+    pub fn fail(fault: Fault, often: Often) -> Self {
+        Self {
+            fault: Some((fault, often)),
+            ..Self::say("It works again.")
+        }
+    }
+
+    /// With a thought before the words.
+    pub fn thinking(mut self, thought: &str) -> Self {
+        self.thinking = Some(thought.to_owned());
+        self
+    }
+
+    /// With a call after the words; several calls are made at once.
+    pub fn call(mut self, call: Call) -> Self {
+        self.calls.push(call);
+        self
+    }
+
+    /// With what the answer is said to have taken.
+    pub fn using(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// In pieces with this pause between them.
+    pub fn slowly(mut self, pause: Duration) -> Self {
+        self.pace = Pace::Slow(pause);
+        self
+    }
+
+    /// Stopping in the middle of the answer until the test releases it.
+    pub fn held(mut self) -> Self {
+        self.pace = Pace::Held;
+        self
+    }
+}
+
+/// What a model asks its agent to do. Paths are relative to the folder that is worked in.
+#[derive(Debug, Clone)]
+pub enum Call {
+    /// Run a command in a shell.
+    Shell {
+        /// The command.
+        command: String,
+        /// A command that succeeds if this one has been run to its end, for a model that does not
+        /// know.
+        done: Option<String>,
+    },
+    /// Run a command and go on without it. Where there is no such thing it is run as usual.
+    Background {
+        /// The command.
+        command: String,
+    },
+    /// Write a file.
+    Write {
+        /// Where.
+        path: String,
+        /// What is in it.
+        text: String,
+    },
+    /// Replace whole lines of a file that was written before.
+    Edit {
+        /// Where.
+        path: String,
+        /// The lines that are there, without the last line feed.
+        old: String,
+        /// The lines that come in their place.
+        new: String,
+    },
+    /// Give a task to an agent below this one (Claude Code only).
+    Delegate {
+        /// The task; it may have a marker of its own.
+        prompt: String,
+    },
+    /// A tool under the vendor's own name.
+    Raw {
+        /// The name.
+        name: String,
+        /// The input.
+        input: Value,
+    },
+}
+
+impl Call {
+    /// A command in a shell.
+    pub fn shell(command: &str) -> Self {
+        Self::Shell {
+            command: command.to_owned(),
+            done: None,
+        }
+    }
+
+    /// A command in a shell, and one that tells whether it has been run.
+    pub fn checked(command: &str, done: &str) -> Self {
+        Self::Shell {
+            command: command.to_owned(),
+            done: Some(done.to_owned()),
+        }
+    }
+
+    /// A file to write.
+    pub fn write(path: &str, text: &str) -> Self {
+        Self::Write {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    /// Lines to replace.
+    pub fn edit(path: &str, old: &str, new: &str) -> Self {
+        Self::Edit {
+            path: path.to_owned(),
+            old: old.to_owned(),
+            new: new.to_owned(),
+        }
+    }
+
+    /// The same call by a model that looks before it acts.
+    pub(super) fn careful(&self) -> Self {
+        match self {
+            Self::Shell {
+                command,
+                done: Some(done),
+            } => Self::shell(&format!(
+                "if {done}; then echo done before; else {command}; fi"
+            )),
+            other => other.clone(),
+        }
+    }
+}
+
+/// How fast an answer comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// At once.
+    #[default]
+    AtOnce,
+    /// In pieces with a pause between them.
+    Slow(Duration),
+    /// The first half, and the second when the test says so.
+    Held,
+}
+
+/// How a model fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// 401: the key is not known.
+    Unauthorized,
+    /// 429: too many requests; more are welcome after this time.
+    Limited(Duration),
+    /// 529: too busy.
+    Overloaded,
+    /// 400: the prompt does not fit.
+    TooLong,
+    /// The stream ends in the middle.
+    Cut,
+    /// The connection is closed before anything is sent.
+    HangUp,
+}
+
+/// How often a turn fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Often {
+    /// Every time.
+    Always,
+    /// This many times; then it is answered.
+    First(usize),
+}
+
+/// Tokens that an answer is said to have taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// All that was sent, what was cached included.
+    pub input: u64,
+    /// What of it was cached.
+    pub cached: u64,
+    /// What was answered.
+    pub output: u64,
+}

@@ -1,0 +1,275 @@
+//! Real agents, as people install them, on a stage of their own: a home, a temporary folder and a
+//! folder to work in that nobody else has, and an environment in which they speak to a scripted
+//! model server and to nobody else. `make tools` installs them; their keys are made up.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::model::ModelServer;
+
+/// A program that is driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex: the program itself, without the script around it that npm starts.
+    Codex,
+    /// Claude Code behind the Agent Client Protocol.
+    ClaudeAcp,
+    /// Codex behind the Agent Client Protocol.
+    CodexAcp,
+}
+
+impl Program {
+    /// The version that `make tools` installs and that what is known here was seen with.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "2.1.325",
+            Self::Codex => "0.166.0",
+            Self::ClaudeAcp => "0.99.0",
+            Self::CodexAcp => "2.6.0",
+        }
+    }
+
+    /// The words that start it: the program, and the script if it is one for node.
+    pub fn words(self) -> Vec<PathBuf> {
+        let claude = "@anthropic-ai/claude-code/bin/claude.exe";
+        match self {
+            Self::ClaudeCode => vec![installed(claude)],
+            Self::Codex => vec![codex()],
+            Self::ClaudeAcp => vec![
+                installed(NODE),
+                installed("@agentclientprotocol/claude-agent-acp/dist/index.js"),
+            ],
+            Self::CodexAcp => vec![
+                installed(NODE),
+                installed("@agentclientprotocol/codex-acp/dist/index.js"),
+            ],
+        }
+    }
+}
+
+const NODE: &str = "node/bin/node";
+
+/// Where `make tools` puts what comes from npm.
+fn modules() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    workspace.unwrap().join("target/npm/node_modules")
+}
+
+fn installed(path: &str) -> PathBuf {
+    let path = modules().join(path);
+    // Not the canonical path: programs look beside themselves for what belongs to them.
+    assert!(
+        path.exists(),
+        "{} is missing; `make tools` installs it",
+        path.display()
+    );
+    path
+}
+
+/// The native program lies in a package that is named after the machine.
+fn codex() -> PathBuf {
+    let folder = installed("@openai");
+    let packages = fs::read_dir(&folder).unwrap().flatten();
+    let targets = packages.filter_map(|package| fs::read_dir(package.path().join("vendor")).ok());
+    let programs =
+        targets.flat_map(|targets| targets.flatten().map(|one| one.path().join("bin/codex")));
+    let mut found = programs.filter(|path| path.exists());
+    found.next().unwrap_or_else(|| {
+        let folder = folder.display();
+        panic!("{folder} has no codex for this machine; `make tools` installs it")
+    })
+}
+
+/// Where agents run.
+pub struct Stage {
+    root: TempDir,
+    environment: Vec<(&'static str, OsString)>,
+}
+
+/// What Claude Code must not do by itself.
+const QUIET: [(&str, &str); 6] = [
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("CLAUDE_CODE_MAX_RETRIES", "1"),
+    // Without it Claude Code refuses to work without asking when it is root, as in containers.
+    ("IS_SANDBOX", "1"),
+];
+
+impl Stage {
+    /// A new one, for the models of a server.
+    pub fn new(server: &ModelServer) -> Self {
+        let root = TempDir::with_prefix("segno-stage-").unwrap();
+        for folder in ["home", "codex", "tmp", "work"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        let stage = Self {
+            environment: environment(root.path(), server),
+            root,
+        };
+        fs::write(stage.codex_home().join("config.toml"), config(server)).unwrap();
+        stage
+    }
+
+    /// The folder that is worked in.
+    pub fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// The home, which has Claude Code's `.claude`.
+    pub fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// What Codex calls its home.
+    pub fn codex_home(&self) -> PathBuf {
+        self.root.path().join("codex")
+    }
+
+    /// What scripted commands have left when they began, a line each: see the standard script.
+    pub fn signs(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.root.path().join("signs")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// All that a process needs in its environment to start these agents, or to be one.
+    pub fn environment(&self) -> &[(&'static str, OsString)] {
+        &self.environment
+    }
+
+    /// An agent, ready to be started in the folder that is worked in.
+    pub fn command(&self, program: Program, words: &[&str]) -> Command {
+        let start = program.words();
+        let mut command = Command::new(&start[0]);
+        command
+            .args(&start[1..])
+            .args(words)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Claude Code, ready to answer a prompt without asking for leave.
+    pub fn claude(&self, prompt: &str, words: &[&str]) -> Command {
+        let mut command = self.command(Program::ClaudeCode, &["-p", prompt]);
+        command.args(["--output-format", "stream-json", "--verbose"]);
+        command.arg("--dangerously-skip-permissions").args(words);
+        command
+    }
+
+    /// Codex, ready to answer a prompt without asking for leave; `words` are those of a resume.
+    pub fn codex(&self, prompt: &str, words: &[&str]) -> Command {
+        let mut command = self.command(Program::Codex, &["exec"]);
+        command.args(words).arg("--json");
+        command.arg("--dangerously-bypass-approvals-and-sandbox");
+        command.arg("--skip-git-repo-check").arg(prompt);
+        command
+    }
+
+    /// The processes that were started here and are still there, whoever their parent is now: their
+    /// environment tells.
+    pub fn processes(&self) -> Vec<u32> {
+        let root = self.root.path().as_os_str().as_encoded_bytes();
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.windows(root.len()).any(|part| part == root)
+        };
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_ours).collect()
+    }
+
+    /// Claude Code's transcript of a session, if there is one.
+    pub fn transcript(&self, session: &str) -> Option<PathBuf> {
+        let name = format!("{session}.jsonl");
+        below(&self.home().join(".claude/projects"), &|path| {
+            path.ends_with(&name)
+        })
+    }
+
+    /// Codex's rollout of a thread, if there is one.
+    pub fn rollout(&self, thread: &str) -> Option<PathBuf> {
+        let ending = format!("-{thread}.jsonl");
+        let is = |path: &Path| path.to_string_lossy().ends_with(&ending);
+        below(&self.codex_home().join("sessions"), &is)
+    }
+}
+
+fn environment(root: &Path, server: &ModelServer) -> Vec<(&'static str, OsString)> {
+    let at = |name: &str| root.join(name).into_os_string();
+    let node = installed(NODE);
+    let path = [
+        node.parent().unwrap().to_owned(),
+        installed(".bin"),
+        "/usr/local/bin".into(),
+        "/usr/bin".into(),
+        "/bin".into(),
+    ];
+    let mut environment = vec![
+        ("PATH", std::env::join_paths(path).unwrap()),
+        ("HOME", at("home")),
+        ("CODEX_HOME", at("codex")),
+        ("TMPDIR", at("tmp")),
+        ("CLAUDE_CODE_TMPDIR", at("tmp")),
+        ("SIGNS", at("signs")),
+        ("LANG", "C.UTF-8".into()),
+        ("TERM", "dumb".into()),
+        ("SHELL", "/bin/bash".into()),
+        ("ANTHROPIC_BASE_URL", server.host().into()),
+        ("ANTHROPIC_API_KEY", "sk-ant-test-0000000000000000".into()),
+        ("CODEX_TEST_KEY", "sk-test-0000000000000000".into()),
+    ];
+    environment.extend(QUIET.map(|(name, value)| (name, value.into())));
+    environment
+}
+
+/// Codex's settings: the scripted server, a model whose tools are known, and nothing by itself.
+fn config(server: &ModelServer) -> String {
+    format!(
+        r#"model = "gpt-5.5"
+model_provider = "scripted"
+check_for_update_on_startup = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{}/v1"
+env_key = "CODEX_TEST_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+[features]
+plugins = false
+daemon_auto_start = false
+unbounded_connection_retries = false
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+[otel]
+exporter = "none"
+"#,
+        server.host()
+    )
+}
+
+/// The first file below a folder that is wanted.
+fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if wanted(&path) {
+            return Some(path);
+        }
+        if let Some(found) = path.is_dir().then(|| below(&path, wanted)).flatten() {
+            return Some(found);
+        }
+    }
+    None
+}

@@ -1,0 +1,103 @@
+//! Models that fail, as the real agents tell of it.
+
+use std::time::Duration;
+
+use segno_testkit::model::{Call, Fault, ModelServer, Often, Script, Turn, Usage};
+use segno_testkit::programs::Stage;
+use serde_json::Value;
+
+use super::{AGENTS, Agent};
+
+fn told(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) {
+    let script = Script::new("fails", [Turn::fail(fault, often)]);
+    let server = ModelServer::scripted([script.clone()]);
+    let stage = Stage::new(&server);
+    let (status, lines) = agent.start(&stage, &script.marker()).end();
+    let said = serde_json::to_string(&lines).unwrap();
+    (status.success(), said, lines)
+}
+
+#[test]
+fn every_refusal_ends_the_run_and_is_named() {
+    for agent in AGENTS {
+        for (fault, words) in [
+            (Fault::Unauthorized, ["invalid x-api-key", "401"]),
+            (
+                Fault::TooLong,
+                ["prompt_too_long", "context_length_exceeded"],
+            ),
+            (
+                Fault::Limited(Duration::from_secs(1)),
+                ["429", "usage limit"],
+            ),
+        ] {
+            let (good, said, _) = told(agent, fault, Often::Always);
+            assert!(!good, "{agent:?} {fault:?} {said}");
+            let named = words.iter().any(|word| said.contains(word));
+            assert!(named, "{agent:?} {fault:?} {said}");
+        }
+    }
+}
+
+#[test]
+fn what_fails_once_is_tried_again() {
+    for agent in AGENTS {
+        for fault in [Fault::Overloaded, Fault::Cut, Fault::HangUp] {
+            let (good, said, _) = told(agent, fault, Often::First(1));
+            assert!(good, "{agent:?} {fault:?} {said}");
+            assert!(
+                said.contains("It works again."),
+                "{agent:?} {fault:?} {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn agents_believe_what_an_answer_is_said_to_have_taken() {
+    for agent in AGENTS {
+        let usage = Usage {
+            input: 123_456,
+            cached: 100_000,
+            output: 789,
+        };
+        let script = Script::new("much", [Turn::say("That was much.").using(usage)]);
+        let server = ModelServer::scripted([script.clone()]);
+        let stage = Stage::new(&server);
+        let (_, lines) = agent.start(&stage, &script.marker()).end();
+        let kind = match agent {
+            Agent::Claude => "result",
+            Agent::Codex => "turn.completed",
+        };
+        let usage = &lines.iter().find(|line| line["type"] == kind).unwrap()["usage"];
+        assert_eq!(usage["output_tokens"], 789, "{agent:?}");
+        let (input, cached) = match agent {
+            Agent::Claude => (23_456, "cache_read_input_tokens"),
+            Agent::Codex => (123_456, "cached_input_tokens"),
+        };
+        assert_eq!(usage["input_tokens"], input, "{agent:?}");
+        assert_eq!(usage[cached], 100_000, "{agent:?}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_is_mended_by_looking_and_writing() {
+    for agent in AGENTS {
+        let script = Script::new(
+            "mend",
+            [
+                Turn::say("I write.").call(Call::write("a.txt", "one\ntwo\n")),
+                Turn::say("Someone else writes.").call(Call::shell("echo three > a.txt")),
+                Turn::say("This edit cannot be done.").call(Call::edit("a.txt", "two", "2")),
+                Turn::say("Over."),
+            ],
+        );
+        let server = ModelServer::scripted([script.clone()]);
+        let stage = Stage::new(&server);
+        let (status, lines) = agent.start(&stage, &script.marker()).end();
+        assert!(status.success(), "{agent:?} {lines:#?}");
+        assert_eq!(server.mended("mend"), [2], "{agent:?} {lines:#?}");
+        let text = std::fs::read_to_string(stage.work().join("a.txt")).unwrap();
+        assert_eq!(text, "one\n2\n", "{agent:?}");
+    }
+}
