@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use segno_testkit::model::{Call, Fault, ModelServer, Often, Script, Turn, Usage};
-use segno_testkit::programs::Stage;
+use segno_testkit::programs::{Agent, Stage};
 use serde_json::Value;
-
-use super::{AGENTS, Agent};
 
 fn told(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) {
     let script = Script::new("fails", [Turn::fail(fault, often)]);
@@ -19,7 +17,7 @@ fn told(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) 
 
 #[test]
 fn every_refusal_ends_the_run_and_is_named() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         for (fault, words) in [
             (Fault::Unauthorized, ["invalid x-api-key", "401"]),
             (
@@ -41,7 +39,7 @@ fn every_refusal_ends_the_run_and_is_named() {
 
 #[test]
 fn what_fails_once_is_tried_again() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         for fault in [Fault::Overloaded, Fault::Cut, Fault::HangUp] {
             let (good, said, _) = told(agent, fault, Often::First(1));
             assert!(good, "{agent:?} {fault:?} {said}");
@@ -55,7 +53,7 @@ fn what_fails_once_is_tried_again() {
 
 #[test]
 fn agents_believe_what_an_answer_is_said_to_have_taken() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         let usage = Usage {
             input: 123_456,
             cached: 100_000,
@@ -82,7 +80,7 @@ fn agents_believe_what_an_answer_is_said_to_have_taken() {
 
 #[test]
 fn a_call_that_fails_is_mended_by_looking_and_writing() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         let script = Script::new(
             "mend",
             [

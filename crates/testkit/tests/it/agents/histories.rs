@@ -1,9 +1,7 @@
 //! The right next answer comes also to those who know the history only from hearsay.
 
 use segno_testkit::model::{ModelServer, files, standard, standard_files};
-use segno_testkit::programs::Stage;
-
-use super::AGENTS;
+use segno_testkit::programs::{Agent, Stage};
 
 /// A session that another agent began, told in words: after turn 4, whose outcome is unknown.
 const TOLD: &str = "You take over from another agent. Its task was: [script:standard]\n\
@@ -12,7 +10,7 @@ const TOLD: &str = "You take over from another agent. Its task was: [script:stan
 
 #[test]
 fn an_agent_that_is_told_what_another_one_did_goes_on_there() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
         let stage = Stage::new(&server);
         let write = |path: &str, text: &str| {

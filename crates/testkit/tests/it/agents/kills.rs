@@ -4,10 +4,8 @@ use segno_testkit::model::{
     Call, ModelServer, Outcome, Part, Role, Script, Turn, conversation, files, standard,
     standard_files,
 };
-use segno_testkit::programs::Stage;
+use segno_testkit::programs::{Agent, Stage};
 use segno_testkit::sandbox::until;
-
-use super::{AGENTS, Agent};
 
 /// What becomes of a command whose agent is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +21,8 @@ fn is_killed_in_a_command_and_goes_on(agent: Agent, end: End) {
     let stage = Stage::new(&server);
     let prompt = format!("Do the task. {}", standard().marker());
     let mut running = agent.start(&stage, &prompt);
-    running.until(|line| agent.names_session(line));
-    let session = agent.session(&running.seen);
+    running.until(|line| agent.named(line).is_some());
+    let session = agent.session(running.seen());
     let has_begun = || stage.signs().contains(&"slow".to_owned());
     until("the command runs and is written down", || {
         has_begun() && agent.kept(&stage, &session).contains("sleep 1")
@@ -68,7 +66,7 @@ fn codex_killed_in_a_command_goes_on_and_looks_before_it_acts() {
 
 #[test]
 fn an_agent_killed_in_the_middle_of_an_answer_gets_the_same_answer_again() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         let script = Script::new(
             "half",
             [
@@ -79,14 +77,15 @@ fn an_agent_killed_in_the_middle_of_an_answer_gets_the_same_answer_again() {
         let server = ModelServer::scripted([script.clone()]);
         let stage = Stage::new(&server);
         let mut running = agent.start(&stage, &script.marker());
-        running.until(|line| agent.names_session(line));
-        let session = agent.session(&running.seen);
+        running.until(|line| agent.named(line).is_some());
+        let session = agent.session(running.seen());
+        let written = match agent {
+            Agent::Claude => "File created successfully",
+            Agent::Codex => "Success. Updated the following files",
+        };
         // Claude Code says things before it writes them down.
         until("half is sent and the first turn is written down", || {
-            server.holds("half", 1)
-                && agent
-                    .kept(&stage, &session)
-                    .contains(agent.word_of_success())
+            server.holds("half", 1) && agent.kept(&stage, &session).contains(written)
         });
         running.kill();
         server.release("half", 1);

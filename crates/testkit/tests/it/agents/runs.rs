@@ -1,9 +1,7 @@
 //! Undisturbed runs.
 
 use segno_testkit::model::{Ending, ModelServer, Purpose, files, standard, standard_files};
-use segno_testkit::programs::Stage;
-
-use super::{AGENTS, Agent, SESSION};
+use segno_testkit::programs::{Agent, Stage};
 
 fn runs_to_the_end(agent: Agent) {
     let server = ModelServer::scripted([standard()]);
@@ -25,14 +23,14 @@ fn runs_to_the_end(agent: Agent) {
         "{said}"
     );
     let session = agent.session(&lines);
-    let kept = match agent {
-        Agent::Claude => {
-            assert_eq!(session, SESSION);
-            stage.transcript(&session)
-        }
-        Agent::Codex => stage.rollout(&session),
-    };
-    assert!(kept.is_some(), "no transcript of {session}");
+    assert!(
+        agent == Agent::Codex || session == Agent::SESSION,
+        "{session}"
+    );
+    assert!(
+        agent.record(&stage, &session).is_some(),
+        "no record of {session}"
+    );
 }
 
 #[test]
@@ -47,7 +45,7 @@ fn the_real_codex_plays_the_standard_script_to_the_end() {
 
 #[test]
 fn every_request_is_a_turn_of_the_script_or_is_known_to_be_none() {
-    for agent in AGENTS {
+    for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
         let stage = Stage::new(&server);
         let (_, lines) = agent.start(&stage, "Say something without a script.").end();

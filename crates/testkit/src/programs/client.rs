@@ -1,20 +1,29 @@
-//! The adapters of the Agent Client Protocol over both agents.
+//! A client of the Agent Client Protocol, as far as tests need one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc;
 
-use segno_testkit::model::{ModelServer, files, standard, standard_files};
-use segno_testkit::programs::{Program, Stage};
-use segno_testkit::sandbox::DEADLINE;
 use serde_json::{Value, json};
 
+use super::{Program, Stage};
+use crate::sandbox::DEADLINE;
+
+/// A line, and who said it.
+#[derive(Debug, Clone)]
+pub enum Line {
+    /// The client.
+    Sent(Value),
+    /// The agent.
+    Received(Value),
+}
+
 /// A client that allows everything once.
-struct Client {
+pub struct Client {
     child: Child,
     stdin: ChildStdin,
     lines: mpsc::Receiver<Value>,
-    seen: Vec<Value>,
+    seen: Vec<Line>,
     asked: u64,
 }
 
@@ -26,7 +35,8 @@ impl Drop for Client {
 }
 
 impl Client {
-    fn start(stage: &Stage, program: Program) -> Self {
+    /// Starts an adapter.
+    pub fn start(stage: &Stage, program: Program) -> Self {
         let mut child = stage
             .command(program, &[])
             .stdin(Stdio::piped())
@@ -50,11 +60,39 @@ impl Client {
         }
     }
 
+    /// All that was said so far.
+    pub fn seen(&self) -> &[Line] {
+        &self.seen
+    }
+
+    /// Greets the agent and begins a session in the stage's folder; returns its id.
+    #[track_caller]
+    pub fn session(&mut self, stage: &Stage) -> String {
+        let none =
+            json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": none});
+        self.ask("initialize", &hello);
+        let place = json!({"cwd": stage.work(), "mcpServers": []});
+        let session = self.ask("session/new", &place)["sessionId"].clone();
+        session.as_str().unwrap().to_owned()
+    }
+
+    /// Gives the agent a prompt and waits until it has done with it; returns the reason it stopped.
+    #[track_caller]
+    pub fn prompt(&mut self, session: &str, text: &str) -> String {
+        let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+        let end = self.ask("session/prompt", &prompt);
+        end["stopReason"].as_str().unwrap_or_default().to_owned()
+    }
+
     fn send(&mut self, message: &Value) {
+        self.seen.push(Line::Sent(message.clone()));
         writeln!(self.stdin, "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    /// Asks, and waits for the answer.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let id = self.asked;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -63,7 +101,7 @@ impl Client {
                 Ok(line) => line,
                 Err(error) => panic!("{method}: {error}; so far: {:#?}", self.seen),
             };
-            self.seen.push(line.clone());
+            self.seen.push(Line::Received(line.clone()));
             if line["method"] == "session/request_permission" {
                 let options = line["params"]["options"].as_array().unwrap();
                 let once = options.iter().find(|option| option["kind"] == "allow_once");
@@ -77,35 +115,4 @@ impl Client {
             }
         }
     }
-}
-
-fn plays_the_standard_script(program: Program) {
-    let server = ModelServer::scripted([standard()]);
-    let stage = Stage::new(&server);
-    let mut client = Client::start(&stage, program);
-    let hello = json!({"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false}});
-    let hello = client.ask("initialize", &hello);
-    assert_eq!(hello["agentInfo"]["version"], program.version());
-    let new = client.ask(
-        "session/new",
-        &json!({"cwd": stage.work(), "mcpServers": []}),
-    );
-    let session = new["sessionId"].as_str().unwrap();
-    let prompt = format!("Do the task. {}", standard().marker());
-    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
-    let end = client.ask("session/prompt", &prompt);
-    assert_eq!(end["stopReason"], "end_turn", "{:#?}", client.seen);
-    assert_eq!(files(&stage.work()), standard_files());
-    assert_eq!(server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!(server.mended("standard"), [0; 0]);
-}
-
-#[test]
-fn the_adapter_of_claude_code_plays_the_standard_script() {
-    plays_the_standard_script(Program::ClaudeAcp);
-}
-
-#[test]
-fn the_adapter_of_codex_plays_the_standard_script() {
-    plays_the_standard_script(Program::CodexAcp);
 }

@@ -1,0 +1,92 @@
+//! An agent that runs, read line by line.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::sandbox::DEADLINE;
+
+/// An agent that was started. It is killed when this is dropped; what it started may live on.
+pub struct Running {
+    child: Child,
+    lines: Receiver<Value>,
+    seen: Vec<Value>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// Starts it.
+    pub fn new(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if send.send(value).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The lines that were read so far; those that are no JSON are strings.
+    pub fn seen(&self) -> &[Value] {
+        &self.seen
+    }
+
+    /// Reads until a line is as wanted.
+    #[track_caller]
+    pub fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            match self.lines.recv_timeout(DEADLINE) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if wanted(&line) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("{error}; so far: {:#?}", self.seen),
+            }
+        }
+    }
+
+    /// Sends a signal to the agent, and only to it.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Reads to the end.
+    pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
+        while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
+            self.seen.push(line);
+        }
+        let status = self.child.wait().unwrap();
+        (status, std::mem::take(&mut self.seen))
+    }
+
+    /// Kills the agent as a crash of it would, and returns all that it said.
+    pub fn kill(self) -> Vec<Value> {
+        self.signal(Signal::KILL);
+        self.end().1
+    }
+}

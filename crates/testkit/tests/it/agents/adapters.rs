@@ -1,0 +1,29 @@
+//! The adapters of the Agent Client Protocol over both agents.
+
+use segno_testkit::model::{ModelServer, files, standard, standard_files};
+use segno_testkit::programs::{Client, Program, Stage};
+
+fn plays_the_standard_script(program: Program) {
+    let server = ModelServer::scripted([standard()]);
+    let stage = Stage::new(&server);
+    let mut client = Client::start(&stage, program);
+    let session = client.session(&stage);
+    let prompt = format!("Do the task. {}", standard().marker());
+    let stopped = client.prompt(&session, &prompt);
+    assert_eq!(stopped, "end_turn", "{:#?}", client.seen());
+    let said = format!("{:?}", client.seen());
+    assert!(said.contains(program.version()), "another version: {said}");
+    assert_eq!(files(&stage.work()), standard_files());
+    assert_eq!(server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(server.mended("standard"), [0; 0]);
+}
+
+#[test]
+fn the_adapter_of_claude_code_plays_the_standard_script() {
+    plays_the_standard_script(Program::ClaudeAcp);
+}
+
+#[test]
+fn the_adapter_of_codex_plays_the_standard_script() {
+    plays_the_standard_script(Program::CodexAcp);
+}
