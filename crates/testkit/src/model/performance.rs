@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use super::http::{self, Asked};
-use super::place::{Manner, Purpose, standing, tag};
+use super::place::{Manner, Mark, Purpose, standing, tag};
 use super::play::{self, Play};
 use super::script::{Call, Fault, Often, Pace, Script, Turn, Usage};
 use super::server::{Ending, State};
@@ -170,6 +170,10 @@ fn pieces(asked: &Asked, reply: &Reply) -> Vec<String> {
 /// What is said at a turn, with the tag by which it is known afterwards.
 fn direct(script: &Script, number: usize, manner: Manner) -> Turn {
     let mut turn = script.turns[number].clone();
+    let mark = match manner {
+        Manner::Mending => Mark::Again,
+        Manner::Plain | Manner::Careful => Mark::Said,
+    };
     match manner {
         Manner::Plain => {}
         Manner::Careful => turn.calls = turn.calls.iter().map(Call::careful).collect(),
@@ -181,7 +185,7 @@ fn direct(script: &Script, number: usize, manner: Manner) -> Turn {
             }
         }
     }
-    turn.text = format!("{} {}", turn.text, tag(&script.name, number, manner));
+    turn.text = format!("{} {}", turn.text, tag(&script.name, number, mark));
     turn
 }
 
@@ -191,9 +195,6 @@ fn summary(asked: &Asked, script: Option<&Script>) -> String {
         return "<summary>Nothing was done.</summary>".to_owned();
     };
     let marker = script.marker();
-    let stood = match standing(asked, script) {
-        Some(turn) => tag(&script.name, turn, Manner::Plain),
-        None => String::new(),
-    };
+    let stood = standing(asked, script).unwrap_or_default();
     format!("<summary>The task is {marker}. It was done up to here: {stood}</summary>")
 }

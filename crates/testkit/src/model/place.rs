@@ -114,40 +114,58 @@ fn last_marker<'a>(parts: &[Part], scripts: &'a [Script]) -> Option<(&'a Script,
     found
 }
 
+/// What a tag says of its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It was answered.
+    Said,
+    /// It was mended.
+    Again,
+    /// It was answered, and all its calls were done. Only summaries say so.
+    Done,
+}
+
 /// A tag, as it stands at the end of every answer.
-pub(super) fn tag(script: &str, turn: usize, manner: Manner) -> String {
-    match manner {
-        Manner::Mending => format!("[{script}:{turn} again]"),
-        Manner::Plain | Manner::Careful => format!("[{script}:{turn}]"),
+pub(super) fn tag(script: &str, turn: usize, mark: Mark) -> String {
+    match mark {
+        Mark::Said => format!("[{script}:{turn}]"),
+        Mark::Again => format!("[{script}:{turn} again]"),
+        Mark::Done => format!("[{script}:{turn} done]"),
     }
 }
 
-/// The last turn that a text has a tag of.
-fn last_tag(text: &str, script: &Script) -> Option<usize> {
+/// The last tag in a text.
+fn last_tag(text: &str, script: &Script) -> Option<(usize, Mark)> {
     let begin = format!("[{}:", script.name);
-    let tags = text.rmatch_indices(&begin);
-    tags.filter_map(|(at, _)| {
-        let rest = &text[at + begin.len()..];
-        let inside = rest.split_once(']')?.0;
-        inside.trim_end_matches(" again").parse().ok()
+    let mut tags = text.rmatch_indices(&begin);
+    tags.find_map(|(at, _)| {
+        let inside = text[at + begin.len()..].split_once(']')?.0;
+        let (turn, mark) = match inside.split_once(' ') {
+            None => (inside, Mark::Said),
+            Some((turn, "again")) => (turn, Mark::Again),
+            Some((turn, "done")) => (turn, Mark::Done),
+            Some(_) => return None,
+        };
+        let turn = turn.parse().ok()?;
+        (turn < script.turns()).then_some((turn, mark))
     })
-    .find(|turn| *turn < script.turns())
 }
 
-/// The last turn that was answered after the marker: which, and the part that has its tag.
+/// The last turn that was answered after the marker, its mark, and the part that has its tag.
 fn last_answered(
     script: &Script,
     parts: &[Part],
     index: usize,
     offset: usize,
-) -> Option<(usize, usize)> {
+) -> Option<(usize, Mark, usize)> {
     let mut texts = parts.iter().enumerate().skip(index).rev();
     texts.find_map(|(at, part)| {
         let Part::Text(_, text) = part else {
             return None;
         };
         let text = if at == index { &text[offset..] } else { text };
-        Some((last_tag(text, script)?, at))
+        let (turn, mark) = last_tag(text, script)?;
+        Some((turn, mark, at))
     })
 }
 
@@ -159,7 +177,7 @@ fn next(script: &Script, parts: &[Part], index: usize, offset: usize) -> (usize,
             .count()
     };
     let last = script.turns() - 1;
-    let Some((turn, at)) = last_answered(script, parts, index, offset) else {
+    let Some((turn, mark, at)) = last_answered(script, parts, index, offset) else {
         let manner = if user_texts(index) > 0 {
             Manner::Careful
         } else {
@@ -168,13 +186,14 @@ fn next(script: &Script, parts: &[Part], index: usize, offset: usize) -> (usize,
         return (0, manner);
     };
     let quoted = matches!(&parts[at], Part::Text(Role::User, _));
-    let again = tag(&script.name, turn, Manner::Mending);
+    let again = tag(&script.name, turn, Mark::Again);
     let said = parts.iter().skip(index).map(|part| match part {
         Part::Text(_, text) => text.matches(&again).count(),
         _ => 0,
     });
     let calls = script.turns[turn].calls.len();
-    let doubtful = calls > 0 && (quoted || !all_fine(&parts[at..], calls));
+    let unsure = quoted && mark != Mark::Done || !quoted && !all_fine(&parts[at..], calls);
+    let doubtful = calls > 0 && unsure;
     if script.heeds && doubtful && said.sum::<usize>() < MENDS {
         return (turn, Manner::Mending);
     }
@@ -202,9 +221,13 @@ fn all_fine(parts: &[Part], expected: usize) -> bool {
     calls.len() >= expected && calls.iter().all(fine)
 }
 
-/// The last turn of a script that a request has an answer of.
-pub(super) fn standing(asked: &Asked, script: &Script) -> Option<usize> {
+/// Where a script stands in a conversation that is summed up, as a tag.
+pub(super) fn standing(asked: &Asked, script: &Script) -> Option<String> {
     let parts = conversation(asked);
     let (_, index, offset) = last_marker(&parts, std::slice::from_ref(script))?;
-    Some(last_answered(script, &parts, index, offset)?.0)
+    let (turn, mark, at) = last_answered(script, &parts, index, offset)?;
+    let calls = script.turns[turn].calls.len();
+    let done = mark == Mark::Done || all_fine(&parts[at..], calls);
+    let mark = if done { Mark::Done } else { Mark::Said };
+    Some(tag(&script.name, turn, mark))
 }

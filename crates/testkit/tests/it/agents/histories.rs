@@ -1,6 +1,8 @@
 //! The right next answer comes also to those who know the history only from hearsay.
 
-use segno_testkit::model::{ModelServer, files, standard, standard_files};
+use segno_testkit::model::{
+    Answer, Call, ModelServer, Purpose, Script, Turn, files, standard, standard_files,
+};
 use segno_testkit::programs::{Agent, Stage};
 
 /// A session that another agent began, told in words: after turn 4, whose outcome is unknown.
@@ -32,4 +34,31 @@ fn an_agent_that_is_told_what_another_one_did_goes_on_there() {
             "{agent:?}: what was done is not done again"
         );
     }
+}
+
+#[test]
+fn a_conversation_that_was_summed_up_goes_on_where_it_stood() {
+    let script = Script::new(
+        "long",
+        [
+            Turn::say("I write.").call(Call::write("a.txt", "a\n")),
+            Turn::say("So far."),
+            Turn::say("And on."),
+        ],
+    );
+    let server = ModelServer::scripted([script.clone()]);
+    let stage = Stage::new(&server);
+    Agent::Claude.start(&stage, &script.marker()).end();
+    for prompt in ["/compact", "Go on."] {
+        let (status, lines) = Agent::Claude.resume(&stage, Agent::SESSION, prompt).end();
+        assert!(status.success(), "{lines:#?}");
+    }
+    let is_summary = |answer: &Answer| matches!(answer.purpose, Purpose::Summary { .. });
+    let answers = server.answers();
+    assert_eq!(
+        answers.iter().filter(|answer| is_summary(answer)).count(),
+        1
+    );
+    assert_eq!(server.paid("long"), [0, 1, 2]);
+    assert_eq!(server.mended("long"), [0; 0], "{answers:#?}");
 }
