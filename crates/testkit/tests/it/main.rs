@@ -10,6 +10,7 @@
 mod agents;
 mod arrows;
 mod error_pages;
+mod golden;
 
 use std::path::{Path, PathBuf};
 
