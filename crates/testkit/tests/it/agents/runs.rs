@@ -1,7 +1,13 @@
 //! Undisturbed runs.
 
-use segno_testkit::model::{Ending, ModelServer, Purpose, files, standard, standard_files};
-use segno_testkit::programs::{Agent, Stage};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use segno_testkit::model::{
+    Ending, ModelServer, Purpose, Script, Turn, files, standard, standard_files,
+};
+use segno_testkit::programs::{Agent, Program, Stage};
 
 fn runs_to_the_end(agent: Agent) {
     let server = ModelServer::scripted([standard()]);
@@ -65,4 +71,56 @@ fn every_request_is_a_turn_of_the_script_or_is_known_to_be_none() {
             "{answers:?}"
         );
     }
+}
+
+#[test]
+fn agents_are_found_by_their_names_where_a_stage_looks_for_programs() {
+    let server = ModelServer::scripted([standard()]);
+    let stage = Stage::new(&server);
+    for (name, program) in [("claude", Program::ClaudeCode), ("codex", Program::Codex)] {
+        let said = Command::new("/bin/sh")
+            .args(["-c", &format!("{name} --version")])
+            .env_clear()
+            .envs(stage.environment().iter().cloned())
+            .output()
+            .unwrap();
+        let version = String::from_utf8_lossy(&said.stdout);
+        assert!(version.contains(program.version()), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn models_without_an_agent_play_scripts_too() {
+    let script = Script::new("words", [Turn::say("One."), Turn::say("Two.")]);
+    let server = ModelServer::scripted([script.clone()]);
+    let ask = |path: &str, messages: serde_json::Value| {
+        let body = serde_json::json!({"stream": true, "messages": messages}).to_string();
+        let mut stream = TcpStream::connect(server.host().trim_start_matches("http://")).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for path in ["/v1/messages", "/v1/chat/completions"] {
+        let first = serde_json::json!({"role": "user", "content": script.marker()});
+        let answer = ask(path, serde_json::json!([first]));
+        assert!(
+            answer.contains("One.") && answer.contains("[words:0]"),
+            "{answer}"
+        );
+        let said = serde_json::json!({"role": "assistant", "content": "One. [words:0]"});
+        let more = serde_json::json!({"role": "user", "content": "And?"});
+        let answer = ask(path, serde_json::json!([first, said, more]));
+        assert!(
+            answer.contains("Two.") && answer.contains("[words:1]"),
+            "{answer}"
+        );
+    }
+    assert_eq!(server.paid("words"), [0, 1, 0, 1]);
 }
