@@ -5,16 +5,37 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::program::{NODE, Program, installed};
 use crate::model::ModelServer;
 
-/// Where agents run.
+/// Where agents run. What is left there is ended and removed with it.
 pub struct Stage {
     root: TempDir,
     environment: Vec<(&'static str, OsString)>,
 }
+
+impl Drop for Stage {
+    /// Ends what is left on it: adapters and agents that were killed leave processes behind, which
+    /// would write into folders that are being removed.
+    fn drop(&mut self) {
+        for _ in 0..ROUNDS {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            for pid in left {
+                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+            }
+        }
+    }
+}
+
+/// How often is looked for processes that others have started in the meantime.
+const ROUNDS: usize = 100;
 
 /// What Claude Code must not do by itself.
 const QUIET: [(&str, &str); 6] = [
