@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod carry;
 pub mod checkpoint;
 pub mod cipher;
+pub mod conversation;
 pub mod depot;
 pub mod digest;
 pub mod error;

@@ -1,0 +1,358 @@
+//! What a stream of entries adds up to, without holding it (P10).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::Serialize;
+
+use super::{Branch, Entry, Origin, Said, Thread, Tokens, Utterance, words};
+use crate::model::ToolCall;
+use crate::time::Timestamp;
+
+/// How many unanswered calls are listed; more are only counted.
+const LISTED_CALLS: usize = 1024;
+/// The longest input of an unanswered call that is listed, in bytes of JSON.
+const LISTED_INPUT: usize = 64 << 10;
+/// How many changed files are listed; more are only counted.
+const LISTED_FILES: usize = 4096;
+/// Within how many messages the entries of one message are expected.
+const MESSAGES_AT_HAND: usize = 1024;
+/// The longest title, in characters.
+const TITLE: usize = 120;
+
+/// What a conversation adds up to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Entries of every sort.
+    pub entries: u64,
+    /// The first prompt of a person, shortened to a line.
+    pub title: Option<String>,
+    /// The earliest moment.
+    pub first: Option<Timestamp>,
+    /// The latest moment.
+    pub last: Option<Timestamp>,
+    /// The model that spoke last in the main thread.
+    pub model: Option<String>,
+    /// The size of the context after the last response in the main thread.
+    pub context: Option<u64>,
+    /// All tokens, each message counted once; side branches and sub-agents included, since they
+    /// were paid for.
+    pub usage: Tokens,
+    /// How often the history was replaced by a summary.
+    pub compactions: u64,
+    /// Calls on the current branch whose outcome is unknown.
+    pub unanswered: Vec<Unanswered>,
+    /// How many more unanswered calls there are at least.
+    pub unanswered_unlisted: u64,
+    /// The files that tool calls on the current branch were to change.
+    pub files: BTreeSet<String>,
+    /// Changes of further files that are not listed.
+    pub files_unlisted: u64,
+    /// Entries on branches that were left behind.
+    pub side: u64,
+}
+
+/// A call without an answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Unanswered {
+    /// The call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// What it was given; `None` if that is too long to be listed.
+    pub input: Option<serde_json::Value>,
+    /// Who called.
+    pub thread: Thread,
+    /// The record that the call is in.
+    pub record: Option<String>,
+}
+
+/// Adds entries up, one after the other.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    summary: Summary,
+    open: BTreeMap<(Thread, String), (u64, Unanswered)>,
+    /// The messages that were counted last, so that a repeated one replaces itself.
+    counted: VecDeque<((Thread, String), Tokens)>,
+    messages: Tokens,
+    totals: BTreeMap<Thread, Tokens>,
+}
+
+impl Analysis {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one entry.
+    pub fn add(&mut self, entry: &Entry) {
+        self.summary.entries += 1;
+        self.time(entry.when);
+        let current = entry.branch != Branch::Side;
+        if !current {
+            self.summary.side += 1;
+        }
+        let main = entry.thread == Thread::Main;
+        match &entry.said {
+            Said::User { origin, parts } => {
+                if current && main && *origin == Origin::Person && self.summary.title.is_none() {
+                    self.summary.title = title(&words(parts));
+                }
+            }
+            Said::Assistant {
+                message,
+                model,
+                parts,
+                usage,
+            } => {
+                if current && main && usage.is_some() {
+                    self.summary.model.clone_from(model);
+                    self.summary.context = usage.map(Tokens::sum);
+                }
+                if let Some(usage) = usage {
+                    self.count(&entry.thread, message.as_deref(), *usage);
+                }
+                for part in parts {
+                    if let (Utterance::Call(call), true) = (part, current) {
+                        self.call(entry, call);
+                    }
+                }
+            }
+            Said::Result(answer) => {
+                if current {
+                    let key = (entry.thread.clone(), answer.id.clone());
+                    self.open.remove(&key);
+                }
+            }
+            Said::Compaction { summary, after, .. } => {
+                self.summary.compactions += u64::from(summary.is_some());
+                if let (true, true, Some(after)) = (current, main, after) {
+                    self.summary.context = Some(*after);
+                }
+            }
+            Said::Usage { last, total } => {
+                if current && main {
+                    self.summary.context = Some(last.sum());
+                }
+                match total {
+                    Some(total) => {
+                        self.totals.insert(entry.thread.clone(), *total);
+                    }
+                    None => self.messages += *last,
+                }
+            }
+            Said::Notice { .. } | Said::Raw { .. } => {}
+        }
+    }
+
+    /// What they add up to.
+    pub fn finish(mut self) -> Summary {
+        let mut open: Vec<_> = self.open.into_values().collect();
+        open.sort_by_key(|(order, _)| *order);
+        self.summary.unanswered = open.into_iter().map(|(_, call)| call).collect();
+        self.summary.usage = self
+            .totals
+            .into_values()
+            .fold(self.messages, |sum, total| sum + total);
+        self.summary
+    }
+
+    fn time(&mut self, when: Option<Timestamp>) {
+        if let Some(when) = when {
+            let first = self.summary.first.get_or_insert(when);
+            *first = when.min(*first);
+            let last = self.summary.last.get_or_insert(when);
+            *last = when.max(*last);
+        }
+    }
+
+    /// Counts a message once, however many entries it comes in: the last one tells the usage.
+    fn count(&mut self, thread: &Thread, message: Option<&str>, usage: Tokens) {
+        let Some(message) = message else {
+            self.messages += usage;
+            return;
+        };
+        let known = self
+            .counted
+            .iter()
+            .rposition(|((of, id), _)| of == thread && id == message);
+        if let Some((_, before)) = known.and_then(|at| self.counted.remove(at)) {
+            self.messages = Tokens {
+                input: self.messages.input.saturating_sub(before.input),
+                cache_read: self.messages.cache_read.saturating_sub(before.cache_read),
+                cache_write: self.messages.cache_write.saturating_sub(before.cache_write),
+                output: self.messages.output.saturating_sub(before.output),
+            };
+        }
+        self.messages += usage;
+        if self.counted.len() == MESSAGES_AT_HAND {
+            self.counted.pop_front();
+        }
+        self.counted
+            .push_back(((thread.clone(), message.to_owned()), usage));
+    }
+
+    fn call(&mut self, entry: &Entry, call: &ToolCall) {
+        for file in changed_files(call) {
+            if self.summary.files.len() < LISTED_FILES {
+                self.summary.files.insert(file.to_owned());
+            } else if !self.summary.files.contains(file) {
+                self.summary.files_unlisted += 1;
+            }
+        }
+        if self.open.len() == LISTED_CALLS {
+            self.summary.unanswered_unlisted += 1;
+            return;
+        }
+        let short = call.input.to_string().len() <= LISTED_INPUT;
+        let unanswered = Unanswered {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: short.then(|| call.input.clone()),
+            thread: entry.thread.clone(),
+            record: entry.id.clone(),
+        };
+        let key = (entry.thread.clone(), call.id.clone());
+        self.open.insert(key, (self.summary.entries, unanswered));
+    }
+}
+
+/// The first line that says something, shortened.
+fn title(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let mut title: String = line.chars().take(TITLE).collect();
+    if title.len() < line.len() {
+        title.push('…');
+    }
+    Some(title)
+}
+
+/// The files that a call is to change, as far as its input names them.
+fn changed_files(call: &ToolCall) -> Vec<&str> {
+    let field = |name: &str| call.input.get(name).and_then(serde_json::Value::as_str);
+    match call.name.as_str() {
+        "Write" | "Edit" | "MultiEdit" => field("file_path").into_iter().collect(),
+        "NotebookEdit" => field("notebook_path").into_iter().collect(),
+        "apply_patch" => {
+            let patch = call.input.as_str().or_else(|| field("input"));
+            patch.map(patched_files).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn patched_files(patch: &str) -> Vec<&str> {
+    const HEADS: [&str; 4] = [
+        "*** Add File: ",
+        "*** Update File: ",
+        "*** Delete File: ",
+        "*** Move to: ",
+    ];
+    let head = |line| HEADS.iter().find_map(|head| str::strip_prefix(line, head));
+    patch.lines().filter_map(head).map(str::trim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answer, Outcome, Part};
+    use super::*;
+    use serde_json::json;
+
+    fn assistant(message: &str, parts: Vec<Utterance>, output: u64) -> Entry {
+        Entry::new(Said::Assistant {
+            message: Some(message.into()),
+            model: Some("m".into()),
+            parts,
+            usage: Some(Tokens {
+                input: 100,
+                cache_read: 10,
+                cache_write: 1,
+                output,
+            }),
+        })
+    }
+
+    fn call(id: &str, name: &str, input: serde_json::Value) -> Utterance {
+        Utterance::Call(ToolCall {
+            id: id.into(),
+            name: name.into(),
+            input,
+        })
+    }
+
+    fn summary(entries: &[Entry]) -> Summary {
+        let mut analysis = Analysis::new();
+        entries.iter().for_each(|entry| analysis.add(entry));
+        analysis.finish()
+    }
+
+    #[test]
+    fn a_message_in_several_entries_is_counted_once_and_as_it_ended() {
+        let summary = summary(&[
+            assistant("a", vec![], 1),
+            assistant("b", vec![], 5),
+            assistant("a", vec![], 50),
+        ]);
+        assert_eq!(summary.usage.output, 55);
+        assert_eq!(summary.usage.input, 200);
+        assert_eq!(summary.context, Some(161));
+    }
+
+    #[test]
+    fn only_calls_without_an_answer_on_the_current_branch_are_unanswered() {
+        let write = json!({"file_path": "/a"});
+        let mut side = assistant("x", vec![call("left", "Bash", json!({}))], 1);
+        side.branch = Branch::Side;
+        let summary = summary(&[
+            assistant("a", vec![call("1", "Write", write.clone())], 1),
+            assistant(
+                "a",
+                vec![call(
+                    "2",
+                    "apply_patch",
+                    json!("*** Begin Patch\n*** Add File: b\n"),
+                )],
+                1,
+            ),
+            side,
+            Entry::new(Said::Result(Answer {
+                id: "2".into(),
+                parts: vec![],
+                outcome: Outcome::Unsaid,
+            })),
+        ]);
+        let open: Vec<_> = summary.unanswered.iter().map(|call| &*call.id).collect();
+        assert_eq!(open, ["1"]);
+        assert_eq!(summary.unanswered[0].input, Some(write));
+        assert_eq!(summary.side, 1);
+        let files: Vec<_> = summary.files.iter().collect();
+        assert_eq!(files, ["/a", "b"]);
+    }
+
+    #[test]
+    fn the_title_is_the_first_thing_that_a_person_said() {
+        let said = |origin, text: &str| {
+            let parts = vec![Part::Text { text: text.into() }];
+            Entry::new(Said::User { origin, parts })
+        };
+        let summary = summary(&[
+            said(Origin::Program, "environment"),
+            said(Origin::Person, "\n  fix the parser \nand more"),
+            said(Origin::Person, "later"),
+        ]);
+        assert_eq!(summary.title.as_deref(), Some("fix the parser"));
+    }
+
+    #[test]
+    fn what_is_listed_is_bounded() {
+        let many: Vec<_> = (0..3000)
+            .map(|n| {
+                let input = json!({"file_path": format!("/{n}"), "content": "x".repeat(100_000)});
+                assistant("a", vec![call(&n.to_string(), "Write", input)], 1)
+            })
+            .collect();
+        let summary = summary(&many);
+        assert_eq!(summary.unanswered.len(), LISTED_CALLS);
+        assert_eq!(summary.unanswered_unlisted, 3000 - LISTED_CALLS as u64);
+        assert_eq!(summary.unanswered[0].input, None);
+    }
+}

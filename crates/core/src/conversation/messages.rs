@@ -1,0 +1,150 @@
+//! A conversation as an API model is sent it, and the other way round.
+
+use super::turns::{Loss, Losses, Speech, Turn, turns};
+use super::{Answer, Entry, Origin, Outcome, Part, Said, Utterance, words};
+use crate::model::{self, Message, ToolResult};
+
+/// What a model is sent, and what is not in it.
+pub fn to_messages(entries: &[Entry]) -> (Vec<Message>, Losses) {
+    let (turns, mut losses) = turns(entries);
+    let messages = turns
+        .into_iter()
+        .map(|turn| message(turn, &mut losses))
+        .collect();
+    (messages, losses)
+}
+
+fn message(turn: Turn, losses: &mut Losses) -> Message {
+    match turn {
+        Turn::User { parts, .. } => Message::User {
+            text: text(&parts, losses),
+        },
+        Turn::Assistant { parts, .. } => Message::Assistant {
+            parts: parts
+                .into_iter()
+                .map(|part| match part {
+                    Speech::Text(text) => model::Part::Text { text },
+                    Speech::Call(call) => model::Part::Call(call),
+                })
+                .collect(),
+        },
+        Turn::Results { answers, .. } => Message::Tools {
+            results: answers
+                .into_iter()
+                .map(|answer| ToolResult {
+                    output: text(&answer.parts, losses),
+                    id: answer.id,
+                    is_error: answer.outcome == Outcome::Failed,
+                })
+                .collect(),
+        },
+    }
+}
+
+/// The words; a picture leaves a word in its place, so that nobody looks for what is not there.
+fn text(parts: &[Part], losses: &mut Losses) -> String {
+    let shown: Vec<_> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Image { media_type, .. } => {
+                losses.add(Loss::Image);
+                Part::Text {
+                    text: format!("[a picture ({media_type}) that is not shown here]"),
+                }
+            }
+            other => other.clone(),
+        })
+        .collect();
+    words(&shown)
+}
+
+/// The entries that messages say.
+pub fn from_messages(messages: &[Message]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for message in messages {
+        match message {
+            Message::User { text } => entries.push(Entry::new(Said::User {
+                origin: Origin::Person,
+                parts: vec![Part::Text { text: text.clone() }],
+            })),
+            Message::Assistant { parts } => entries.push(Entry::new(Said::Assistant {
+                message: None,
+                model: None,
+                parts: parts.iter().map(Utterance::from).collect(),
+                usage: None,
+            })),
+            Message::Tools { results } => {
+                let said = results.iter().map(|result| Said::Result(result.into()));
+                entries.extend(said.map(Entry::new));
+            }
+        }
+    }
+    entries
+}
+
+impl From<&model::Part> for Utterance {
+    fn from(part: &model::Part) -> Self {
+        match part {
+            model::Part::Text { text } => Self::Text { text: text.clone() },
+            model::Part::Call(call) => Self::Call(call.clone()),
+            model::Part::Raw { value } => Self::Raw {
+                value: value.clone(),
+            },
+        }
+    }
+}
+
+impl From<&ToolResult> for Answer {
+    fn from(result: &ToolResult) -> Self {
+        Self {
+            id: result.id.clone(),
+            parts: vec![Part::Text {
+                text: result.output.clone(),
+            }],
+            outcome: if result.is_error {
+                Outcome::Failed
+            } else {
+                Outcome::Succeeded
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ToolCall;
+    use serde_json::json;
+
+    #[test]
+    fn messages_are_the_same_after_there_and_back() {
+        let messages = vec![
+            Message::User { text: "go".into() },
+            Message::Assistant {
+                parts: vec![
+                    model::Part::Text { text: "so".into() },
+                    model::Part::Call(ToolCall {
+                        id: "1".into(),
+                        name: "look".into(),
+                        input: json!({}),
+                    }),
+                ],
+            },
+            Message::Tools {
+                results: vec![ToolResult {
+                    id: "1".into(),
+                    output: "there".into(),
+                    is_error: true,
+                }],
+            },
+            Message::Assistant {
+                parts: vec![model::Part::Text {
+                    text: "done".into(),
+                }],
+            },
+        ];
+        let (back, losses) = to_messages(&from_messages(&messages));
+        assert_eq!(back, messages);
+        assert_eq!(losses, Losses::default());
+    }
+}
