@@ -11,9 +11,12 @@
 //!
 //! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
 //! the journal are the engine's. [`tools`] is what models may ask for, and [`mcp`] what they may ask of
-//! others. [`otlp`] tells a collector what runs do.
+//! others. [`otlp`] tells a collector what runs do. [`transcript`] reads and writes what agents keep of a
+//! session themselves.
 
 pub mod anthropic;
+pub mod claude_code;
+pub mod codex;
 pub mod command;
 pub mod http;
 pub mod mcp;
@@ -21,6 +24,7 @@ pub mod openai;
 pub mod otlp;
 pub mod scripted;
 pub mod tools;
+pub mod transcript;
 
 pub use anthropic::Anthropic;
 pub use command::{Command, Launch};

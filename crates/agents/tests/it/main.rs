@@ -10,4 +10,5 @@ mod mcp;
 mod scripted;
 mod server;
 mod tools;
+mod transcripts_reading;
 mod world;

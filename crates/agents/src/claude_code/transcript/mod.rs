@@ -1,0 +1,17 @@
+//! Claude Code's transcript: a tree of records, one to a line.
+//!
+//! A record follows another by `parentUuid`. Two resumes at once make two branches; the program goes
+//! on with the branch that ends in the newest leaf, and so does what reads here ([`tree`]).
+
+mod record;
+mod tree;
+
+pub(crate) use tree::Tree;
+
+use crate::transcript::Adapter;
+
+/// What reads which version, oldest first.
+pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
+    versions: &["2.1.325"],
+    read: record::read,
+}];

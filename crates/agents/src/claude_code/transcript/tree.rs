@@ -1,0 +1,266 @@
+//! Which records of a transcript are on the current branch.
+//!
+//! The current branch is the way back from the newest leaf. Two things lie beside that way and are
+//! still part of it: calls that were made at once, of which only one can be followed, and their
+//! answers. A record that follows one which is not there (its line was broken, or left out) goes on
+//! with the record before it in the file, so that nothing before a broken line is lost.
+
+use std::io::{self, Read, Seek};
+
+use segno_core::conversation::{Branch, Thread};
+use segno_core::digest::Digest;
+use serde_json::Value;
+
+use super::record::thread;
+use crate::transcript::{Content, Lines, Object, moment, text};
+
+/// The current branch of a transcript.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// By line number; `None` if there are more records than are followed.
+    current: Option<Bits>,
+    linked: Bits,
+    lost: Bits,
+}
+
+/// A record, as much as its links need.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    id: u64,
+    parent: Option<u64>,
+    /// What it belongs to: for a model's record its message, for an answer its call.
+    key: u64,
+    when: i64,
+    line: u32,
+    sort: Sort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Assistant,
+    Answer,
+    Other,
+}
+
+impl Tree {
+    /// Reads all records once.
+    pub(crate) fn grow<R: Read + Seek>(lines: &mut Lines<R>, most: usize) -> io::Result<Self> {
+        let mut main = Vec::new();
+        let mut side = Vec::new();
+        let mut many = false;
+        while let Some(found) = lines.next()? {
+            let Content::Record(record) = lines.content(found) else {
+                continue;
+            };
+            let Ok(line) = u32::try_from(found.at.line) else {
+                many = true;
+                break;
+            };
+            let Some(node) = node(&record, line) else {
+                continue;
+            };
+            many = main.len() + side.len() == most;
+            if many {
+                break;
+            }
+            match thread(&record) {
+                Thread::Main => main.push(node),
+                Thread::Agent(_) => side.push(node),
+            }
+        }
+        if many {
+            return Ok(Self {
+                current: None,
+                linked: Bits::default(),
+                lost: Bits::default(),
+            });
+        }
+        // A sub-agent's own file has nothing but its thread, which is the main one there.
+        let nodes = if main.is_empty() { side } else { main };
+        Ok(Self::of(&nodes))
+    }
+
+    /// Where a record stands. One of another thread is followed by its own program only.
+    pub(crate) fn branch(&self, line: u64) -> Branch {
+        match &self.current {
+            None => Branch::Unknown,
+            Some(current) if current.has(line) || !self.linked.has(line) => Branch::Current,
+            Some(_) => Branch::Side,
+        }
+    }
+
+    /// Whether the record follows one that is not there.
+    pub(crate) fn is_lost(&self, line: u64) -> bool {
+        self.lost.has(line)
+    }
+
+    fn of(nodes: &[Node]) -> Self {
+        let order = Order::of(nodes);
+        let mut tree = Self {
+            current: Some(Bits::default()),
+            linked: Bits::default(),
+            lost: Bits::default(),
+        };
+        let mut current = Bits::default();
+        for node in nodes {
+            tree.linked.set(u64::from(node.line));
+        }
+        let mut at = leaf(nodes, &order);
+        while let Some(here) = at {
+            if !current.set(u64::from(nodes[here].line)) {
+                break;
+            }
+            at = match nodes[here].parent {
+                None => None,
+                Some(parent) => order.find(nodes, parent).or_else(|| {
+                    tree.lost.set(u64::from(nodes[here].line));
+                    here.checked_sub(1)
+                }),
+            };
+        }
+        adopt(nodes, &order, &mut current);
+        tree.current = Some(current);
+        tree
+    }
+}
+
+fn node(record: &Object, line: u32) -> Option<Node> {
+    let id = hash(text(record, "uuid")?);
+    let message = record.get("message");
+    let (sort, key) = match text(record, "type") {
+        Some("assistant") => {
+            let id = message.and_then(|message| message.get("id"));
+            (Sort::Assistant, id.and_then(Value::as_str))
+        }
+        Some("user") => match answered(message) {
+            Some(call) => (Sort::Answer, Some(call)),
+            None => (Sort::Other, None),
+        },
+        _ => (Sort::Other, None),
+    };
+    let parent = text(record, "parentUuid").or_else(|| text(record, "logicalParentUuid"));
+    Some(Node {
+        id,
+        parent: parent.map(hash),
+        key: key.map_or(0, hash),
+        when: text(record, "timestamp")
+            .and_then(moment)
+            .map_or(i64::MIN, |when| when.0),
+        line,
+        sort,
+    })
+}
+
+/// The call that a record answers first.
+fn answered(message: Option<&Value>) -> Option<&str> {
+    let blocks = message?.get("content")?.as_array()?;
+    blocks.iter().find_map(|block| {
+        (block.get("type")?.as_str()? == "tool_result")
+            .then(|| block.get("tool_use_id").and_then(Value::as_str))?
+    })
+}
+
+/// Short, so that a million of them fit; two of them alike are not to be expected.
+fn hash(text: &str) -> u64 {
+    let digest = Digest::of(text.as_bytes());
+    let first = digest
+        .as_bytes()
+        .first_chunk()
+        .expect("a digest has 32 bytes");
+    u64::from_le_bytes(*first)
+}
+
+/// The nodes by their id, so that a parent is found.
+struct Order(Vec<u32>);
+
+impl Order {
+    fn of(nodes: &[Node]) -> Self {
+        let mut order: Vec<u32> = (0..).take(nodes.len()).collect();
+        order.sort_unstable_by_key(|&at| (nodes[at as usize].id, at));
+        Self(order)
+    }
+
+    /// Of two that have the same id, the later one, as the program has it.
+    fn find(&self, nodes: &[Node], id: u64) -> Option<usize> {
+        let after = self.0.partition_point(|&at| nodes[at as usize].id <= id);
+        let at = *self.0.get(after.checked_sub(1)?)? as usize;
+        (nodes[at].id == id).then_some(at)
+    }
+}
+
+/// The newest node that none follows; of two that are as new, the later one.
+fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
+    let mut followed = Bits::default();
+    for node in nodes {
+        if let Some(parent) = node.parent.and_then(|id| order.find(nodes, id)) {
+            followed.set(parent as u64);
+        }
+    }
+    let leaves = (0..nodes.len()).filter(|&at| !followed.has(at as u64));
+    leaves
+        .max_by_key(|&at| (nodes[at].when, at))
+        // Links in a circle leave no leaf.
+        .or(nodes.len().checked_sub(1))
+}
+
+/// Takes in what belongs to the branch beside the way back: the other calls of a message on it,
+/// and the answers to calls on it that have no other.
+fn adopt(nodes: &[Node], order: &Order, current: &mut Bits) {
+    let on = |current: &Bits, node: &Node| current.has(u64::from(node.line));
+    let mut messages = Vec::new();
+    let mut answers = Vec::new();
+    for node in nodes.iter().filter(|node| on(current, node)) {
+        match node.sort {
+            Sort::Assistant if node.key != 0 => messages.push(node.key),
+            Sort::Answer => answers.push(node.key),
+            _ => {}
+        }
+    }
+    messages.sort_unstable();
+    messages.dedup();
+    answers.sort_unstable();
+    for node in nodes {
+        let Some(parent) = node.parent.and_then(|id| order.find(nodes, id)) else {
+            continue;
+        };
+        if on(current, node) || !on(current, &nodes[parent]) {
+            continue;
+        }
+        let belongs = match node.sort {
+            Sort::Assistant => messages.binary_search(&node.key).is_ok(),
+            Sort::Answer => {
+                nodes[parent].sort == Sort::Assistant && answers.binary_search(&node.key).is_err()
+            }
+            Sort::Other => false,
+        };
+        if belongs {
+            current.set(u64::from(node.line));
+        }
+    }
+}
+
+/// A set of small numbers.
+#[derive(Debug, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn has(&self, number: u64) -> bool {
+        let word = usize::try_from(number / 64)
+            .ok()
+            .and_then(|at| self.0.get(at));
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    /// Whether it is new.
+    fn set(&mut self, number: u64) -> bool {
+        let Ok(at) = usize::try_from(number / 64) else {
+            return false;
+        };
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        let new = !self.has(number);
+        self.0[at] |= 1 << (number % 64);
+        new
+    }
+}

@@ -1,0 +1,319 @@
+//! What the records of a rollout say.
+
+use segno_core::conversation::{
+    Answer, Entry, Image, Notice, Origin, Outcome, Part, Said, Tokens, Utterance,
+};
+use segno_core::model::ToolCall;
+use serde_json::Value;
+
+use crate::transcript::{Facts, Object, Reading, moment, parse, text};
+
+/// How texts begin that the program writes in the user's place, in versions that do not say so.
+const PROGRAM: [&str; 3] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+];
+
+/// The records that have a payload.
+const KNOWN: [&str; 6] = [
+    "session_meta",
+    "turn_context",
+    "response_item",
+    "event_msg",
+    "compacted",
+    "token_usage_record",
+];
+
+type Read<T> = Result<T, &'static str>;
+
+/// The entries of a record. Where something is not as it should be, the whole record stays raw.
+pub(super) fn read(record: &Object, facts: &mut Facts) -> Reading {
+    let name = text(record, "type").unwrap_or("untyped");
+    let empty = Object::new();
+    let payload = record.get("payload").and_then(Value::as_object);
+    let said = match payload {
+        Some(payload) => {
+            learn(name, payload, facts);
+            said(name, payload, facts)
+        }
+        None if KNOWN.contains(&name) => Err("payload"),
+        None => Ok(None),
+    };
+    let payload = payload.unwrap_or(&empty);
+    let shape = said.as_ref().err().copied();
+    let said = said.ok().flatten().unwrap_or_else(|| raw(name, payload));
+    Reading {
+        entries: vec![entry(record, payload, said)],
+        shape,
+    }
+}
+
+fn said(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Said>> {
+    match name {
+        "response_item" => item(payload, facts),
+        "event_msg" => event(payload),
+        "token_usage_record" => usage(payload, "usage", "thread_token_usage"),
+        "compacted" => compacted(payload),
+        _ => Ok(None),
+    }
+}
+
+fn entry(record: &Object, payload: &Object, said: Said) -> Entry {
+    Entry {
+        when: text(record, "timestamp").and_then(moment),
+        id: text(payload, "id").map(str::to_owned),
+        ..Entry::new(said)
+    }
+}
+
+/// `response_item/reasoning`, `event_msg/task_started`, `world_state`: what a record calls itself.
+fn raw(name: &str, payload: &Object) -> Said {
+    let finer = match text(payload, "type") {
+        Some("message") => text(payload, "role").map(|role| format!("message/{role}")),
+        finer => finer.map(str::to_owned),
+    };
+    Said::Raw {
+        record: match finer {
+            Some(finer) => format!("{name}/{finer}"),
+            None => name.to_owned(),
+        },
+    }
+}
+
+fn learn(name: &str, payload: &Object, facts: &mut Facts) {
+    let owned = |key| text(payload, key).map(str::to_owned);
+    match name {
+        "session_meta" => {
+            facts.session = facts.session.take().or_else(|| owned("id"));
+            facts.cwd = facts.cwd.take().or_else(|| owned("cwd"));
+            facts.version = owned("cli_version").or(facts.version.take());
+            let git = payload.get("git").and_then(|git| git.get("branch"));
+            let branch = git.and_then(Value::as_str).map(str::to_owned);
+            facts.git_branch = branch.or(facts.git_branch.take());
+        }
+        "turn_context" => {
+            facts.model = owned("model").or(facts.model.take());
+            facts.cwd = facts.cwd.take().or_else(|| owned("cwd"));
+        }
+        _ => {}
+    }
+}
+
+fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
+    let owned = |key: &'static str| text(payload, key).map(str::to_owned).ok_or(key);
+    let by_model = |parts| {
+        Ok(Some(Said::Assistant {
+            message: text(payload, "id").map(str::to_owned),
+            model: facts.model.clone(),
+            parts,
+            usage: None,
+        }))
+    };
+    match text(payload, "type").ok_or("type")? {
+        "message" => match text(payload, "role").ok_or("role")? {
+            "user" => {
+                let parts = contents(payload.get("content"))?;
+                Ok(Some(Said::User {
+                    origin: origin(payload, &parts),
+                    parts,
+                }))
+            }
+            "assistant" => {
+                let parts = contents(payload.get("content"))?.into_iter();
+                by_model(parts.map(utterance).collect())
+            }
+            _ => Ok(None),
+        },
+        "reasoning" => by_model(vec![Utterance::Thinking {
+            text: thought(payload)?,
+            seal: text(payload, "encrypted_content").map(str::to_owned),
+        }]),
+        "function_call" => by_model(vec![Utterance::Call(ToolCall {
+            id: owned("call_id")?,
+            name: owned("name")?,
+            input: arguments(owned("arguments")?),
+        })]),
+        "custom_tool_call" => by_model(vec![Utterance::Call(ToolCall {
+            id: owned("call_id")?,
+            name: owned("name")?,
+            input: Value::String(owned("input")?),
+        })]),
+        "function_call_output" | "custom_tool_call_output" => {
+            let (parts, outcome) = output(payload.get("output"))?;
+            Ok(Some(Said::Result(Answer {
+                id: owned("call_id")?,
+                parts,
+                outcome,
+            })))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What a function is given is an object inside a text; whatever else it is stays that text.
+fn arguments(text: String) -> Value {
+    match parse(text.as_bytes()) {
+        Ok(object) => Value::Object(object),
+        Err(_) => Value::String(text),
+    }
+}
+
+fn output(output: Option<&Value>) -> Read<(Vec<Part>, Outcome)> {
+    match output {
+        Some(Value::String(text)) => {
+            let text = text.clone();
+            Ok((vec![Part::Text { text }], Outcome::Unsaid))
+        }
+        Some(list @ Value::Array(_)) => Ok((contents(Some(list))?, Outcome::Unsaid)),
+        Some(Value::Object(said)) => {
+            let outcome = match said.get("success") {
+                Some(Value::Bool(true)) => Outcome::Succeeded,
+                Some(Value::Bool(false)) => Outcome::Failed,
+                _ => Outcome::Unsaid,
+            };
+            let text = text(said, "content").ok_or("output")?.to_owned();
+            Ok((vec![Part::Text { text }], outcome))
+        }
+        _ => Err("output"),
+    }
+}
+
+fn contents(content: Option<&Value>) -> Read<Vec<Part>> {
+    let items = content.and_then(Value::as_array).ok_or("content")?;
+    items.iter().map(part).collect()
+}
+
+fn part(item: &Value) -> Read<Part> {
+    let object = item.as_object().ok_or("content")?;
+    Ok(match text(object, "type").ok_or("type")? {
+        "input_text" | "output_text" | "text" => Part::Text {
+            text: text(object, "text").ok_or("text")?.to_owned(),
+        },
+        "input_image" => match text(object, "image_url").map(image) {
+            Some(image) => image,
+            None => Part::Raw {
+                value: item.clone(),
+            },
+        },
+        _ => Part::Raw {
+            value: item.clone(),
+        },
+    })
+}
+
+/// A picture from `data:image/png;base64,…` or from an address.
+fn image(url: &str) -> Part {
+    let inline = url
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(";base64,"));
+    match inline {
+        Some((media_type, data)) => Part::Image {
+            media_type: media_type.to_owned(),
+            content: Image::from_base64(data.to_owned()),
+        },
+        None => Part::Image {
+            media_type: "image/*".to_owned(),
+            content: Image::Url(url.to_owned()),
+        },
+    }
+}
+
+fn utterance(part: Part) -> Utterance {
+    match part {
+        Part::Text { text } => Utterance::Text { text },
+        Part::Raw { value } => Utterance::Raw { value },
+        Part::Image { .. } => Utterance::Raw {
+            value: serde_json::to_value(part).unwrap_or_default(),
+        },
+    }
+}
+
+fn thought(payload: &Object) -> Read<String> {
+    let lists = [payload.get("summary"), payload.get("content")];
+    let mut words: Vec<&str> = Vec::new();
+    for list in lists.into_iter().flatten().filter(|list| !list.is_null()) {
+        for item in list.as_array().ok_or("summary")? {
+            let text = item.get("text").and_then(Value::as_str);
+            words.push(text.ok_or("summary")?);
+        }
+    }
+    Ok(words.join("\n"))
+}
+
+/// Who wrote a user's message: newer versions say it for each of its parts.
+fn origin(payload: &Object, parts: &[Part]) -> Origin {
+    let said = payload
+        .get("internal_chat_message_metadata_passthrough")
+        .and_then(|metadata| metadata.get("content_item_metadata"))
+        .and_then(Value::as_array);
+    let program = match said {
+        Some(items) => items.iter().all(|item| {
+            let by = item.pointer("/provenance/type").and_then(Value::as_str);
+            by.is_some_and(|by| by != "user")
+        }),
+        None => parts.iter().all(|part| match part {
+            Part::Text { text } => PROGRAM.iter().any(|tag| text.trim_start().starts_with(tag)),
+            _ => false,
+        }),
+    };
+    if program && !parts.is_empty() {
+        Origin::Program
+    } else {
+        Origin::Person
+    }
+}
+
+fn event(payload: &Object) -> Read<Option<Said>> {
+    let notice = |notice, key| {
+        let text = text(payload, key).unwrap_or_default().to_owned();
+        Ok(Some(Said::Notice { notice, text }))
+    };
+    match text(payload, "type").ok_or("type")? {
+        "token_count" => match payload.get("info") {
+            Some(Value::Object(info)) => usage(info, "last_token_usage", "total_token_usage"),
+            _ => Ok(None),
+        },
+        "turn_aborted" => notice(Notice::Interrupted, "reason"),
+        "error" | "stream_error" => notice(Notice::Error, "message"),
+        _ => Ok(None),
+    }
+}
+
+fn usage(from: &Object, last: &'static str, total: &'static str) -> Read<Option<Said>> {
+    let tokens_of = |key: &'static str| match from.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(usage)) => tokens(usage).map(Some),
+        Some(_) => Err(key),
+    };
+    Ok(Some(Said::Usage {
+        last: tokens_of(last)?.ok_or(last)?,
+        total: tokens_of(total)?,
+    }))
+}
+
+/// Here the input counts what comes from a cache and goes into one.
+fn tokens(usage: &Object) -> Read<Tokens> {
+    let number = |key| match usage.get(key) {
+        None | Some(Value::Null) => Ok(0),
+        Some(value) => value.as_u64().ok_or("usage"),
+    };
+    let cache_read = number("cached_input_tokens")?;
+    let cache_write = number("cache_write_input_tokens")?;
+    let input = number("input_tokens")?;
+    Ok(Tokens {
+        input: input.saturating_sub(cache_read.saturating_add(cache_write)),
+        cache_read,
+        cache_write,
+        output: number("output_tokens")?,
+    })
+}
+
+fn compacted(payload: &Object) -> Read<Option<Said>> {
+    let summary = text(payload, "message").ok_or("message")?;
+    Ok(Some(Said::Compaction {
+        summary: (!summary.is_empty()).then(|| summary.to_owned()),
+        before: None,
+        after: None,
+    }))
+}

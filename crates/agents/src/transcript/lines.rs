@@ -1,0 +1,115 @@
+//! Lines of a file, however long, with one of them in memory at most.
+
+use std::io::{self, BufRead, BufReader, Read, Seek};
+
+use super::{Object, Reason, Span, json};
+
+const BUFFER: usize = 64 << 10;
+
+/// Reads line by line from the beginning.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    source: BufReader<R>,
+    limit: usize,
+    line: Vec<u8>,
+    next: u64,
+    number: u64,
+}
+
+/// A line that was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) at: Span,
+    /// Whether it is in memory: it was not too long.
+    whole: bool,
+    /// Whether it has an end.
+    pub(crate) ended: bool,
+}
+
+/// What a line holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Nothing but space.
+    Blank,
+    /// A record.
+    Record(Object),
+    /// Something that cannot be read.
+    Unreadable(Reason),
+}
+
+impl<R: Read + Seek> Lines<R> {
+    pub(crate) fn new(mut source: R, limit: usize) -> io::Result<Self> {
+        source.rewind()?;
+        Ok(Self {
+            source: BufReader::with_capacity(BUFFER, source),
+            limit,
+            line: Vec::new(),
+            next: 0,
+            number: 0,
+        })
+    }
+
+    /// Back to the beginning.
+    pub(crate) fn rewind(&mut self) -> io::Result<()> {
+        self.source.rewind()?;
+        (self.next, self.number) = (0, 0);
+        Ok(())
+    }
+
+    /// Finds the next line. What is over the limit is read past and not kept.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Found>> {
+        self.line.clear();
+        // A buffer that one long line has stretched would stay for a gigabyte of short ones.
+        self.line.shrink_to(BUFFER);
+        let (mut length, mut ended) = (0_u64, false);
+        while !ended {
+            let buffer = match self.source.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            let piece = &buffer[..end.unwrap_or(buffer.len())];
+            let room = self.limit.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let taken = piece.len() + usize::from(end.is_some());
+            length += piece.len() as u64;
+            ended = end.is_some();
+            self.source.consume(taken);
+        }
+        if length == 0 && !ended {
+            return Ok(None);
+        }
+        self.number += 1;
+        let at = Span {
+            line: self.number,
+            offset: self.next,
+            length,
+        };
+        self.next += length + u64::from(ended);
+        let whole = length <= self.limit as u64;
+        if !whole {
+            self.line = Vec::new();
+        }
+        Ok(Some(Found { at, whole, ended }))
+    }
+
+    /// What the line that was found last holds.
+    pub(crate) fn content(&self, found: Found) -> Content {
+        if !found.whole {
+            return Content::Unreadable(Reason::TooLong);
+        }
+        if self.line.trim_ascii().is_empty() {
+            return Content::Blank;
+        }
+        match json::parse(&self.line) {
+            Ok(object) => Content::Record(object),
+            Err(reason) if found.ended || reason == Reason::Nul => Content::Unreadable(reason),
+            // Without its end, whatever cannot be read may just be unfinished.
+            Err(_) => Content::Unreadable(Reason::Torn),
+        }
+    }
+}

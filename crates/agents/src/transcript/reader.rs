@@ -1,0 +1,155 @@
+//! Reads a transcript, entry by entry.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Seek};
+
+use segno_core::conversation::{Branch, Entry, Said};
+
+use super::damage::Severity;
+use super::version::{Adapted, choose};
+use super::{
+    Adapter, Content, Damage, Facts, Found, Limits, Lines, Native, Object, Reason, Span, text,
+};
+use crate::claude_code::transcript::Tree;
+
+/// What is found in a transcript, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// Something that was said.
+    Entry {
+        /// What.
+        entry: Entry,
+        /// The line that says it.
+        at: Span,
+    },
+    /// A line that could not be read as it should.
+    Damage(Damage),
+}
+
+/// Reads a transcript: an iterator over [`Item`]s.
+#[derive(Debug)]
+pub struct Reader<R> {
+    native: Native,
+    lines: Lines<R>,
+    tree: Option<Tree>,
+    adapter: &'static Adapter,
+    facts: Facts,
+    records: u64,
+    bytes: u64,
+    ready: VecDeque<Item>,
+}
+
+impl<R: Read + Seek> Reader<R> {
+    pub(super) fn new(native: Native, source: R, limits: Limits) -> io::Result<Self> {
+        let mut lines = Lines::new(source, limits.line)?;
+        let tree = match native {
+            Native::ClaudeCode => Some(Tree::grow(&mut lines, limits.records)?),
+            Native::Codex => None,
+        };
+        lines.rewind()?;
+        let (adapter, _) = choose(native.adapters(), None);
+        Ok(Self {
+            native,
+            lines,
+            tree,
+            adapter,
+            facts: Facts::default(),
+            records: 0,
+            bytes: 0,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// What is known of the session so far.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Records that were read so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Bytes that were read so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How well the version that was told so far is known.
+    pub fn adapted(&self) -> Adapted {
+        choose(self.native.adapters(), self.facts.version.as_deref()).1
+    }
+
+    /// The next line that holds something, with its record if it can be read. What it says goes to
+    /// `ready`.
+    fn advance(&mut self) -> io::Result<Option<()>> {
+        let Some(found) = self.lines.next()? else {
+            return Ok(None);
+        };
+        self.bytes = found.at.offset + found.at.length + u64::from(found.ended);
+        match self.lines.content(found) {
+            Content::Blank => {}
+            Content::Unreadable(reason) => self.unreadable(found.at, reason),
+            Content::Record(object) => self.record(found, &object),
+        }
+        Ok(Some(()))
+    }
+
+    fn record(&mut self, found: Found, object: &Object) {
+        self.records += 1;
+        let at = found.at;
+        let before = self.facts.version.clone();
+        let branch = self.branch(at, object);
+        let reading = (self.adapter.read)(object, &mut self.facts);
+        if self.facts.version != before {
+            (self.adapter, _) = choose(self.native.adapters(), self.facts.version.as_deref());
+        }
+        let lost = self.tree.as_ref().is_some_and(|tree| tree.is_lost(at.line));
+        let reasons = [
+            reading.shape.map(Reason::Shape),
+            lost.then_some(Reason::LostParent),
+            (!found.ended).then_some(Reason::NoNewline),
+        ];
+        for reason in reasons.into_iter().flatten() {
+            self.ready.push_back(Item::Damage(Damage { at, reason }));
+        }
+        for mut entry in reading.entries {
+            entry.branch = branch;
+            self.ready.push_back(Item::Entry { entry, at });
+        }
+    }
+
+    /// Only records with an id are linked; the others belong to the file as a whole.
+    fn branch(&self, at: Span, object: &Object) -> Branch {
+        match &self.tree {
+            Some(tree) if text(object, "uuid").is_some() => tree.branch(at.line),
+            _ => Branch::Current,
+        }
+    }
+
+    fn unreadable(&mut self, at: Span, reason: Reason) {
+        self.ready.push_back(Item::Damage(Damage { at, reason }));
+        if reason.severity() == Severity::Opaque {
+            let record = "unreadable".to_owned();
+            let entry = Entry::new(Said::Raw { record });
+            self.ready.push_back(Item::Entry { entry, at });
+        }
+    }
+}
+
+impl<R: Read + Seek> Iterator for Reader<R> {
+    type Item = io::Result<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Some(Ok(item));
+            }
+            match self.advance() {
+                Ok(Some(())) => {}
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
