@@ -12,10 +12,12 @@ mod json;
 mod lines;
 mod moment;
 mod reader;
+mod report;
 mod version;
 
 pub use damage::{Damage, Reason, Span};
 pub use reader::{Item, Reader};
+pub use report::{Followed, Report};
 pub use version::Adapted;
 
 pub(crate) use json::{Object, parse, text};

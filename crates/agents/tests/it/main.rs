@@ -10,5 +10,6 @@ mod mcp;
 mod scripted;
 mod server;
 mod tools;
+mod transcripts_examining;
 mod transcripts_reading;
 mod world;

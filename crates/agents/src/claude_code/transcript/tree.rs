@@ -27,7 +27,8 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     id: u64,
-    parent: Option<u64>,
+    /// 0 if it has none.
+    parent: u64,
     /// What it belongs to: for a model's record its message, for an answer its call.
     key: u64,
     when: i64,
@@ -111,8 +112,8 @@ impl Tree {
                 break;
             }
             at = match nodes[here].parent {
-                None => None,
-                Some(parent) => order.find(nodes, parent).or_else(|| {
+                0 => None,
+                parent => order.find(nodes, parent).or_else(|| {
                     tree.lost.set(u64::from(nodes[here].line));
                     here.checked_sub(1)
                 }),
@@ -141,7 +142,7 @@ fn node(record: &Object, line: u32) -> Option<Node> {
     let parent = text(record, "parentUuid").or_else(|| text(record, "logicalParentUuid"));
     Some(Node {
         id,
-        parent: parent.map(hash),
+        parent: parent.map_or(0, hash),
         key: key.map_or(0, hash),
         when: text(record, "timestamp")
             .and_then(moment)
@@ -192,7 +193,7 @@ impl Order {
 fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
     let mut followed = Bits::default();
     for node in nodes {
-        if let Some(parent) = node.parent.and_then(|id| order.find(nodes, id)) {
+        if let Some(parent) = order.find(nodes, node.parent) {
             followed.set(parent as u64);
         }
     }
@@ -207,30 +208,32 @@ fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
 /// and the answers to calls on it that have no other.
 fn adopt(nodes: &[Node], order: &Order, current: &mut Bits) {
     let on = |current: &Bits, node: &Node| current.has(u64::from(node.line));
-    let mut messages = Vec::new();
-    let mut answers = Vec::new();
+    // What could belong to it is looked for on it, since there is less of that.
+    let beside = nodes
+        .iter()
+        .filter(|node| !on(current, node) && node.sort != Sort::Other);
+    let mut wanted: Vec<_> = beside.map(|node| (node.key, false)).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
     for node in nodes.iter().filter(|node| on(current, node)) {
-        match node.sort {
-            Sort::Assistant if node.key != 0 => messages.push(node.key),
-            Sort::Answer => answers.push(node.key),
-            _ => {}
+        if let Ok(at) = wanted.binary_search_by_key(&node.key, |(key, _)| *key) {
+            wanted[at].1 |= node.sort != Sort::Other;
         }
     }
-    messages.sort_unstable();
-    messages.dedup();
-    answers.sort_unstable();
+    let present = |key: u64| {
+        let at = wanted.binary_search_by_key(&key, |(key, _)| *key);
+        key != 0 && at.is_ok_and(|at| wanted[at].1)
+    };
     for node in nodes {
-        let Some(parent) = node.parent.and_then(|id| order.find(nodes, id)) else {
+        let Some(parent) = order.find(nodes, node.parent) else {
             continue;
         };
         if on(current, node) || !on(current, &nodes[parent]) {
             continue;
         }
         let belongs = match node.sort {
-            Sort::Assistant => messages.binary_search(&node.key).is_ok(),
-            Sort::Answer => {
-                nodes[parent].sort == Sort::Assistant && answers.binary_search(&node.key).is_err()
-            }
+            Sort::Assistant => present(node.key),
+            Sort::Answer => nodes[parent].sort == Sort::Assistant && !present(node.key),
             Sort::Other => false,
         };
         if belongs {
