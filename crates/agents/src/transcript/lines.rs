@@ -1,6 +1,6 @@
 //! Lines of a file, however long, with one of them in memory at most.
 
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 
 use super::{Object, Reason, Span, json};
 
@@ -111,5 +111,48 @@ impl<R: Read + Seek> Lines<R> {
             // Without its end, whatever cannot be read may just be unfinished.
             Err(_) => Content::Unreadable(Reason::Torn),
         }
+    }
+
+    /// Copies a line that was found last, without its end, also if it is too long for memory.
+    pub(crate) fn copy(&mut self, found: Found, to: &mut dyn Write) -> io::Result<()> {
+        if found.whole {
+            return to.write_all(&self.line);
+        }
+        self.source.seek(SeekFrom::Start(found.at.offset))?;
+        let copied = io::copy(&mut (&mut self.source).take(found.at.length), to)?;
+        if copied != found.at.length {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the transcript became shorter while it was copied",
+            ));
+        }
+        self.source.seek(SeekFrom::Start(self.next))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_long_line_is_passed_over_and_still_copied() {
+        let text = format!("{{}}\n{}\nlast", "x".repeat(200_000));
+        let mut lines = Lines::new(Cursor::new(text.as_bytes()), 1000).unwrap();
+        let mut copy = Vec::new();
+        let mut spans = Vec::new();
+        while let Some(found) = lines.next().unwrap() {
+            lines.copy(found, &mut copy).unwrap();
+            if found.ended {
+                copy.push(b'\n');
+            }
+            spans.push((found.at.offset, found.at.length, found.whole));
+        }
+        assert_eq!(copy, text.as_bytes());
+        assert_eq!(
+            spans,
+            [(0, 2, true), (3, 200_000, false), (200_004, 4, true)]
+        );
     }
 }

@@ -12,17 +12,22 @@ mod json;
 mod lines;
 mod moment;
 mod reader;
+mod repair;
 mod report;
+mod uuid;
 mod version;
 
 pub use damage::{Damage, Reason, Span};
 pub use reader::{Item, Reader};
+pub use repair::{Closed, Repair};
 pub use report::{Followed, Report};
 pub use version::Adapted;
 
 pub(crate) use json::{Object, parse, text};
 pub(crate) use lines::{Content, Found, Lines};
 pub(crate) use moment::moment;
+pub(crate) use repair::Mend;
+pub(crate) use uuid::uuid;
 pub(crate) use version::{Adapter, Reading};
 
 use std::io::{self, Read, Seek};

@@ -12,4 +12,5 @@ mod server;
 mod tools;
 mod transcripts_examining;
 mod transcripts_reading;
+mod transcripts_repairing;
 mod world;

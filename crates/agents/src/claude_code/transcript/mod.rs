@@ -3,9 +3,11 @@
 //! A record follows another by `parentUuid`. Two resumes at once make two branches; the program goes
 //! on with the branch that ends in the newest leaf, and so does what reads here ([`tree`]).
 
+mod mend;
 mod record;
 mod tree;
 
+pub(crate) use mend::Mender;
 pub(crate) use tree::Tree;
 
 use crate::transcript::Adapter;

@@ -1,6 +1,9 @@
 //! Codex's transcript, which it calls a rollout: records in one line, none of them linked.
 
+mod mend;
 mod record;
+
+pub(crate) use mend::Mender;
 
 use crate::transcript::Adapter;
 

@@ -1,0 +1,63 @@
+//! The records that a repair adds to a rollout.
+
+use segno_core::conversation::UNKNOWN_OUTCOME;
+use serde_json::{Value, json};
+
+use crate::transcript::{Closed, Mend, Object, text};
+
+/// Adds answers at the end, where their numbers go on.
+#[derive(Debug, Default)]
+pub(crate) struct Mender {
+    ordinal: Option<u64>,
+    timestamp: Option<Value>,
+    /// The payloads that wait for the end.
+    answers: Vec<Value>,
+}
+
+impl Mend for Mender {
+    /// Records follow each other by their place.
+    fn bridge(&mut self, _: &Object) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn hear(&mut self, record: &Object) {
+        let ordinal = record.get("ordinal").and_then(Value::as_u64);
+        self.ordinal = self.ordinal.max(ordinal);
+        if let Some(timestamp) = record.get("timestamp") {
+            self.timestamp = Some(timestamp.clone());
+        }
+    }
+
+    fn close(&mut self, record: &Object, calls: &[Closed]) -> Vec<Vec<u8>> {
+        let payload = record.get("payload").and_then(Value::as_object);
+        let sort = match payload.and_then(|payload| text(payload, "type")) {
+            Some("custom_tool_call") => "custom_tool_call_output",
+            _ => "function_call_output",
+        };
+        self.answers.extend(
+            calls
+                .iter()
+                .map(|call| json!({"type": sort, "call_id": call.id, "output": UNKNOWN_OUTCOME})),
+        );
+        Vec::new()
+    }
+
+    fn end(&mut self) -> Vec<Vec<u8>> {
+        let mut ordinal = self.ordinal;
+        let answers = std::mem::take(&mut self.answers).into_iter();
+        let records = answers.map(|payload| {
+            let mut record = Object::new();
+            if let Some(timestamp) = &self.timestamp {
+                record.insert("timestamp".into(), timestamp.clone());
+            }
+            if let Some(last) = ordinal {
+                ordinal = last.checked_add(1);
+                record.insert("ordinal".into(), json!(ordinal));
+            }
+            record.insert("type".into(), json!("response_item"));
+            record.insert("payload".into(), payload);
+            Value::Object(record).to_string().into_bytes()
+        });
+        records.collect()
+    }
+}

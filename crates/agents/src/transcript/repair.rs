@@ -1,0 +1,255 @@
+//! Makes a transcript that the agent takes whole out of one that was broken.
+//!
+//! Lines that nobody can read are left out, calls without an answer are answered with the sentence
+//! that their outcome is unknown, and where a record's parent was in a broken line a note takes its
+//! place. Every other byte of every other line stays as it is, so that a healthy transcript comes out
+//! unchanged, and so does a repaired one. What is too long or too deep to be looked into stays too;
+//! since it may hold answers, calls before it are left as they are.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Read, Seek, Write};
+
+use segno_core::conversation::{Branch, Entry, Said, Thread, Utterance};
+use serde::Serialize;
+
+use super::damage::Severity;
+use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason};
+use crate::{claude_code, codex};
+
+/// How many of a sort are listed; more are only counted.
+const LISTED: usize = 1000;
+/// How many unanswered calls are closed at most.
+const CLOSED: usize = 1 << 16;
+
+/// What was done to a transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Repair {
+    /// Lines that were left out.
+    pub dropped: Vec<Damage>,
+    /// How many more were left out.
+    pub dropped_unlisted: u64,
+    /// Calls that were answered with an unknown outcome.
+    pub closed: Vec<Closed>,
+    /// How many more were.
+    pub closed_unlisted: u64,
+    /// Calls without an answer that were left so, since a line that cannot be looked into may have
+    /// it, or since there are too many.
+    pub left_open: u64,
+    /// Records of broken lines in whose place a note stands, since others follow them.
+    pub bridged: u64,
+    /// Whether the last line was given its missing end.
+    pub ended: bool,
+}
+
+/// A call that was answered with an unknown outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Closed {
+    /// The call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+}
+
+impl Repair {
+    /// Whether the transcript was whole, and came out byte for byte the same.
+    pub fn is_nothing(&self) -> bool {
+        let open = Self {
+            left_open: self.left_open,
+            ..Self::default()
+        };
+        *self == open
+    }
+}
+
+/// How one agent's records are made.
+pub(crate) trait Mend {
+    /// What must stand before a record, in which a note takes the place of its lost parent.
+    fn bridge(&mut self, record: &Object) -> Option<Vec<u8>>;
+
+    /// Hears of every record, before it is copied.
+    fn hear(&mut self, record: &Object);
+
+    /// The answers that must stand right after a record, for its calls of unknown outcome.
+    fn close(&mut self, record: &Object, calls: &[Closed]) -> Vec<Vec<u8>>;
+
+    /// The records that must stand at the end.
+    fn end(&mut self) -> Vec<Vec<u8>>;
+}
+
+impl Native {
+    /// Writes a transcript that the agent takes whole.
+    pub fn repair<R: Read + Seek>(self, source: R, to: &mut dyn Write) -> io::Result<Repair> {
+        self.repair_within(source, to, Limits::default())
+    }
+
+    /// The same within other limits.
+    pub fn repair_within<R: Read + Seek>(
+        self,
+        mut source: R,
+        to: &mut dyn Write,
+        limits: Limits,
+    ) -> io::Result<Repair> {
+        let plan = Plan::make(self, &mut source, limits)?;
+        let mut mender: Box<dyn Mend> = match self {
+            Self::ClaudeCode => Box::new(claude_code::transcript::Mender::default()),
+            Self::Codex => Box::new(codex::transcript::Mender::default()),
+        };
+        let mut lines = Lines::new(source, limits.line)?;
+        let mut repair = Repair {
+            left_open: plan.left_open,
+            ..Repair::default()
+        };
+        while let Some(found) = lines.next()? {
+            let record = match lines.content(found) {
+                Content::Unreadable(reason) if reason.severity() == Severity::Broken => {
+                    repair.drop(Damage {
+                        at: found.at,
+                        reason,
+                    });
+                    continue;
+                }
+                Content::Record(record) => Some(record),
+                Content::Unreadable(_) | Content::Blank => None,
+            };
+            if let Some(record) = &record {
+                if plan.bridges.contains(&found.at.line)
+                    && let Some(note) = mender.bridge(record)
+                {
+                    put(to, &note)?;
+                    repair.bridged += 1;
+                }
+                mender.hear(record);
+            }
+            repair.ended |= copy(&mut lines, found, to)?;
+            if let (Some(record), Some(calls)) = (&record, plan.calls.get(&found.at.line)) {
+                repair.close(calls);
+                for answer in mender.close(record, calls) {
+                    put(to, &answer)?;
+                }
+            }
+        }
+        for answer in mender.end() {
+            put(to, &answer)?;
+        }
+        to.flush()?;
+        Ok(repair)
+    }
+}
+
+impl Repair {
+    fn drop(&mut self, damage: Damage) {
+        if self.dropped.len() < LISTED {
+            self.dropped.push(damage);
+        } else {
+            self.dropped_unlisted += 1;
+        }
+    }
+
+    fn close(&mut self, calls: &[Closed]) {
+        for call in calls {
+            if self.closed.len() < LISTED {
+                self.closed.push(call.clone());
+            } else {
+                self.closed_unlisted += 1;
+            }
+        }
+    }
+}
+
+fn put(to: &mut dyn Write, record: &[u8]) -> io::Result<()> {
+    to.write_all(record)?;
+    to.write_all(b"\n")
+}
+
+/// Copies a line with its end; whether the end was missing.
+fn copy<R: Read + Seek>(
+    lines: &mut Lines<R>,
+    found: Found,
+    to: &mut dyn Write,
+) -> io::Result<bool> {
+    lines.copy(found, to)?;
+    let missing = !found.ended && !matches!(lines.content(found), Content::Blank);
+    if found.ended || missing {
+        to.write_all(b"\n")?;
+    }
+    Ok(missing)
+}
+
+/// What is to be done, by line.
+#[derive(Debug, Default)]
+struct Plan {
+    calls: BTreeMap<u64, Vec<Closed>>,
+    bridges: HashSet<u64>,
+    left_open: u64,
+}
+
+/// Calls without an answer so far, by thread and id: the line, the order in it, and the tool.
+type Open = BTreeMap<(Thread, String), (u64, usize, String)>;
+
+impl Plan {
+    fn make<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
+        let mut plan = Self::default();
+        let mut open = Open::new();
+        let (mut broken, mut opaque) = (None, None);
+        for item in native.read_within(source, limits)? {
+            match item? {
+                Item::Damage(damage) => match damage.reason.severity() {
+                    Severity::Broken => broken = Some(damage.at.line),
+                    Severity::Opaque => opaque = Some(damage.at.line),
+                    // Only what a broken line took away is put back: a transcript from which
+                    // records were left out on purpose has lost parents and is taken whole.
+                    Severity::Odd => {
+                        if damage.reason == Reason::LostParent && broken.is_some() {
+                            plan.bridges.insert(damage.at.line);
+                        }
+                    }
+                },
+                Item::Entry { entry, at } => plan.left_open += track(&mut open, &entry, at.line),
+            }
+        }
+        if opaque.is_some() {
+            plan.bridges.clear();
+        }
+        let mut calls: Vec<_> = open.into_iter().collect();
+        calls.sort_by_key(|(_, (line, order, _))| (*line, *order));
+        for ((_, id), (line, _, name)) in calls {
+            if opaque.is_some_and(|opaque| opaque > line) {
+                plan.left_open += 1;
+            } else {
+                plan.calls
+                    .entry(line)
+                    .or_default()
+                    .push(Closed { id, name });
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Opens and closes calls; how many could not be opened.
+fn track(open: &mut Open, entry: &Entry, line: u64) -> u64 {
+    if entry.branch == Branch::Side {
+        return 0;
+    }
+    let mut over = 0;
+    match &entry.said {
+        Said::Assistant { parts, .. } => {
+            for (order, part) in parts.iter().enumerate() {
+                let Utterance::Call(call) = part else {
+                    continue;
+                };
+                if open.len() == CLOSED {
+                    over += 1;
+                    continue;
+                }
+                let key = (entry.thread.clone(), call.id.clone());
+                open.insert(key, (line, order, call.name.clone()));
+            }
+        }
+        Said::Result(answer) => {
+            open.remove(&(entry.thread.clone(), answer.id.clone()));
+        }
+        _ => {}
+    }
+    over
+}

@@ -1,0 +1,230 @@
+//! What a repair changes, and what it does not.
+
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use segno_agents::transcript::{Limits, Native, Reason, Repair};
+use segno_core::conversation::{Branch, Entry, Outcome, Said, UNKNOWN_OUTCOME, words};
+
+use crate::transcripts_reading::{golden, one, read};
+
+pub(crate) fn repair(native: Native, text: &[u8]) -> (Vec<u8>, Repair) {
+    let mut repaired = Vec::new();
+    let done = native.repair(Cursor::new(text), &mut repaired).unwrap();
+    (repaired, done)
+}
+
+/// Whether the entry answers a call with an unknown outcome.
+fn closes(entry: &Entry) -> bool {
+    matches!(&entry.said, Said::Result(answer) if words(&answer.parts) == UNKNOWN_OUTCOME)
+}
+
+/// What is true of every repair, whatever was repaired.
+fn sound(native: Native, repaired: &[u8]) {
+    let (again, done) = repair(native, repaired);
+    assert!(done.is_nothing(), "{done:?}");
+    assert!(
+        again == repaired,
+        "a repair of a repaired transcript changed it"
+    );
+    let report = native.examine(Cursor::new(repaired)).unwrap();
+    assert_eq!(report.broken().count(), 0);
+    assert!(!report.is_torn());
+    assert_eq!(report.summary.unanswered.len() as u64, done.left_open);
+}
+
+#[test]
+fn a_healthy_transcript_stays_as_it_is() {
+    for (native, name, text) in golden().filter(|(_, name, _)| *name != "killed") {
+        let (repaired, done) = repair(native, text);
+        assert!(done.is_nothing(), "{name}: {done:?}");
+        assert!(repaired == text, "{name} changed");
+    }
+}
+
+#[test]
+fn a_call_without_an_answer_is_said_to_have_an_unknown_outcome() {
+    for native in [Native::ClaudeCode, Native::Codex] {
+        let text = one(native, "killed");
+        let (repaired, done) = repair(native, text);
+        assert_eq!(done.closed.len(), 1);
+        let (entries, damage) = read(native, &repaired);
+        assert_eq!(damage, []);
+        let answer = entries.iter().find(|entry| closes(entry)).unwrap();
+        assert_eq!(answer.branch, Branch::Current);
+        let Said::Result(said) = &answer.said else {
+            unreachable!()
+        };
+        assert_eq!(said.id, done.closed[0].id);
+        if native == Native::ClaudeCode {
+            assert_eq!(said.outcome, Outcome::Failed);
+        }
+        sound(native, &repaired);
+        // Every line that was there is still there, in its order.
+        let mut lines = repaired.split_inclusive(|&byte| byte == b'\n');
+        assert!(
+            text.split_inclusive(|&byte| byte == b'\n')
+                .all(|old| lines.any(|new| new == old))
+        );
+    }
+}
+
+#[test]
+fn an_added_record_looks_like_its_neighbours() {
+    let (repaired, _) = repair(Native::ClaudeCode, one(Native::ClaudeCode, "killed"));
+    let lines: Vec<_> = repaired.split(|&byte| byte == b'\n').collect();
+    let added = lines
+        .iter()
+        .position(|line| line.windows(15).any(|w| w == b"outcome of this"))
+        .unwrap();
+    assert!(lines[added].starts_with(b"{\"parentUuid\":"));
+    let [call, answer] = [added - 1, added]
+        .map(|at| serde_json::from_slice::<serde_json::Value>(lines[at]).unwrap());
+    assert_eq!(answer["parentUuid"], call["uuid"]);
+    for field in [
+        "sessionId",
+        "cwd",
+        "version",
+        "timestamp",
+        "isSidechain",
+        "userType",
+        "gitBranch",
+    ] {
+        assert_eq!(answer[field], call[field], "{field}");
+    }
+    let (repaired, _) = repair(Native::Codex, one(Native::Codex, "killed"));
+    let lines: Vec<_> = repaired
+        .trim_ascii_end()
+        .split(|&byte| byte == b'\n')
+        .collect();
+    let ordinals = lines.iter().map(|line| {
+        serde_json::from_slice::<serde_json::Value>(line).unwrap()["ordinal"]
+            .as_u64()
+            .unwrap()
+    });
+    assert!(ordinals.is_sorted_by(|a, b| a < b));
+}
+
+#[test]
+fn a_broken_line_goes_and_what_followed_it_still_has_its_past() {
+    let text = one(Native::ClaudeCode, "three");
+    let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
+    let (whole, _) = read(Native::ClaudeCode, text);
+    for broken in 0..lines.len() {
+        let mut with = lines.clone();
+        with[broken] = b"\x00garbage\n";
+        let (repaired, done) = repair(Native::ClaudeCode, &with.concat());
+        assert_eq!(done.dropped.len(), 1);
+        assert_eq!(done.dropped[0].reason, Reason::Nul);
+        assert_eq!(done.dropped[0].at.line, broken as u64 + 1);
+        sound(Native::ClaudeCode, &repaired);
+        let (entries, damage) = read(Native::ClaudeCode, &repaired);
+        assert_eq!(damage, [], "line {broken}");
+        assert!(entries.iter().all(|entry| entry.branch == Branch::Current));
+        let kept = entries.iter().filter(|entry| whole.contains(entry)).count();
+        assert!(
+            kept >= whole.len() - 1,
+            "line {broken}: {kept} of {}",
+            whole.len()
+        );
+    }
+}
+
+#[test]
+fn a_transcript_with_records_left_out_on_purpose_is_healthy() {
+    let text = one(Native::ClaudeCode, "three");
+    let lines = text.split_inclusive(|&byte| byte == b'\n');
+    let cut: Vec<u8> = lines
+        .filter(|line| !line.windows(12).any(|w| w == b"\"attachment\""))
+        .flatten()
+        .copied()
+        .collect();
+    let (repaired, done) = repair(Native::ClaudeCode, &cut);
+    assert!(done.is_nothing(), "{done:?}");
+    assert!(repaired == cut);
+}
+
+#[test]
+fn a_call_is_not_closed_when_a_line_that_is_too_long_may_answer_it() {
+    let limits = Limits {
+        line: 4096,
+        ..Limits::default()
+    };
+    for native in [Native::ClaudeCode, Native::Codex] {
+        let mut text = one(native, "killed").to_vec();
+        let long = format!("{{\"type\":\"user\",\"x\":\"{}\"}}", "x".repeat(10_000));
+        text.extend_from_slice(long.as_bytes());
+        let mut repaired = Vec::new();
+        let done = native
+            .repair_within(Cursor::new(&text), &mut repaired, limits)
+            .unwrap();
+        assert_eq!((done.closed.len(), done.left_open), (0, 1));
+        assert!(done.ended);
+        text.push(b'\n');
+        assert!(repaired == text);
+    }
+}
+
+/// A kill can leave any beginning of the file. Of the longer ones, every thirteenth is tried.
+#[test]
+fn every_beginning_of_a_transcript_is_repaired_to_a_beginning_of_the_conversation() {
+    for (native, name, text) in golden().filter(|(_, name, _)| *name != "forked") {
+        let (whole, _) = read(native, text);
+        let step = if text.len() < 10_000 { 1 } else { 13 };
+        for cut in (0..=text.len()).step_by(step) {
+            let (repaired, _) = repair(native, &text[..cut]);
+            let (entries, damage) = read(native, &repaired);
+            assert_eq!(damage, [], "{name} cut at {cut}");
+            let said: Vec<_> = entries.iter().filter(|entry| !closes(entry)).collect();
+            assert!(said.len() <= whole.len());
+            assert!(
+                said.iter()
+                    .zip(&whole)
+                    .all(|(a, b)| a.said == b.said && a.id == b.id),
+                "{name} cut at {cut}"
+            );
+            if cut % 97 == 0 || text[..cut].ends_with(b"\n") {
+                sound(native, &repaired);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_beginning_of_a_forked_transcript_can_be_repaired() {
+    let text = one(Native::ClaudeCode, "forked");
+    for cut in (0..=text.len()).step_by(131) {
+        let (repaired, _) = repair(Native::ClaudeCode, &text[..cut]);
+        sound(Native::ClaudeCode, &repaired);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_bytes_say_nothing(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        for native in [Native::ClaudeCode, Native::Codex] {
+            let (entries, _) = read(native, &bytes);
+            let raw = entries.iter().all(|entry| matches!(entry.said, Said::Raw { .. }));
+            prop_assert!(raw);
+            let (repaired, _) = repair(native, &bytes);
+            sound(native, &repaired);
+        }
+    }
+
+    #[test]
+    fn a_damaged_transcript_is_repaired_soundly(
+        which in 0..9_usize,
+        hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        let (native, _, text) = golden().nth(which).unwrap();
+        let mut text = text.to_vec();
+        for (at, byte) in hits {
+            let at = at.index(text.len());
+            text[at] = byte;
+        }
+        let (repaired, _) = repair(native, &text);
+        sound(native, &repaired);
+    }
+}
