@@ -97,6 +97,11 @@ impl<R: Read + Seek> Lines<R> {
         Ok(Some(Found { at, whole, ended }))
     }
 
+    /// The bytes of the line that was found last; none if it is too long.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.line
+    }
+
     /// What the line that was found last holds.
     pub(crate) fn content(&self, found: Found) -> Content {
         if !found.whole {

@@ -11,6 +11,7 @@ mod scripted;
 mod server;
 mod tools;
 mod transcripts_examining;
+mod transcripts_moving;
 mod transcripts_reading;
 mod transcripts_repairing;
 mod world;

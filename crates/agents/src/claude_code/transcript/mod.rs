@@ -4,10 +4,12 @@
 //! on with the branch that ends in the newest leaf, and so does what reads here ([`tree`]).
 
 mod mend;
+mod place;
 mod record;
 mod tree;
 
 pub(crate) use mend::Mender;
+pub(crate) use place::{find, place, sub_agents, ways};
 pub(crate) use tree::Tree;
 
 use crate::transcript::Adapter;
