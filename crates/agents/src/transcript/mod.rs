@@ -19,6 +19,7 @@ mod report;
 mod spans;
 mod uuid;
 mod version;
+mod write;
 
 pub use damage::{Damage, Reason, Span};
 pub use place::{List, NotAnId};
@@ -27,6 +28,7 @@ pub use rehome::{Move, Moved};
 pub use repair::{Closed, Repair};
 pub use report::{Followed, Report};
 pub use version::Adapted;
+pub use write::{Target, Written};
 
 pub(crate) use json::{Object, parse, text};
 pub(crate) use lines::{Content, Found, Lines};
@@ -36,6 +38,7 @@ pub(crate) use rehome::{Field, Way};
 pub(crate) use repair::Mend;
 pub(crate) use uuid::uuid;
 pub(crate) use version::{Adapter, Reading};
+pub(crate) use write::{Dialect, Timed};
 
 use std::io::{self, Read, Seek};
 

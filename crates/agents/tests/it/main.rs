@@ -14,4 +14,5 @@ mod transcripts_examining;
 mod transcripts_moving;
 mod transcripts_reading;
 mod transcripts_repairing;
+mod transcripts_writing;
 mod world;

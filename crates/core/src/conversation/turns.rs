@@ -84,8 +84,14 @@ pub enum Loss {
     CallChanged,
     /// A call or an answer that became quoted text.
     CallQuoted,
-    /// Whether an answer was an error, which the target has no place for.
+    /// How a call went, where only one of the two transcripts says it.
     Outcome,
+    /// Which model spoke.
+    Model,
+    /// Whether a person or the program wrote it.
+    Origin,
+    /// A text without words, which no model takes.
+    Empty,
 }
 
 /// What is not carried over, with how often it happened.

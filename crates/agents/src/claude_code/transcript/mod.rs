@@ -3,14 +3,17 @@
 //! A record follows another by `parentUuid`. Two resumes at once make two branches; the program goes
 //! on with the branch that ends in the newest leaf, and so does what reads here ([`tree`]).
 
+mod made;
 mod mend;
 mod place;
 mod record;
 mod tree;
+mod write;
 
 pub(crate) use mend::Mender;
 pub(crate) use place::{find, place, sub_agents, ways};
 pub(crate) use tree::Tree;
+pub(crate) use write::{DIALECT, records};
 
 use crate::transcript::Adapter;
 

@@ -231,7 +231,8 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
     let usage = match message.get("usage") {
         _ if model.as_deref() == Some(SYNTHETIC) => None,
         None | Some(Value::Null) => None,
-        Some(Value::Object(usage)) => Some(tokens(usage)?),
+        // A response takes something; nothing at all is written where nothing is known.
+        Some(Value::Object(usage)) => Some(tokens(usage)?).filter(|tokens| tokens.sum() > 0),
         Some(_) => return Err("usage"),
     };
     Ok(vec![Said::Assistant {

@@ -3,9 +3,11 @@
 mod mend;
 mod place;
 mod record;
+mod write;
 
 pub(crate) use mend::Mender;
 pub(crate) use place::{find, place, ways};
+pub(crate) use write::{DIALECT, records};
 
 use crate::transcript::Adapter;
 

@@ -1,0 +1,79 @@
+//! Records that are made here, in the form in which Claude Code writes them.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::transcript::Object;
+
+/// A record in the order in which the program writes its fields: it looks for the first one.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(rename = "parentUuid")]
+    parent: Option<&'a str>,
+    #[serde(rename = "isSidechain")]
+    side: bool,
+    #[serde(rename = "agentId", skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a Value>,
+    #[serde(rename = "type")]
+    sort: &'a str,
+    #[serde(flatten)]
+    said: Said<'a>,
+    #[serde(rename = "isMeta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Value>,
+    uuid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<&'a Value>,
+    #[serde(rename = "userType", skip_serializing_if = "Option::is_none")]
+    user_type: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a Value>,
+    #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
+    session: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a Value>,
+    #[serde(rename = "gitBranch", skip_serializing_if = "Option::is_none")]
+    git_branch: Option<&'a Value>,
+}
+
+/// What a record that is made here says.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Said<'a> {
+    Message {
+        message: Value,
+    },
+    Note {
+        subtype: &'a str,
+        level: &'a str,
+        content: &'a str,
+    },
+}
+
+/// A record that has its folder, session and time from another one.
+pub(super) fn beside<'a>(
+    record: &'a Object,
+    parent: Option<&'a str>,
+    uuid: String,
+    sort: &'a str,
+    said: Said<'a>,
+) -> Vec<u8> {
+    let made = Record {
+        parent,
+        side: record.get("isSidechain") == Some(&Value::Bool(true)),
+        agent: record.get("agentId"),
+        sort,
+        said,
+        meta: record.get("isMeta"),
+        uuid,
+        timestamp: record.get("timestamp"),
+        user_type: record.get("userType"),
+        entrypoint: record.get("entrypoint"),
+        cwd: record.get("cwd"),
+        session: record.get("sessionId"),
+        version: record.get("version"),
+        git_branch: record.get("gitBranch"),
+    };
+    serde_json::to_vec(&made).expect("a record has only texts for keys")
+}

@@ -1,0 +1,137 @@
+//! Turns of a conversation as records of a rollout.
+
+use std::collections::HashSet;
+
+use segno_core::conversation::turns::{Loss, Losses, Speech, Turn};
+use segno_core::conversation::{Answer, Image, Origin, Outcome, Part};
+use segno_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::transcript::{Dialect, Target, Timed};
+
+/// The version whose records these are.
+const VERSION: &str = "0.166.0";
+
+/// A function is given an object, and a tool of its own form a text.
+pub(crate) const DIALECT: Dialect = Dialect {
+    input: |input| (input.is_object() || input.is_string()).then(|| input.clone()),
+};
+
+/// The session's record and one for each thing that was said.
+pub(crate) fn records(turns: &[Timed], target: &Target, losses: &mut Losses) -> Vec<Vec<u8>> {
+    let begun = turns.first().map_or(target.now, |(when, _)| *when);
+    let mut rollout = Rollout {
+        records: Vec::new(),
+        free: HashSet::new(),
+    };
+    let meta = json!({
+        "id": target.session,
+        "timestamp": begun.to_string(),
+        "cwd": target.cwd,
+        "originator": "segno",
+        "cli_version": VERSION,
+        "source": "exec",
+    });
+    rollout.record(begun, "session_meta", &meta);
+    for (when, turn) in turns {
+        rollout.turn(*when, turn, losses);
+    }
+    rollout.records
+}
+
+struct Rollout {
+    records: Vec<Vec<u8>>,
+    /// The calls whose input is a text.
+    free: HashSet<String>,
+}
+
+impl Rollout {
+    fn record(&mut self, when: Timestamp, sort: &str, payload: &Value) {
+        let record = json!({"timestamp": when.to_string(), "type": sort, "payload": payload});
+        self.records.push(record.to_string().into_bytes());
+    }
+
+    fn turn(&mut self, when: Timestamp, turn: &Turn, losses: &mut Losses) {
+        let items: Vec<_> = match turn {
+            Turn::User { origin, parts, .. } => {
+                if *origin == Origin::Program {
+                    losses.add(Loss::Origin);
+                }
+                let content: Vec<_> = parts.iter().map(item).collect();
+                vec![json!({"type": "message", "role": "user", "content": content})]
+            }
+            Turn::Assistant { parts, .. } => parts.iter().map(|part| self.speech(part)).collect(),
+            Turn::Results { answers, .. } => answers
+                .iter()
+                .map(|answer| {
+                    if answer.outcome == Outcome::Failed {
+                        losses.add(Loss::Outcome);
+                    }
+                    self.answer(answer)
+                })
+                .collect(),
+        };
+        for item in items {
+            self.record(when, "response_item", &item);
+        }
+    }
+
+    fn speech(&mut self, part: &Speech) -> Value {
+        let call = match part {
+            Speech::Text(text) => {
+                let content = json!([{"type": "output_text", "text": text}]);
+                return json!({"type": "message", "role": "assistant", "content": content});
+            }
+            Speech::Call(call) => call,
+        };
+        match &call.input {
+            Value::String(text) => {
+                self.free.insert(call.id.clone());
+                json!({
+                    "type": "custom_tool_call",
+                    "call_id": call.id,
+                    "name": call.name,
+                    "input": text,
+                })
+            }
+            input => json!({
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": input.to_string(),
+            }),
+        }
+    }
+
+    fn answer(&self, answer: &Answer) -> Value {
+        let sort = if self.free.contains(&answer.id) {
+            "custom_tool_call_output"
+        } else {
+            "function_call_output"
+        };
+        let output = match answer.parts.as_slice() {
+            [Part::Text { text }] => json!(text),
+            [] => json!(""),
+            parts => parts.iter().map(item).collect(),
+        };
+        json!({"type": sort, "call_id": answer.id, "output": output})
+    }
+}
+
+fn item(part: &Part) -> Value {
+    match part {
+        Part::Text { text } => json!({"type": "input_text", "text": text}),
+        Part::Image {
+            media_type,
+            content,
+        } => {
+            let url = match content {
+                Image::Url(url) => url.clone(),
+                Image::Inline(data) => format!("data:{media_type};base64,{data}"),
+                Image::Elsewhere { .. } => String::new(),
+            };
+            json!({"type": "input_image", "image_url": url})
+        }
+        Part::Raw { value } => value.clone(),
+    }
+}

@@ -1,0 +1,269 @@
+//! Makes a native transcript out of a conversation, so that another agent can go on with it.
+//!
+//! Calls and answers stay structured wherever the target takes them, and become quoted text where it
+//! does not. Nothing is made up; what is not carried over, or not as it was, is told.
+
+use std::io::{self, Write};
+
+use segno_core::conversation::turns::{Loss, Losses, Speech, Turn, turns};
+use segno_core::conversation::{Answer, Entry, Image, Origin, Part, Tokens, words};
+use segno_core::model::ToolCall;
+use segno_core::time::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::place::check;
+use super::{Native, uuid};
+use crate::{claude_code, codex};
+
+/// What the transcript is made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The session: a UUID.
+    pub session: String,
+    /// The folder that it works in.
+    pub cwd: String,
+    /// The model that goes on. All that was said by a model is said to be by this one, since agents
+    /// go on with the model that spoke last.
+    pub model: String,
+    /// The time of what has none.
+    pub now: Timestamp,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// Records.
+    pub records: u64,
+    /// What is not in them.
+    pub losses: Losses,
+}
+
+/// What a target takes for a call.
+pub(crate) struct Dialect {
+    /// A call's input as the target takes it; `None` if it takes no such thing.
+    pub(crate) input: fn(&Value) -> Option<Value>,
+}
+
+impl Native {
+    /// Writes the current branch of a conversation, from its last summary on.
+    pub fn write(
+        self,
+        entries: &[Entry],
+        target: &Target,
+        to: &mut dyn Write,
+    ) -> io::Result<Written> {
+        if let Err(error) = check(&target.session) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        let (turns, mut losses) = turns(entries);
+        let dialect = match self {
+            Self::ClaudeCode => claude_code::transcript::DIALECT,
+            Self::Codex => codex::transcript::DIALECT,
+        };
+        let turns = Fitting {
+            dialect: &dialect,
+            target,
+            losses: &mut losses,
+            made: Vec::new(),
+        }
+        .fit(turns);
+        let records = match self {
+            Self::ClaudeCode => claude_code::transcript::records(&turns, target, &mut losses),
+            Self::Codex => codex::transcript::records(&turns, target, &mut losses),
+        };
+        for record in &records {
+            to.write_all(record)?;
+            to.write_all(b"\n")?;
+        }
+        to.flush()?;
+        Ok(Written {
+            records: records.len() as u64,
+            losses,
+        })
+    }
+}
+
+/// A turn with its time.
+pub(crate) type Timed = (Timestamp, Turn);
+
+/// Makes turns such that the target takes them.
+struct Fitting<'a> {
+    dialect: &'a Dialect,
+    target: &'a Target,
+    losses: &'a mut Losses,
+    made: Vec<Turn>,
+}
+
+impl Fitting<'_> {
+    fn fit(mut self, turns: Vec<Turn>) -> Vec<Timed> {
+        let mut turns = turns.into_iter();
+        while let Some(turn) = turns.next() {
+            match turn {
+                Turn::User {
+                    when,
+                    origin,
+                    parts,
+                } => {
+                    let parts = self.parts(parts);
+                    if !parts.is_empty() {
+                        self.made.push(Turn::User {
+                            when,
+                            origin,
+                            parts,
+                        });
+                    }
+                }
+                Turn::Assistant {
+                    when,
+                    model,
+                    parts,
+                    usage,
+                } => {
+                    if model.is_some_and(|model| model != self.target.model) {
+                        self.losses.add(Loss::Model);
+                    }
+                    let called = parts.iter().any(|part| matches!(part, Speech::Call(_)));
+                    let answers = if called { turns.next() } else { None };
+                    self.exchange(when, parts, usage, answers);
+                }
+                // Answers come after calls, and are taken with them.
+                Turn::Results { .. } => {}
+            }
+        }
+        timed(self.made, self.target.now)
+    }
+
+    /// A model's turn and the answers to it.
+    fn exchange(
+        &mut self,
+        when: Option<Timestamp>,
+        said: Vec<Speech>,
+        usage: Option<Tokens>,
+        answered: Option<Turn>,
+    ) {
+        let (answered_at, answers) = match answered {
+            Some(Turn::Results { when, answers }) => (when, answers),
+            _ => (None, Vec::new()),
+        };
+        let mut answers = answers.into_iter();
+        let (mut parts, mut kept, mut quoted) = (Vec::new(), Vec::new(), Vec::new());
+        for part in said {
+            match part {
+                Speech::Text(text) if text.trim().is_empty() => self.losses.add(Loss::Empty),
+                Speech::Text(text) => parts.push(Speech::Text(text)),
+                Speech::Call(call) => {
+                    let answer = answers.next();
+                    if let Some(fitted) = self.call(&call) {
+                        kept.extend(answer.map(|answer| self.answer(answer, &fitted.id)));
+                        parts.push(Speech::Call(fitted));
+                        continue;
+                    }
+                    self.losses.add(Loss::CallQuoted);
+                    let ToolCall { name, input, .. } = &call;
+                    parts.push(Speech::Text(format!("[Tool call] {name}: {input}")));
+                    quoted.extend(answer.map(|answer| quote(name, &answer)));
+                }
+            }
+        }
+        if !parts.is_empty() {
+            self.made.push(Turn::Assistant {
+                when,
+                model: None,
+                parts,
+                usage,
+            });
+        }
+        if !kept.is_empty() {
+            self.made.push(Turn::Results {
+                when: answered_at,
+                answers: kept,
+            });
+        }
+        if !quoted.is_empty() {
+            self.made.push(Turn::User {
+                when: answered_at,
+                origin: Origin::Program,
+                parts: quoted,
+            });
+        }
+    }
+
+    /// The call as the target takes it; `None` if it does not.
+    fn call(&mut self, call: &ToolCall) -> Option<ToolCall> {
+        if !is_plain(&call.name, 64) {
+            return None;
+        }
+        let input = (self.dialect.input)(&call.input)?;
+        let id = if is_plain(&call.id, 64) {
+            call.id.clone()
+        } else {
+            let made = uuid(&[b"call", call.id.as_bytes()]).replace('-', "");
+            format!("call_{made}")
+        };
+        if id != call.id || input != call.input {
+            self.losses.add(Loss::CallChanged);
+        }
+        Some(ToolCall {
+            id,
+            name: call.name.clone(),
+            input,
+        })
+    }
+
+    fn answer(&mut self, answer: Answer, id: &str) -> Answer {
+        Answer {
+            id: id.to_owned(),
+            parts: self.parts(answer.parts),
+            outcome: answer.outcome,
+        }
+    }
+
+    /// Parts with words and pictures that are there.
+    fn parts(&mut self, parts: Vec<Part>) -> Vec<Part> {
+        let mut kept = Vec::new();
+        for part in parts {
+            match part {
+                Part::Text { text } if text.trim().is_empty() => self.losses.add(Loss::Empty),
+                Part::Image {
+                    media_type,
+                    content: Image::Elsewhere { .. },
+                } => {
+                    self.losses.add(Loss::Image);
+                    let text = format!("[a picture ({media_type}) that is not kept here]");
+                    kept.push(Part::Text { text });
+                }
+                other => kept.push(other),
+            }
+        }
+        kept
+    }
+}
+
+fn quote(name: &str, answer: &Answer) -> Part {
+    let said = words(&answer.parts);
+    Part::Text {
+        text: format!("[Result of the tool call {name}]\n{said}"),
+    }
+}
+
+/// Letters, digits, `_` and `-`: what every vendor takes for a name.
+fn is_plain(name: &str, most: usize) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !name.is_empty() && name.len() <= most && name.bytes().all(plain)
+}
+
+/// Gives every turn a time, none before the one before: the newest record is taken for the last.
+fn timed(turns: Vec<Turn>, now: Timestamp) -> Vec<Timed> {
+    let own = |turn: &Turn| match turn {
+        Turn::User { when, .. } | Turn::Assistant { when, .. } | Turn::Results { when, .. } => {
+            *when
+        }
+    };
+    let mut last = turns.iter().find_map(own).unwrap_or(now);
+    let timed = turns.into_iter().map(|turn| {
+        last = own(&turn).unwrap_or(last).max(last);
+        (last, turn)
+    });
+    timed.collect()
+}
