@@ -35,7 +35,7 @@ pub(crate) use lines::{Content, Found, Lines};
 pub(crate) use moment::moment;
 pub(crate) use place::entries;
 pub(crate) use rehome::{Field, Way};
-pub(crate) use repair::Mend;
+pub(crate) use repair::{Closing, Mend};
 pub(crate) use uuid::uuid;
 pub(crate) use version::{Adapter, Reading};
 pub(crate) use write::{Dialect, Timed};

@@ -10,7 +10,7 @@ use super::version::{Adapted, choose};
 use super::{
     Adapter, Content, Damage, Facts, Found, Limits, Lines, Native, Object, Reason, Span, text,
 };
-use crate::claude_code::transcript::Tree;
+use crate::claude_code::transcript::{Newest, Tree};
 
 /// What is found in a transcript, in its order.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +78,14 @@ impl<R: Read + Seek> Reader<R> {
     /// How well the version that was told so far is known.
     pub fn adapted(&self) -> Adapted {
         choose(self.native.adapters(), self.facts.version.as_deref()).1
+    }
+
+    /// How new an answer to a call in this line may be.
+    pub(super) fn newest(&self, line: u64) -> Option<Newest> {
+        match &self.tree {
+            Some(tree) => tree.newest(line),
+            None => Some(Newest::AsCalled),
+        }
     }
 
     /// The next line that holds something, with its record if it can be read. What it says goes to

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::damage::Severity;
 use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason};
+use crate::claude_code::transcript::Newest;
 use crate::{claude_code, codex};
 
 /// How many of a sort are listed; more are only counted.
@@ -32,8 +33,8 @@ pub struct Repair {
     pub closed: Vec<Closed>,
     /// How many more were.
     pub closed_unlisted: u64,
-    /// Calls without an answer that were left so, since a line that cannot be looked into may have
-    /// it, or since there are too many.
+    /// Calls without an answer that were left so: a line that cannot be looked into may have it, or
+    /// the branch would end elsewhere, or there are too many.
     pub left_open: u64,
     /// Records of broken lines in whose place a note stands, since others follow them.
     pub bridged: u64,
@@ -61,6 +62,13 @@ impl Repair {
     }
 }
 
+/// The calls of a record that are to be answered.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    pub(crate) calls: Vec<Closed>,
+    pub(crate) newest: Newest,
+}
+
 /// How one agent's records are made.
 pub(crate) trait Mend {
     /// What must stand before a record, in which a note takes the place of its lost parent.
@@ -70,7 +78,7 @@ pub(crate) trait Mend {
     fn hear(&mut self, record: &Object);
 
     /// The answers that must stand right after a record, for its calls of unknown outcome.
-    fn close(&mut self, record: &Object, calls: &[Closed]) -> Vec<Vec<u8>>;
+    fn close(&mut self, record: &Object, closing: &Closing) -> Vec<Vec<u8>>;
 
     /// The records that must stand at the end.
     fn end(&mut self) -> Vec<Vec<u8>>;
@@ -121,9 +129,9 @@ impl Native {
                 mender.hear(record);
             }
             repair.ended |= copy(&mut lines, found, to)?;
-            if let (Some(record), Some(calls)) = (&record, plan.calls.get(&found.at.line)) {
-                repair.close(calls);
-                for answer in mender.close(record, calls) {
+            if let (Some(record), Some(closing)) = (&record, plan.closing.get(&found.at.line)) {
+                repair.close(&closing.calls);
+                for answer in mender.close(record, closing) {
                     put(to, &answer)?;
                 }
             }
@@ -178,20 +186,32 @@ fn copy<R: Read + Seek>(
 /// What is to be done, by line.
 #[derive(Debug, Default)]
 struct Plan {
-    calls: BTreeMap<u64, Vec<Closed>>,
+    closing: BTreeMap<u64, Closing>,
     bridges: HashSet<u64>,
     left_open: u64,
 }
 
-/// Calls without an answer so far, by thread and id: the line, the order in it, and the tool.
-type Open = BTreeMap<(Thread, String), (u64, usize, String)>;
+/// Calls without an answer so far, by thread and id.
+type Open = BTreeMap<(Thread, String), Call>;
+
+/// A call without an answer so far.
+#[derive(Debug)]
+struct Call {
+    line: u64,
+    /// Which one in its record.
+    order: usize,
+    name: String,
+    /// The record's own name.
+    record: Option<String>,
+}
 
 impl Plan {
     fn make<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
         let mut plan = Self::default();
         let mut open = Open::new();
         let (mut broken, mut opaque) = (None, None);
-        for item in native.read_within(source, limits)? {
+        let mut reader = native.read_within(source, limits)?;
+        for item in reader.by_ref() {
             match item? {
                 Item::Damage(damage) => match damage.reason.severity() {
                     Severity::Broken => broken = Some(damage.at.line),
@@ -211,16 +231,21 @@ impl Plan {
             plan.bridges.clear();
         }
         let mut calls: Vec<_> = open.into_iter().collect();
-        calls.sort_by_key(|(_, (line, order, _))| (*line, *order));
-        for ((_, id), (line, _, name)) in calls {
-            if opaque.is_some_and(|opaque| opaque > line) {
+        calls.sort_by_key(|(_, call)| (call.line, call.order));
+        for ((_, id), call) in calls {
+            let Call { line, name, .. } = call;
+            // What has no name cannot be followed by an answer.
+            let followed = native == Native::Codex || call.record.is_some();
+            let newest = reader.newest(line).filter(|_| followed);
+            let (Some(newest), false) = (newest, opaque.is_some_and(|opaque| opaque > line)) else {
                 plan.left_open += 1;
-            } else {
-                plan.calls
-                    .entry(line)
-                    .or_default()
-                    .push(Closed { id, name });
-            }
+                continue;
+            };
+            let closing = plan.closing.entry(line).or_insert_with(|| Closing {
+                calls: Vec::new(),
+                newest,
+            });
+            closing.calls.push(Closed { id, name });
         }
         Ok(plan)
     }
@@ -243,7 +268,13 @@ fn track(open: &mut Open, entry: &Entry, line: u64) -> u64 {
                     continue;
                 }
                 let key = (entry.thread.clone(), call.id.clone());
-                open.insert(key, (line, order, call.name.clone()));
+                let opened = Call {
+                    line,
+                    order,
+                    name: call.name.clone(),
+                    record: entry.id.clone(),
+                };
+                open.insert(key, opened);
             }
         }
         Said::Result(answer) => {

@@ -130,6 +130,42 @@ fn a_broken_line_goes_and_what_followed_it_still_has_its_past() {
     }
 }
 
+/// The program goes on with the newest leaf, so a clock that jumped must not make the answer one.
+#[test]
+fn closing_an_old_call_does_not_change_the_branch() {
+    let record = |uuid: &str, parent: &str, year: &str, rest: &str| {
+        format!(
+            "{{\"parentUuid\":{parent},\"uuid\":\"{uuid}\",\"timestamp\":\"{year}-11-15T07:00:00.000Z\",{rest}}}\n"
+        )
+    };
+    let call = r#""type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"1","name":"Bash","input":{}}]}"#;
+    let text = [
+        record("a", "null", "2099", call),
+        record(
+            "b",
+            "\"a\"",
+            "2026",
+            r#""type":"user","message":{"content":"go on"}"#,
+        ),
+        record(
+            "c",
+            "\"b\"",
+            "2026",
+            r#""type":"assistant","message":{"id":"n","content":"done"}"#,
+        ),
+    ]
+    .concat();
+    let (repaired, done) = repair(Native::ClaudeCode, text.as_bytes());
+    assert_eq!(done.closed.len(), 1);
+    sound(Native::ClaudeCode, &repaired);
+    let (entries, _) = read(Native::ClaudeCode, &repaired);
+    assert!(
+        entries.iter().all(|entry| entry.branch == Branch::Current),
+        "{entries:#?}"
+    );
+    assert_eq!(entries.len(), 4);
+}
+
 #[test]
 fn a_transcript_with_records_left_out_on_purpose_is_healthy() {
     let text = one(Native::ClaudeCode, "three");

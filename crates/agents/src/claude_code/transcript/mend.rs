@@ -1,10 +1,15 @@
 //! The records that a repair adds to Claude Code's transcript.
 
-use segno_core::conversation::UNKNOWN_OUTCOME;
+use std::collections::HashSet;
+
+use segno_core::conversation::{Thread, UNKNOWN_OUTCOME};
+use segno_core::time::Timestamp;
 use serde_json::json;
 
 use super::made::{Said, beside};
-use crate::transcript::{Closed, Mend, Object, text, uuid};
+use super::record::thread;
+use super::tree::Newest;
+use crate::transcript::{Closing, Mend, Object, moment, text, uuid};
 
 /// What stands in the place of a record that was broken.
 const LOST: &str = "A record of this transcript was damaged and is left out here.";
@@ -12,35 +17,36 @@ const LOST: &str = "A record of this transcript was damaged and is left out here
 /// Adds answers and notes. Each takes its time, folder and session from the record beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Mender {
-    /// The record that came last, and in which thread.
-    last: Option<String>,
-    bridged: Vec<String>,
+    /// The records that came last: of the main thread, and of sub-agents.
+    last: [Option<String>; 2],
+    bridged: HashSet<String>,
 }
 
 impl Mend for Mender {
     fn bridge(&mut self, record: &Object) -> Option<Vec<u8>> {
         let lost = text(record, "parentUuid")?.to_owned();
-        if self.bridged.contains(&lost) {
+        if !self.bridged.insert(lost.clone()) {
             return None;
         }
-        self.bridged.push(lost.clone());
         let said = Said::Note {
             subtype: "informational",
             level: "warning",
             content: LOST,
         };
-        Some(beside(record, self.last.as_deref(), lost, "system", said))
+        let last = self.last[slot(record)].as_deref();
+        Some(beside(record, last, lost, "system", said))
     }
 
     fn hear(&mut self, record: &Object) {
         if let Some(id) = text(record, "uuid") {
-            self.last = Some(id.to_owned());
+            self.last[slot(record)] = Some(id.to_owned());
         }
     }
 
-    fn close(&mut self, record: &Object, calls: &[Closed]) -> Vec<Vec<u8>> {
+    fn close(&mut self, record: &Object, closing: &Closing) -> Vec<Vec<u8>> {
+        let record = &dated(record, closing.newest);
         let parent = text(record, "uuid");
-        let answers = calls.iter().map(|call| {
+        let answers = closing.calls.iter().map(|call| {
             let message = json!({
                 "role": "user",
                 "content": [{
@@ -65,4 +71,27 @@ impl Mend for Mender {
     fn end(&mut self) -> Vec<Vec<u8>> {
         Vec::new()
     }
+}
+
+fn slot(record: &Object) -> usize {
+    usize::from(thread(record) != Thread::Main)
+}
+
+/// The record with the time that its answer may have.
+fn dated(record: &Object, newest: Newest) -> Object {
+    let mut dated = record.clone();
+    let own = text(record, "timestamp").and_then(moment);
+    match newest {
+        Newest::AsCalled => {}
+        Newest::Timeless => {
+            dated.remove("timestamp");
+        }
+        Newest::Before(end) => {
+            let latest = Timestamp(end.0.saturating_sub(1));
+            if own.is_some_and(|own| own > latest) {
+                dated.insert("timestamp".to_owned(), json!(latest.to_string()));
+            }
+        }
+    }
+    dated
 }

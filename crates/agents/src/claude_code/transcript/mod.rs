@@ -12,7 +12,7 @@ mod write;
 
 pub(crate) use mend::Mender;
 pub(crate) use place::{find, place, sub_agents, ways};
-pub(crate) use tree::Tree;
+pub(crate) use tree::{Newest, Tree};
 pub(crate) use write::{DIALECT, records};
 
 use crate::transcript::Adapter;

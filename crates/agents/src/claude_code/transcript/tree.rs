@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek};
 
 use segno_core::conversation::{Branch, Thread};
 use segno_core::digest::Digest;
+use segno_core::time::Timestamp;
 use serde_json::Value;
 
 use super::record::thread;
@@ -21,6 +22,19 @@ pub(crate) struct Tree {
     current: Option<Bits>,
     linked: Bits,
     lost: Bits,
+    /// The line that the branch ends in, and its time.
+    leaf: Option<(u64, Option<Timestamp>)>,
+}
+
+/// How new an answer to a call may be, so that it does not become the end of another branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newest {
+    /// As new as the call.
+    AsCalled,
+    /// Older than this.
+    Before(Timestamp),
+    /// It must not say when it was.
+    Timeless,
 }
 
 /// A record, as much as its links need.
@@ -74,6 +88,7 @@ impl Tree {
                 current: None,
                 linked: Bits::default(),
                 lost: Bits::default(),
+                leaf: None,
             });
         }
         // A sub-agent's own file has nothing but its thread, which is the main one there.
@@ -95,18 +110,35 @@ impl Tree {
         self.lost.has(line)
     }
 
+    /// How new an answer to a call in this line may be; `None` if it cannot be told apart from the
+    /// end of the branch.
+    pub(crate) fn newest(&self, line: u64) -> Option<Newest> {
+        match self.leaf {
+            Some((leaf, _)) if leaf == line => Some(Newest::AsCalled),
+            _ if !self.linked.has(line) => Some(Newest::AsCalled),
+            Some((_, Some(when))) => Some(Newest::Before(when)),
+            Some((leaf, None)) => (line < leaf).then_some(Newest::Timeless),
+            None => Some(Newest::AsCalled),
+        }
+    }
+
     fn of(nodes: &[Node]) -> Self {
         let order = Order::of(nodes);
         let mut tree = Self {
             current: Some(Bits::default()),
             linked: Bits::default(),
             lost: Bits::default(),
+            leaf: None,
         };
         let mut current = Bits::default();
         for node in nodes {
             tree.linked.set(u64::from(node.line));
         }
         let mut at = leaf(nodes, &order);
+        tree.leaf = at.map(|at| {
+            let when = Some(Timestamp(nodes[at].when)).filter(|when| when.0 != i64::MIN);
+            (u64::from(nodes[at].line), when)
+        });
         while let Some(here) = at {
             if !current.set(u64::from(nodes[here].line)) {
                 break;
@@ -114,8 +146,12 @@ impl Tree {
             at = match nodes[here].parent {
                 0 => None,
                 parent => order.find(nodes, parent).or_else(|| {
+                    let before = here.checked_sub(1)?;
+                    if current.has(u64::from(nodes[before].line)) {
+                        return None;
+                    }
                     tree.lost.set(u64::from(nodes[here].line));
-                    here.checked_sub(1)
+                    Some(before)
                 }),
             };
         }

@@ -3,7 +3,7 @@
 use segno_core::conversation::UNKNOWN_OUTCOME;
 use serde_json::{Value, json};
 
-use crate::transcript::{Closed, Mend, Object, text};
+use crate::transcript::{Closing, Mend, Object, text};
 
 /// Adds answers at the end, where their numbers go on.
 #[derive(Debug, Default)]
@@ -28,14 +28,15 @@ impl Mend for Mender {
         }
     }
 
-    fn close(&mut self, record: &Object, calls: &[Closed]) -> Vec<Vec<u8>> {
+    fn close(&mut self, record: &Object, closing: &Closing) -> Vec<Vec<u8>> {
         let payload = record.get("payload").and_then(Value::as_object);
         let sort = match payload.and_then(|payload| text(payload, "type")) {
             Some("custom_tool_call") => "custom_tool_call_output",
             _ => "function_call_output",
         };
         self.answers.extend(
-            calls
+            closing
+                .calls
                 .iter()
                 .map(|call| json!({"type": sort, "call_id": call.id, "output": UNKNOWN_OUTCOME})),
         );
