@@ -42,12 +42,17 @@ pub(crate) fn told(error: &reqwest::Error) -> String {
 }
 
 /// The response, if it is an answer.
-pub(crate) async fn refused(mut response: Response) -> Result<Response, Error> {
+pub(crate) async fn refused(response: Response) -> Result<Response, Error> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let wait = retry_after(response.headers());
+    Err(refusal(status, wait, &words(response).await))
+}
+
+/// What a refusal says, as far as it is read.
+pub(crate) async fn words(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
@@ -55,14 +60,15 @@ pub(crate) async fn refused(mut response: Response) -> Result<Response, Error> {
             break;
         }
     }
-    Err(refusal(status, wait, &String::from_utf8_lossy(&body)))
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 fn refusal(status: StatusCode, wait: Option<Duration>, body: &str) -> Error {
     let json: Value = serde_json::from_str(body).unwrap_or_default();
-    let error = &json["error"];
+    let error = &only(&json)["error"];
     let word = |key: &str| error[key].as_str().unwrap_or_default();
     let words = [word("type"), word("code")];
+    let wait = wait.or_else(|| retry_delay(error));
     let message = match (word("message"), error.as_str()) {
         ("", Some(text)) => text.to_owned(),
         ("", None) => summary(body),
@@ -75,6 +81,8 @@ fn refusal(status: StatusCode, wait: Option<Duration>, body: &str) -> Error {
         401 | 403 => ErrorKind::Auth,
         404 => ErrorKind::NotFound,
         408 => ErrorKind::Timeout,
+        // Gemini says so with the status of a slip.
+        400 if message.starts_with("API key not valid") => ErrorKind::Auth,
         503 | 529 if wait.is_some() => ErrorKind::RateLimited(wait),
         500.. => ErrorKind::Server,
         _ if is_too_long(&words, &message) => ErrorKind::ContextFull,
@@ -87,10 +95,26 @@ fn refusal(status: StatusCode, wait: Option<Duration>, body: &str) -> Error {
     Error::new(kind, format!("{status}: {message}"))
 }
 
-fn is_too_long(words: &[&str], message: &str) -> bool {
+/// Gemini puts its errors into a list of one.
+pub(crate) fn only(told: &Value) -> &Value {
+    told.get(0).unwrap_or(told)
+}
+
+/// How long to wait, if Gemini said so: `{"retryDelay": "34.5s"}` among the details.
+fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error["details"].as_array()?;
+    let delay = details.iter().find_map(|one| one["retryDelay"].as_str())?;
+    let seconds = delay.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+pub(crate) fn is_too_long(words: &[&str], message: &str) -> bool {
     let message = message.to_lowercase();
     words.contains(&"context_length_exceeded")
         || message.contains("prompt is too long")
+        || message.contains("input is too long")
+        || message.contains("too many input tokens")
+        || message.contains("exceeds the maximum number of tokens")
         || message.contains("context length")
         || message.contains("context window")
 }
@@ -98,11 +122,19 @@ fn is_too_long(words: &[&str], message: &str) -> bool {
 /// An error that a server names in the middle of a stream.
 pub(crate) fn named(word: &str, message: &str) -> Error {
     let kind = match word {
-        "rate_limit_error" | "rate_limit_exceeded" => ErrorKind::RateLimited(None),
-        "authentication_error" | "permission_error" | "invalid_api_key" => ErrorKind::Auth,
-        "not_found_error" => ErrorKind::NotFound,
-        "invalid_request_error" if is_too_long(&[], message) => ErrorKind::ContextFull,
-        "invalid_request_error" => ErrorKind::Invalid,
+        "rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED" => {
+            ErrorKind::RateLimited(None)
+        }
+        "authentication_error"
+        | "permission_error"
+        | "invalid_api_key"
+        | "UNAUTHENTICATED"
+        | "PERMISSION_DENIED" => ErrorKind::Auth,
+        "not_found_error" | "NOT_FOUND" => ErrorKind::NotFound,
+        "invalid_request_error" | "INVALID_ARGUMENT" if is_too_long(&[], message) => {
+            ErrorKind::ContextFull
+        }
+        "invalid_request_error" | "INVALID_ARGUMENT" => ErrorKind::Invalid,
         _ => ErrorKind::Server,
     };
     Error::new(kind, format!("{word}: {message}"))
@@ -114,7 +146,7 @@ pub(crate) fn unexpected(what: impl Into<String>) -> Error {
 }
 
 /// How long to wait, if that was said: seconds, milliseconds, or a date, which is not believed.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| -> Option<f64> {
         let text = headers.get(name)?.to_str().ok()?;
         text.trim().parse().ok()
@@ -127,7 +159,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// What a body says, in a line: pages for browsers say little.
-fn summary(body: &str) -> String {
+pub(crate) fn summary(body: &str) -> String {
     let text = body.trim();
     let is_page = text
         .get(..15)
@@ -212,6 +244,31 @@ mod tests {
         assert_eq!(told("a\n  b"), "502 Bad Gateway: a b");
         assert_eq!(told(r#"{"error": "gone"}"#), "502 Bad Gateway: gone");
         assert_eq!(told(&"x".repeat(9000)).len(), 17 + TOLD);
+    }
+
+    #[test]
+    fn gemini_puts_its_errors_into_a_list_and_its_waits_into_details() {
+        let body = |code: u16, status: &str, message: &str| {
+            format!(
+                r#"[{{"error": {{"code": {code}, "status": "{status}", "message": "{message}", "details": [{{"retryDelay": "2.5s"}}]}}}}]"#
+            )
+        };
+        let told = |code: u16, body: &str| {
+            let error = refusal(StatusCode::from_u16(code).unwrap(), None, body);
+            (error.kind, error.message)
+        };
+        let (kind, message) = told(429, &body(429, "RESOURCE_EXHAUSTED", "slow"));
+        let wait = Some(Duration::from_millis(2500));
+        assert_eq!(kind, ErrorKind::RateLimited(wait));
+        assert_eq!(message, "429 Too Many Requests: slow");
+        let key = "API key not valid. Please pass a valid API key.";
+        assert_eq!(
+            told(400, &body(400, "INVALID_ARGUMENT", key)).0,
+            ErrorKind::Auth
+        );
+        let long = "The input token count (9) exceeds the maximum number of tokens allowed (8).";
+        let full = told(400, &body(400, "INVALID_ARGUMENT", long)).0;
+        assert_eq!(full, ErrorKind::ContextFull);
     }
 
     #[test]

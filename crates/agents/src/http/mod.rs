@@ -6,5 +6,5 @@ mod stream;
 
 pub(crate) use client::secret;
 pub use client::{Client, Endpoint, Inference};
-pub(crate) use fault::{failed, named, refused, told, unexpected};
+pub(crate) use fault::{failed, named, only, refused, told, unexpected};
 pub(crate) use stream::Stream;

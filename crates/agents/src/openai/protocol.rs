@@ -5,7 +5,7 @@ use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Inference, named, unexpected};
+use crate::http::{Inference, named, only, unexpected};
 
 /// `vendor` if this goes to OpenAI itself, whose newer models know the limit by another name.
 pub(super) fn request(model: &str, inference: &Inference, vendor: bool, call: &Call<'_>) -> Value {
@@ -68,11 +68,7 @@ fn message(message: &Message, into: &mut Vec<Value>) {
             let calls: Vec<Value> = parts
                 .iter()
                 .filter_map(|part| match part {
-                    Part::Call(call) => Some(json!({
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.input.to_string()},
-                    })),
+                    Part::Call(call) => Some(asked(call, parts)),
                     _ => None,
                 })
                 .collect();
@@ -94,6 +90,26 @@ fn message(message: &Message, into: &mut Vec<Value>) {
     }
 }
 
+/// A call as it was made, with what its vendor wants to see again.
+fn asked(call: &ToolCall, parts: &[Part]) -> Value {
+    let mut told = json!({
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.input.to_string()},
+    });
+    let extra = parts.iter().find_map(|part| match part {
+        Part::Raw { value } if value["tool_call"] == call.id.as_str() => value.get(EXTRA),
+        _ => None,
+    });
+    if let Some(extra) = extra {
+        told[EXTRA] = extra.clone();
+    }
+    told
+}
+
+/// Where Gemini puts signatures of its thoughts; without them it refuses what follows a call.
+const EXTRA: &str = "extra_content";
+
 /// An answer, as far as it has come.
 #[derive(Default)]
 pub(super) struct Reading {
@@ -108,6 +124,7 @@ struct Asked {
     id: String,
     name: String,
     arguments: String,
+    extra: Option<Value>,
 }
 
 impl Reading {
@@ -115,14 +132,12 @@ impl Reading {
     pub(super) fn take(&mut self, data: &str, listener: &dyn Listener) -> Result<(), Error> {
         let event: Value = serde_json::from_str(data)
             .map_err(|error| unexpected(format!("an event is not JSON: {error}")))?;
-        if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
+        let error = only(&event).get("error");
+        if let Some(error) = error.filter(|error| !error.is_null()) {
             let word = |key: &str| error[key].as_str().unwrap_or_default();
-            let name = if word("code").is_empty() {
-                word("type")
-            } else {
-                word("code")
-            };
-            return Err(named(name, word("message")));
+            let names = ["code", "type", "status"].map(word);
+            let name = names.into_iter().find(|name| !name.is_empty());
+            return Err(named(name.unwrap_or_default(), word("message")));
         }
         let choice = &event["choices"][0];
         let delta = &choice["delta"];
@@ -134,12 +149,14 @@ impl Reading {
             self.grow(call)?;
         }
         if let Some(word) = choice["finish_reason"].as_str() {
-            self.stop = Some(stop(word));
+            self.stop = Some(stop(word)?);
         }
         if event["usage"].is_object() {
             let count = |key: &str| event["usage"][key].as_u64().unwrap_or_default();
             self.usage.input_tokens = count("prompt_tokens");
-            self.usage.output_tokens = count("completion_tokens");
+            // Gemini counts what it thought in the total alone.
+            let rest = count("total_tokens").saturating_sub(self.usage.input_tokens);
+            self.usage.output_tokens = count("completion_tokens").max(rest);
             listener.hear(Event::Usage(self.usage));
         }
         Ok(())
@@ -148,17 +165,35 @@ impl Reading {
     fn grow(&mut self, call: &Value) -> Result<(), Error> {
         let index = call["index"].as_u64().unwrap_or(self.calls.len() as u64);
         let index = usize::try_from(index).ok().filter(|index| *index < 1000);
-        let index = index.ok_or_else(|| unexpected("more tools at once than anyone asks for"))?;
+        let index = index.filter(|_| self.calls.len() < 1000);
+        let mut index =
+            index.ok_or_else(|| unexpected("more tools at once than anyone asks for"))?;
+        if self
+            .calls
+            .get(index)
+            .is_some_and(|known| known.is_other(call))
+        {
+            // A piece of the newest call, or the next one: Gemini numbers all of them 0.
+            let newest = self.calls.len() - 1;
+            index = newest + usize::from(self.calls[newest].is_other(call));
+        }
         if self.calls.len() <= index {
             self.calls.resize_with(index + 1, Asked::default);
         }
         let asked = &mut self.calls[index];
+        let word = |piece: &Value| piece.as_str().unwrap_or_default().to_owned();
+        // Some say with every piece whose it is.
         for (piece, field) in [
             (&call["id"], &mut asked.id),
             (&call["function"]["name"], &mut asked.name),
-            (&call["function"]["arguments"], &mut asked.arguments),
         ] {
-            field.push_str(piece.as_str().unwrap_or_default());
+            if *field != word(piece) {
+                field.push_str(&word(piece));
+            }
+        }
+        asked.arguments += &word(&call["function"]["arguments"]);
+        if let Some(extra) = call.get(EXTRA).filter(|extra| !extra.is_null()) {
+            asked.extra = Some(extra.clone());
         }
         Ok(())
     }
@@ -183,7 +218,13 @@ impl Reading {
             Stop::Tools
         };
         for (number, asked) in self.calls.into_iter().enumerate() {
-            parts.push(Part::Call(asked.call(number)?));
+            let extra = asked.extra.clone();
+            let call = asked.call(number)?;
+            if let Some(extra) = extra {
+                let value = json!({"tool_call": call.id, EXTRA: extra});
+                parts.push(Part::Raw { value });
+            }
+            parts.push(Part::Call(call));
         }
         Ok(Reply {
             parts,
@@ -194,6 +235,18 @@ impl Reading {
 }
 
 impl Asked {
+    /// Whether a piece belongs to another call than this.
+    fn is_other(&self, piece: &Value) -> bool {
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (id, name) = (word(&piece["id"]), word(&piece["function"]["name"]));
+        let whole = || serde_json::from_str::<Value>(&self.arguments).is_ok();
+        if id.is_empty() || self.id.is_empty() {
+            !name.is_empty() && !self.name.is_empty() && whole()
+        } else {
+            id != self.id
+        }
+    }
+
     fn call(self, number: usize) -> Result<ToolCall, Error> {
         let input = if self.arguments.trim().is_empty() {
             Value::Object(Map::new())
@@ -214,11 +267,22 @@ impl Asked {
     }
 }
 
-fn stop(word: &str) -> Stop {
-    match word {
-        "tool_calls" | "function_call" => Stop::Tools,
-        "length" => Stop::Length,
-        "content_filter" => Stop::Refused,
+/// Gemini tells its own words too, alone or behind a colon.
+fn stop(word: &str) -> Result<Stop, Error> {
+    let (first, second) = word.split_once(": ").unwrap_or((word, word));
+    Ok(match (first, second) {
+        ("tool_calls" | "function_call", _) => Stop::Tools,
+        ("length" | "MAX_TOKENS", _) => Stop::Length,
+        ("function_call_filter", _) | (_, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
+            return Err(unexpected(format!("the model failed: {word}")));
+        }
+        ("content_filter", _)
+        | (_, "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII") => {
+            Stop::Refused
+        }
         _ => Stop::End,
-    }
+    })
 }
+
+#[cfg(test)]
+mod tests;
