@@ -7,6 +7,7 @@
 //! [`segno_core::model::Model`]:
 //!
 //! - [`anthropic`] speaks the Messages API.
+//! - [`bedrock`] speaks the Converse API of Amazon Bedrock.
 //! - [`openai`] speaks chat completions: OpenAI, Ollama, vLLM and many others.
 //!
 //! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
@@ -15,6 +16,7 @@
 //! session themselves.
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod claude_code;
 pub mod codex;
 pub mod command;
@@ -27,6 +29,7 @@ pub mod tools;
 pub mod transcript;
 
 pub use anthropic::Anthropic;
+pub use bedrock::Bedrock;
 pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use mcp::{Mcp, McpError, McpServer};

@@ -6,5 +6,7 @@ mod stream;
 
 pub(crate) use client::secret;
 pub use client::{Client, Endpoint, Inference};
-pub(crate) use fault::{failed, named, only, refused, told, unexpected};
+pub(crate) use fault::{
+    failed, is_too_long, named, only, refused, retry_after, summary, told, unexpected, words,
+};
 pub(crate) use stream::Stream;

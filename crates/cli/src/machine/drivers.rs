@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use segno_agents::{
-    Anthropic, Client, Command, Endpoint, Executor, Executors, Gear, Inference, KeyHeader, Launch,
-    Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script, Scripted, Search, Skills, Web, mcp,
+    Anthropic, Bedrock, Client, Command, Endpoint, Executor, Executors, Gear, Inference, KeyHeader,
+    Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script, Scripted, Search, Skills,
+    Web, bedrock, mcp,
 };
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
@@ -42,7 +43,7 @@ impl Drivers for MachineDrivers {
         match provider {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
             Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
-            Provider::Api(api) => model(api),
+            Provider::Api(api) => self.model(api),
         }
     }
 
@@ -161,16 +162,36 @@ fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
     order.mounts.iter().map(mount).collect()
 }
 
-/// A model behind an API. Its key comes from the environment, and from nowhere else.
-fn model(api: &Api) -> Result<Speaker, Error> {
+/// A variable of the environment that says something.
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn client(vendor: Vendor) -> Result<Client, Error> {
+    Client::new().map_err(|error| Error::NoClient {
+        provider: vendor.name(),
+        reason: error.message,
+    })
+}
+
+fn inference(api: &Api) -> Inference {
+    Inference {
+        temperature: api.inference.temperature,
+        top_p: api.inference.top_p,
+        max_tokens: api.inference.max_tokens,
+    }
+}
+
+/// A model that wants a key of its vendor.
+fn keyed(api: &Api) -> Result<(Endpoint, Client), Error> {
     let (variable, base) = match api.vendor {
         Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::BASE),
         Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::BASE),
         Vendor::Azure => (Some("AZURE_OPENAI_API_KEY"), ""),
         Vendor::Gemini => (Some("GEMINI_API_KEY"), OpenAi::GEMINI),
-        Vendor::Ollama => (None, ""),
+        Vendor::Ollama | Vendor::Bedrock => (None, ""),
     };
-    let key = variable.and_then(|name| std::env::var(name).ok().filter(|key| !key.is_empty()));
+    let key = variable.and_then(set);
     // A place of one's own may want no key; Azure's always does.
     let free = api.base.is_some() && api.vendor != Vendor::Azure;
     if let (Some(variable), None, false) = (variable, &key, free) {
@@ -179,33 +200,89 @@ fn model(api: &Api) -> Result<Speaker, Error> {
             variable,
         });
     }
-    let client = Client::new().map_err(|error| Error::NoClient {
-        provider: api.vendor.name(),
-        reason: error.message,
-    })?;
     let endpoint = Endpoint {
         base: api.base.clone().unwrap_or_else(|| base.to_owned()),
         model: api.model.clone(),
         key,
     };
-    let inference = Inference {
-        temperature: api.inference.temperature,
-        top_p: api.inference.top_p,
-        max_tokens: api.inference.max_tokens,
+    Ok((endpoint, client(api.vendor)?))
+}
+
+/// Where Bedrock is, and what it is shown. Its own key counts before the others, as in AWS's programs.
+fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
+    let base = api
+        .base
+        .clone()
+        .or_else(|| set("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"));
+    let base = base.map(|base| base.trim_end_matches('/').to_owned());
+    let region = || {
+        let said = api.region.clone().or_else(|| set("AWS_REGION"));
+        let said = said.or_else(|| set("AWS_DEFAULT_REGION"));
+        let region = said.as_deref().and_then(bedrock::Region::new);
+        region.ok_or_else(|| Error::NoClient {
+            provider: Vendor::Bedrock.name(),
+            reason: "it needs a region like `eu-west-1`, as `runtime.region` or in `AWS_REGION`"
+                .into(),
+        })
     };
-    Ok(Speaker::Model(match api.vendor {
-        Vendor::Anthropic => Arc::new(Anthropic::new(client, endpoint, inference)),
-        Vendor::OpenAi | Vendor::Azure | Vendor::Gemini | Vendor::Ollama => {
-            let header = match api.vendor {
-                Vendor::Azure => KeyHeader::ApiKey,
-                _ => KeyHeader::Bearer,
-            };
-            Arc::new(OpenAi::new(client, endpoint, inference, header))
+    let missing = |variable| Error::NoKey {
+        provider: Vendor::Bedrock.name(),
+        variable,
+    };
+    let access = if let Some(key) = set("AWS_BEARER_TOKEN_BEDROCK") {
+        bedrock::Access::Bearer(key)
+    } else {
+        match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
+            (Some(id), Some(secret)) => bedrock::Access::Keys {
+                id,
+                secret,
+                session: set("AWS_SESSION_TOKEN"),
+                region: region()?,
+            },
+            (Some(_), None) => return Err(missing("AWS_SECRET_ACCESS_KEY")),
+            (None, _) if base.is_some() => bedrock::Access::Open,
+            (None, _) => return Err(missing("AWS_ACCESS_KEY_ID")),
         }
-    }))
+    };
+    let base = match base {
+        Some(base) => base,
+        None => region()?.base(),
+    };
+    Ok((base, access))
 }
 
 impl MachineDrivers {
+    /// A model behind an API. Its key comes from the environment, and from nowhere else.
+    fn model(&self, api: &Api) -> Result<Speaker, Error> {
+        Ok(Speaker::Model(match api.vendor {
+            Vendor::Anthropic => {
+                let (endpoint, client) = keyed(api)?;
+                Arc::new(Anthropic::new(client, endpoint, inference(api)))
+            }
+            Vendor::Bedrock => {
+                let (base, access) = amazon(api)?;
+                let (client, model) = (client(api.vendor)?, api.model.clone());
+                let clock = Arc::clone(&self.clock);
+                Arc::new(Bedrock::new(
+                    client,
+                    base,
+                    model,
+                    access,
+                    inference(api),
+                    clock,
+                ))
+            }
+            Vendor::OpenAi | Vendor::Azure | Vendor::Gemini | Vendor::Ollama => {
+                let (endpoint, client) = keyed(api)?;
+                let header = match api.vendor {
+                    Vendor::Azure => KeyHeader::ApiKey,
+                    _ => KeyHeader::Bearer,
+                };
+                Arc::new(OpenAi::new(client, endpoint, inference(api), header))
+            }
+        }))
+    }
+
     /// What calls the web, made once: reading this machine's certificates takes a while.
     fn web(&self) -> Result<Web, Error> {
         if let Some(web) = self.web.get() {

@@ -4,12 +4,13 @@ use super::fields::{Fields, Keys};
 use super::place::{Place, quoted, shortened};
 
 /// Providers of the format that a later version speaks to.
-const LATER: [&str; 4] = ["bedrock", "claude-code", "codex", "acp"];
-const NOW: [(&str, Sort); 7] = [
+const LATER: [&str; 3] = ["claude-code", "codex", "acp"];
+const NOW: [(&str, Sort); 8] = [
     ("anthropic", Sort::Api(Vendor::Anthropic)),
     ("openai", Sort::Api(Vendor::OpenAi)),
     ("azure_openai", Sort::Api(Vendor::Azure)),
     ("gemini", Sort::Api(Vendor::Gemini)),
+    ("bedrock", Sort::Api(Vendor::Bedrock)),
     ("ollama", Sort::Api(Vendor::Ollama)),
     ("command", Sort::Command),
     ("scripted", Sort::Scripted),
@@ -32,6 +33,8 @@ pub enum Vendor {
     Azure,
     /// Chat completions too.
     Gemini,
+    /// The Converse API, in some region.
+    Bedrock,
     /// Chat completions, without a key.
     Ollama,
 }
@@ -48,6 +51,10 @@ impl Vendor {
     fn path(self, base: &str) -> String {
         match (self, base.strip_suffix("/v1")) {
             (Self::Azure, Some(host)) if !host.ends_with("/openai") => format!("{host}/openai/v1"),
+            // Its own address has another version, in another place.
+            (Self::Gemini, Some(host)) if host.ends_with("/openai") => host.to_owned(),
+            // It has none.
+            (Self::Bedrock, Some(host)) => host.to_owned(),
             _ => base.to_owned(),
         }
     }
@@ -58,6 +65,7 @@ impl Vendor {
             Self::Anthropic => "claude-sonnet-4-20250514",
             Self::OpenAi | Self::Azure => "gpt-4o-mini",
             Self::Gemini => "gemini-2.5-flash",
+            Self::Bedrock => "us.anthropic.claude-sonnet-4-20250514-v1:0",
             Self::Ollama => "gpt-oss",
         }
     }
@@ -97,6 +105,8 @@ pub struct Api {
     pub model: String,
     /// Where it is, with its version, if the spec says so: `http://127.0.0.1:8080/v1`.
     pub base: Option<String>,
+    /// The region that the spec names: letters, digits and hyphens.
+    pub region: Option<String>,
     /// How it is to answer.
     pub inference: Inference,
 }
@@ -177,6 +187,7 @@ pub(super) struct Defaults<'a> {
     pub(super) command: Option<(Place<'a>, Vec<String>)>,
     pub(super) model: Option<String>,
     pub(super) base: Option<String>,
+    pub(super) region: Option<(Place<'a>, String)>,
     pub(super) inference: Inference,
     /// What is said about models: somebody must look at it.
     pub(super) of_models: Vec<Place<'a>>,
@@ -253,7 +264,7 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
         match vendor {
             Vendor::Ollama => missing("somewhere on your network"),
             Vendor::Azure => missing("at an address of your own: `https://NAME.openai.azure.com`"),
-            Vendor::Anthropic | Vendor::OpenAi | Vendor::Gemini => {}
+            Vendor::Anthropic | Vendor::OpenAi | Vendor::Gemini | Vendor::Bedrock => {}
         }
     }
     let model = own.model.as_ref().map(Place::line_of_text);
@@ -264,6 +275,10 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
             .or_else(|| defaults.model.clone())
             .unwrap_or_else(|| vendor.model().to_owned()),
         base: defaults.base.as_ref().map(|base| vendor.path(base)),
+        region: match vendor {
+            Vendor::Bedrock => defaults.region.as_ref().map(|(_, name)| name.clone()),
+            _ => None,
+        },
         inference: inference.unwrap_or_default().or(defaults.inference),
     }
 }
@@ -297,6 +312,13 @@ pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
         for place in &defaults.of_models {
             place.invalid("would be ignored: provider `command` chooses no model");
         }
+        return;
+    }
+    // The stand-in for any model takes it, too.
+    let regional = [Sort::Api(Vendor::Bedrock), Sort::Scripted];
+    let used = regional.iter().any(|sort| asked.contains(&Some(*sort)));
+    if let (Some((place, _)), false) = (&defaults.region, used) {
+        place.invalid("would be ignored: no agent's provider is `bedrock`");
     }
 }
 
@@ -334,6 +356,16 @@ pub(super) fn base(place: &Place<'_>) -> String {
     } else {
         format!("{base}/v1")
     }
+}
+
+/// A region. It becomes part of an address.
+pub(super) fn region(place: &Place<'_>) -> String {
+    let text = place.line_of_text();
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.len() > 32 || !text.chars().all(fits) {
+        place.invalid("must be a region like `eu-west-1`");
+    }
+    text
 }
 
 /// A program and its arguments.

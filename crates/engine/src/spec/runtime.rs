@@ -7,7 +7,7 @@ use segno_core::usage::Cost;
 
 use super::fields::Keys;
 use super::place::Place;
-use super::provider::{Defaults, Inference, Sort, argv, base, sort};
+use super::provider::{Defaults, Inference, argv, base, region, sort};
 
 /// Longer waits are a slip of the unit.
 const YEAR_S: f64 = 31_536_000.0;
@@ -139,15 +139,13 @@ pub(super) fn read<'a>(place: &Place<'a>) -> (Runtime, Defaults<'a>) {
         }),
         model: fields.get("model_id").map(|place| place.line_of_text()),
         base: fields.get("host").map(|place| base(&place)),
+        region: fields.get("region").map(|place| {
+            let region = region(&place);
+            (place, region)
+        }),
         inference: Inference::read(&fields),
         of_models: OF_MODELS.iter().filter_map(|key| fields.get(key)).collect(),
     };
-    if let (Some(region), Some(Sort::Api(vendor))) = (fields.get("region"), defaults.sort) {
-        region.invalid(format!(
-            "would be ignored: provider `{}` has no regions",
-            vendor.name()
-        ));
-    }
     (runtime, defaults)
 }
 

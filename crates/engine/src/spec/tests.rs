@@ -366,6 +366,20 @@ fn what_is_said_about_models_is_checked_and_somebody_must_look_at_it() {
             changed("scripted\n  script: answers.yaml", "ollama"),
             "/runtime (line 3): `host` is missing",
         ),
+        (
+            changed(
+                "scripted\n  script: answers.yaml",
+                "bedrock\n  region: a.example/x",
+            ),
+            "/runtime/region (line 5): must be a region like `eu-west-1`",
+        ),
+        (
+            changed(
+                "scripted\n  script: answers.yaml",
+                "openai\n  region: eu-west-1",
+            ),
+            "/runtime/region (line 5): would be ignored: no agent's provider is `bedrock`",
+        ),
     ] {
         let told = told(&spec);
         assert!(told.starts_with(expected), "{told}\n{spec}");
@@ -393,8 +407,8 @@ fn what_a_later_version_does_is_refused_by_name() {
     for (from, to, expected) in [
         (
             "scripted\n",
-            "bedrock\n",
-            "/runtime/provider (line 4): provider `bedrock` is not supported yet",
+            "acp\n",
+            "/runtime/provider (line 4): provider `acp` is not supported yet",
         ),
         (
             "scripted\n  script: answers.yaml",
@@ -430,13 +444,13 @@ fn all_problems_are_told_in_the_order_of_their_lines() {
         "nam: demo\nenv: {secrets: [{key: K, source: ssm}]}",
     )
     .replace("agent: a", "agnet: a")
-    .replace("scripted\n", "bedrock\n");
+    .replace("scripted\n", "acp\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
         "/env/secrets/0 (line 3): secrets are read from the environment or a file: fetch it before, \
          and use source `env`",
-        "/runtime/provider (line 5): provider `bedrock` is not supported yet; this version runs \
-         `anthropic`, `openai`, `azure_openai`, `gemini`, `ollama`, `command`, `scripted`",
+        "/runtime/provider (line 5): provider `acp` is not supported yet; this version runs \
+         `anthropic`, `openai`, `azure_openai`, `gemini`, `bedrock`, `ollama`, `command`, `scripted`",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(told(&spec), lines.join("\n"));

@@ -54,11 +54,11 @@ fn everything_that_is_wrong_with_a_spec_is_told_at_once() {
 fn a_provider_of_a_later_version_is_refused_by_name() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    edit(&sandbox, "provider: scripted", "provider: bedrock");
+    edit(&sandbox, "provider: scripted", "provider: acp");
     for command in ["validate", "run"] {
         sandbox
             .segno(&[command, "chain.yaml"])
-            .refused(18, &["provider `bedrock` is not supported yet", "[W0102]"]);
+            .refused(18, &["provider `acp` is not supported yet", "[W0102]"]);
     }
     assert!(super::standings(&sandbox).is_empty());
 }

@@ -5,6 +5,7 @@ use segno_testkit::sandbox::{Said, Sandbox};
 
 use crate::sandbox;
 
+mod bedrock;
 mod context;
 mod faults;
 mod leave;

@@ -1,0 +1,219 @@
+use std::sync::Arc;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, Url};
+use segno_core::agent::{Error, ErrorKind, Listener};
+use segno_core::model::{Call, Model, Reply};
+use segno_core::ports::{Boxed, Clock};
+use segno_core::time::Timestamp;
+
+use super::access::Access;
+use super::fault;
+use super::frames::Frames;
+use super::protocol::{self, Reading};
+use super::signature::{Request, Scope, authorization, escaped};
+use crate::http::{Client, Inference, failed, secret, unexpected};
+
+/// An answer that is longer than this is not one.
+const LONGEST: usize = 64 << 20;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "application/vnd.amazon.eventstream";
+
+/// The name that signatures know Bedrock by.
+const SERVICE: &str = "bedrock";
+
+/// A model of Amazon Bedrock.
+pub struct Bedrock {
+    client: Client,
+    base: String,
+    model: String,
+    access: Access,
+    inference: Inference,
+    clock: Arc<dyn Clock>,
+}
+
+impl Bedrock {
+    /// Speaks to the model with this name at `base`. The clock is for signatures, which are good for
+    /// some minutes.
+    pub fn new(
+        client: Client,
+        base: String,
+        model: String,
+        access: Access,
+        inference: Inference,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            client,
+            base,
+            model,
+            access,
+            inference,
+            clock,
+        }
+    }
+
+    async fn ask(&self, call: &Call<'_>, listener: &dyn Listener) -> Result<Reply, Error> {
+        let path = format!("model/{}/converse-stream", escaped(&self.model));
+        let url = Url::parse(&format!("{}/{path}", self.base)).map_err(|error| {
+            let message = format!("the address of Bedrock cannot be used: {error}");
+            Error::new(ErrorKind::Invalid, message)
+        })?;
+        let body = protocol::request(&self.inference, call).to_string();
+        let request = self.client.raw().post(url.clone());
+        let response = request
+            .headers(self.headers(&url, &body)?)
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| failed(&error))?;
+        listen(fault::refused(response).await?, listener).await
+    }
+
+    fn headers(&self, url: &Url, body: &str) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::from_iter([
+            (CONTENT_TYPE, HeaderValue::from_static(JSON)),
+            (ACCEPT, HeaderValue::from_static(EVENTS)),
+        ]);
+        match &self.access {
+            Access::Open => {}
+            Access::Bearer(key) => {
+                headers.extend([secret("authorization", &format!("Bearer {key}"))?]);
+            }
+            Access::Keys {
+                id,
+                secret: key,
+                session,
+                region,
+            } => {
+                let moment = moment(self.clock.now());
+                let host = host(url);
+                let mut signed = vec![
+                    ("content-type", JSON),
+                    ("host", &host),
+                    ("x-amz-date", &moment),
+                ];
+                if let Some(session) = session {
+                    headers.extend([secret("x-amz-security-token", session)?]);
+                    signed.push(("x-amz-security-token", session));
+                }
+                let request = Request {
+                    method: "POST",
+                    path: url.path(),
+                    headers: &signed,
+                    body: body.as_bytes(),
+                };
+                let scope = Scope {
+                    moment: &moment,
+                    region: region.as_str(),
+                    service: SERVICE,
+                };
+                let proof = authorization(&request, &scope, id, key);
+                let date = HeaderValue::from_str(&moment);
+                let date = date.expect("digits and two letters are a header's value");
+                headers.insert(HeaderName::from_static("x-amz-date"), date);
+                headers.extend([secret("authorization", &proof)?]);
+            }
+        }
+        Ok(headers)
+    }
+}
+
+/// As it is sent.
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// As in `20150830T123600Z`.
+fn moment(time: Timestamp) -> String {
+    let text = time.to_string();
+    let seconds = text.split('.').next().unwrap_or_default();
+    let digits: String = seconds.chars().filter(|c| !"-:".contains(*c)).collect();
+    digits + "Z"
+}
+
+/// Reads an answer to its end.
+async fn listen(mut response: Response, listener: &dyn Listener) -> Result<Reply, Error> {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with(EVENTS) {
+        let what = if kind.is_empty() { "nothing" } else { kind };
+        let message = format!("the server sent {what} instead of a stream of events");
+        return Err(unexpected(message));
+    }
+    let (mut frames, mut reading) = (Frames::default(), Reading::default());
+    let mut seen = 0;
+    loop {
+        let chunk = response.chunk().await.map_err(|error| {
+            if error.is_timeout() {
+                Error::new(ErrorKind::Timeout, "the answer stopped coming")
+            } else {
+                Error::new(ErrorKind::Network, "the answer was cut off")
+            }
+        })?;
+        let Some(chunk) = chunk else {
+            if frames.is_amid() {
+                return Err(Error::new(ErrorKind::Network, "the answer was cut off"));
+            }
+            return reading.reply();
+        };
+        seen += chunk.len();
+        if seen > LONGEST {
+            let message = "the answer is longer than 64 MB";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        frames.push(&chunk);
+        let broken = |error| {
+            Error::new(
+                ErrorKind::Network,
+                format!("the answer is damaged: {error}"),
+            )
+        };
+        while let Some(frame) = frames.next().map_err(broken)? {
+            if let Some(reply) = reading.take(&frame, listener)? {
+                return Ok(reply);
+            }
+        }
+    }
+}
+
+impl Model for Bedrock {
+    fn reply<'a>(
+        &'a self,
+        call: Call<'a>,
+        listener: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Reply, Error>> {
+        Box::pin(async move {
+            self.ask(&call, listener)
+                .await
+                .map_err(|error| Error::new(error.kind, self.access.hide(&error.message)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_signatures_want_them() {
+        assert_eq!(moment(Timestamp(1_440_938_160_000)), "20150830T123600Z");
+    }
+
+    #[test]
+    fn a_host_is_told_with_its_port_where_that_is_sent() {
+        for (url, expected) in [
+            ("https://a.example/x", "a.example"),
+            ("https://a.example:443/x", "a.example"),
+            ("http://127.0.0.1:81/x", "127.0.0.1:81"),
+            ("http://[::1]:81/x", "[::1]:81"),
+        ] {
+            assert_eq!(host(&Url::parse(url).unwrap()), expected);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Amazon Bedrock: signed, streamed in frames, refused in its own words.
+
+use segno_testkit::bedrock::{BedrockServer, Play};
+use segno_testkit::sandbox::{Said, Sandbox, finish};
+use serde_json::json;
+
+use super::chain;
+use crate::sandbox;
+
+const ID: &str = "AKIDFORTESTSONLY";
+const SECRET: &str = "secret-for-tests-only+/1";
+const SESSION: &str = "session-token-for-tests-only==";
+
+/// Runs with keys of a session, in a region.
+fn run(sandbox: &Sandbox, words: &[&str]) -> Said {
+    let mut command = sandbox.command(words);
+    command
+        .env("AWS_ACCESS_KEY_ID", ID)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET)
+        .env("AWS_SESSION_TOKEN", SESSION)
+        .env("AWS_REGION", "eu-west-1");
+    finish(command)
+}
+
+fn ask(sandbox: &Sandbox, server: &BedrockServer, more: &str) {
+    chain(sandbox, "bedrock", &server.host(), more, &["hi"]);
+}
+
+/// A server that does this so many times, and then answers.
+fn failing(times: usize, play: Play) -> BedrockServer {
+    BedrockServer::start(move |number, _| {
+        if number < times {
+            play.clone()
+        } else {
+            Play::Text("at last".into())
+        }
+    })
+}
+
+#[test]
+fn a_signed_question_is_answered_and_what_it_took_is_counted() {
+    let (sandbox, server) = (sandbox(), failing(0, Play::Page));
+    let more = ", region: us-west-2, temperature: 0.5, top_p: 0.25, max_tokens: 99";
+    ask(&sandbox, &server, more);
+    let spec = sandbox.read("ask.yaml");
+    sandbox.write("ask.yaml", &spec.replace("small-1", "\"a.small-v1:0\""));
+    let said = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(said.stdout, "at last\n");
+    let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
+    let shown = shown.good().json();
+    assert_eq!(shown[0]["usage"]["input_tokens"], 11);
+    assert_eq!(shown[0]["usage"]["output_tokens"], 7);
+    let asked = &server.asked()[0];
+    assert_eq!(asked.path, "/model/a.small-v1%3A0/converse-stream");
+    assert_eq!(
+        asked.json(),
+        json!({
+            "system": [{"text": "You are brief."}],
+            "messages": [{"role": "user", "content": [{"text": "hi"}]}],
+            "inferenceConfig": {"temperature": 0.5, "topP": 0.25, "maxTokens": 99},
+        })
+    );
+    let signature = asked.header("authorization");
+    assert!(
+        signature.contains("/us-west-2/bedrock/aws4_request"),
+        "{signature}"
+    );
+    assert!(signature.contains("x-amz-security-token"), "{signature}");
+    assert_eq!(signature, asked.signature(ID, SECRET));
+    assert_ne!(signature, asked.signature(ID, "another"));
+}
+
+#[test]
+fn tools_are_asked_for_and_answered() {
+    let sandbox = sandbox();
+    let server = BedrockServer::start(|number, _| {
+        if number > 0 {
+            return Play::Text("done".into());
+        }
+        let read = ("file_read".to_owned(), json!({"path": "a.txt"}));
+        let other = ("file_read".to_owned(), json!({"path": "none.txt"}));
+        Play::Tools("I look.".into(), vec![read, other])
+    });
+    ask(&sandbox, &server, "");
+    sandbox.write("a.txt", "what it says");
+    let spec = sandbox.read("ask.yaml");
+    let spec = spec.replace("prompt: You are brief.", "prompt: x, tools: [file_read]");
+    let spec = spec.replace("\npattern", "\ntools: {python: [file_read]}\npattern");
+    sandbox.write("ask.yaml", &spec);
+    let said = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(said.stdout, "done\n");
+    let body = server.asked()[1].json();
+    let tool = &body["toolConfig"]["tools"][0]["toolSpec"];
+    assert_eq!(tool["name"], "file_read");
+    assert_eq!(tool["inputSchema"]["json"]["type"], "object");
+    let call = |id: &str, path: &str| json!({"toolUse": {"toolUseId": id, "name": "file_read", "input": {"path": path}}});
+    let said = json!([{"text": "I look."}, call("call-1", "a.txt"), call("call-2", "none.txt")]);
+    assert_eq!(
+        body["messages"][1],
+        json!({"role": "assistant", "content": said})
+    );
+    let results = &body["messages"][2]["content"];
+    let good = json!({"toolUseId": "call-1", "content": [{"text": "what it says"}]});
+    assert_eq!(results[0]["toolResult"], good);
+    assert_eq!(results[1]["toolResult"]["status"], "error");
+}
+
+#[test]
+fn what_passes_is_asked_again() {
+    for play in [
+        Play::Refusal(429, "ThrottlingException", "slow".into()),
+        Play::Refusal(429, "ModelNotReadyException", "loading".into()),
+        Play::Refusal(503, "ServiceUnavailableException", "busy".into()),
+        Play::Exception("modelStreamErrorException"),
+        Play::Exception("throttlingException"),
+        Play::Cut,
+        Play::Flipped,
+        Play::Page,
+    ] {
+        let (sandbox, server) = (sandbox(), failing(2, play.clone()));
+        ask(&sandbox, &server, "");
+        let said = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(said.stdout, "at last\n", "{play:?}");
+        assert_eq!(server.asked().len(), 3, "{play:?}");
+    }
+}
+
+#[test]
+fn what_waiting_cannot_mend_is_not_asked_again() {
+    for (play, words) in [
+        (
+            Play::Refusal(403, "AccessDeniedException", "no entry".into()),
+            "403 AccessDeniedException: no entry",
+        ),
+        (
+            Play::Refusal(404, "ResourceNotFoundException", "which?".into()),
+            "404 ResourceNotFoundException: which?",
+        ),
+        (
+            Play::Refusal(400, "ValidationException", "Input is too long".into()),
+            "400 ValidationException: Input is too long",
+        ),
+        (Play::Exception("validationException"), "it broke"),
+        (
+            Play::Long("too much".into()),
+            "longer than `max_tokens` allows",
+        ),
+    ] {
+        let (sandbox, server) = (sandbox(), failing(9, play));
+        ask(&sandbox, &server, "");
+        run(&sandbox, &["run", "ask.yaml"]).refused(10, &["after 1 attempt:", words]);
+        assert_eq!(server.asked().len(), 1, "{words}");
+    }
+}
+
+#[test]
+fn a_refusal_that_quotes_what_was_signed_tells_no_secret() {
+    let quoted = format!("should have been 'host:x\nx-amz-security-token:{SESSION}\n' by {ID}");
+    let play = Play::Refusal(403, "InvalidSignatureException", quoted);
+    let (sandbox, server) = (sandbox(), failing(9, play));
+    ask(&sandbox, &server, "");
+    let said = run(&sandbox, &["run", "ask.yaml"]);
+    let said = said.refused(10, &["x-amz-security-token:[hidden] ' by [hidden]"]);
+    let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
+    for text in [&said.stderr, &logs] {
+        for secret in [ID, SECRET, SESSION] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_key_of_its_own_counts_first_and_an_address_may_come_from_the_environment() {
+    let (sandbox, server) = (sandbox(), failing(0, Play::Page));
+    ask(&sandbox, &server, "");
+    let spec = sandbox.read("ask.yaml");
+    let host = format!(", host: \"{}\"", server.host());
+    sandbox.write("ask.yaml", &spec.replace(&host, ""));
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command
+        .env("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", server.host() + "/")
+        .env("AWS_ACCESS_KEY_ID", ID)
+        .env("AWS_BEARER_TOKEN_BEDROCK", "key-for-tests-only-4");
+    finish(command).good();
+    let asked = &server.asked()[0];
+    assert_eq!(asked.header("authorization"), "Bearer key-for-tests-only-4");
+    assert_eq!(asked.path, "/model/small-1/converse-stream");
+}
+
+#[test]
+fn what_is_missing_is_named_before_anything_is_asked() {
+    let sandbox = sandbox();
+    chain(&sandbox, "bedrock", "http://127.0.0.1:1", "", &["hi"]);
+    let spec = sandbox.read("ask.yaml");
+    let spec = spec.replace(", host: \"http://127.0.0.1:1\"", "");
+    sandbox.write("ask.yaml", &spec);
+    let with = |variables: &[(&str, &str)]| {
+        let mut command = sandbox.command(&["run", "ask.yaml"]);
+        command.envs(variables.iter().copied());
+        finish(command)
+    };
+    with(&[]).refused(2, &["`AWS_ACCESS_KEY_ID` is not set", "[A0101]"]);
+    let id = ("AWS_ACCESS_KEY_ID", ID);
+    with(&[id]).refused(2, &["`AWS_SECRET_ACCESS_KEY` is not set", "[A0101]"]);
+    let secret = ("AWS_SECRET_ACCESS_KEY", SECRET);
+    with(&[id, secret]).refused(2, &["needs a region", "`AWS_REGION`", "[A0102]"]);
+    let region = ("AWS_DEFAULT_REGION", "a.example/");
+    with(&[id, secret, region]).refused(2, &["needs a region", "[A0102]"]);
+    assert!(crate::commands::standings(&sandbox).is_empty());
+}
