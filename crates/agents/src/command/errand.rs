@@ -152,7 +152,7 @@ impl Errand<'_> {
     /// Waits for the warden's word. Where it has none, or says that processes are left, the other
     /// pipes may stay open for ever, so that is an error at once.
     async fn status(&self, control: &mut UnixStream) -> Result<Status, Error> {
-        let line = output::message(control).await.unwrap_or_default();
+        let line = output::message(control).await;
         match Status::from_line(&line) {
             Some(left @ Status::Left(_)) => Err(self.failure(&left, "")),
             Some(status) => Ok(status),

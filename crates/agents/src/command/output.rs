@@ -1,8 +1,6 @@
 //! What an agent writes: the answer, bounded and made into text piece by piece, and the end of its
 //! stderr, made harmless.
 
-use std::io;
-
 use segno_core::agent::{Event, Listener};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -66,11 +64,12 @@ pub(crate) fn harmless(text: &str) -> String {
     shown
 }
 
-/// Reads one short message to its end.
-pub(crate) async fn message(from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
+/// Reads one short message to its end. A socket ends with an error where the other side has not read
+/// all that it was sent; what it said before counts.
+pub(crate) async fn message(from: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = Vec::new();
-    from.take(PIECE as u64).read_to_end(&mut bytes).await?;
-    Ok(bytes)
+    let _ = from.take(PIECE as u64).read_to_end(&mut bytes).await;
+    bytes
 }
 
 /// Text that arrives in pieces which know nothing of characters. What is not UTF-8 is replaced.
@@ -116,6 +115,8 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     #[test]
@@ -132,6 +133,15 @@ mod tests {
             assert_eq!(pieces, whole, "pieces of {size}");
             assert_eq!(text.whole, whole, "pieces of {size}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_word_of_one_who_did_not_listen_to_the_end_counts() {
+        let (mut ours, mut theirs) = tokio::net::UnixStream::pair().unwrap();
+        ours.write_all(b"never read").await.unwrap();
+        theirs.write_all(b"over\n").await.unwrap();
+        drop(theirs);
+        assert_eq!(message(ours).await, b"over\n");
     }
 
     #[test]

@@ -149,7 +149,7 @@ async fn see_through(
         is_lost: true,
     };
     let word = async {
-        let line = output::message(control).await.unwrap_or_default();
+        let line = output::message(control).await;
         match Status::from_line(&line) {
             Some(left @ Status::Left(_)) => Err(lost(format!("`{name}` {}", told(&left).1))),
             Some(status) => Ok(status),
