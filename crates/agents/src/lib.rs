@@ -3,7 +3,8 @@
 //! - [`scripted`] answers from a file: offline, free and the same every time.
 //! - [`command`] asks any program: prompt on its stdin, answer from its stdout.
 //!
-//! Both implement [`segno_core::agent::Driver`]. Models behind an API implement
+//! Both implement [`segno_core::agent::Driver`]. [`acp`] speaks to agents that have sessions of their
+//! own, over the Agent Client Protocol. Models behind an API implement
 //! [`segno_core::model::Model`]:
 //!
 //! - [`anthropic`] speaks the Messages API.
@@ -15,6 +16,7 @@
 //! others. [`otlp`] tells a collector what runs do. [`transcript`] reads and writes what agents keep of a
 //! session themselves.
 
+pub mod acp;
 pub mod anthropic;
 pub mod bedrock;
 pub mod claude_code;

@@ -54,7 +54,7 @@ impl Trouble {
 
 /// A message could not be sent, or its answer did not come.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The server did not want it, and did nothing.
     #[error("{0}")]
     Refused(String),

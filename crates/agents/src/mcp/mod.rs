@@ -19,11 +19,11 @@ mod address;
 mod answer;
 mod error;
 mod host;
-mod program;
+pub(crate) mod program;
 mod server;
 mod tools;
 mod wire;
-mod words;
+pub(crate) mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -38,20 +38,20 @@ const NOISE: usize = 200;
 
 /// How a program ended.
 #[derive(Clone)]
-pub(super) struct Ending {
+pub(crate) struct Ending {
     /// What sort of trouble that is.
-    pub(super) kind: ErrorKind,
+    pub(crate) kind: ErrorKind,
     /// In words.
-    pub(super) how: String,
+    pub(crate) how: String,
     /// The end of its stderr, and what else it wrote that was no message; often nothing.
-    pub(super) last_words: String,
+    pub(crate) last_words: String,
     /// Whether what it started may still be there, and hold its pipes open.
     is_lost: bool,
 }
 
 impl Ending {
     /// All that is known.
-    pub(super) fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         match self.last_words.as_str() {
             "" => self.how.clone(),
             words => format!("{}: {words}", self.how),
@@ -69,14 +69,14 @@ struct Remarks {
 }
 
 /// Holds a program: when this is dropped, the program and all that it started end.
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     control: StdUnixStream,
     ending: watch::Receiver<Option<Ending>>,
     remarks: Arc<Mutex<Remarks>>,
 }
 
 /// Speaks to a program.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stdin: Arc<tokio::sync::Mutex<OwnedWriteHalf>>,
     stdout: ChildStdout,
     /// What came and was not taken yet.
@@ -88,7 +88,7 @@ pub(super) struct Wire {
 }
 
 /// Starts a program below a warden.
-pub(super) async fn start(
+pub(crate) async fn start(
     argv: &[String],
     env: &[(String, String)],
     folder: &Path,
@@ -171,7 +171,7 @@ async fn see_through(
 
 impl Keeper {
     /// Ends the program if it has not ended by itself, and says how it went.
-    pub(super) async fn end(&self) -> Ending {
+    pub(crate) async fn end(&self) -> Ending {
         self.release();
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
@@ -197,7 +197,7 @@ impl Keeper {
     }
 
     /// Whether the program has ended: its warden says nothing before.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let mut control = [PollFd::new(&self.control, PollFlags::IN)];
         poll(&mut control, Some(&Timespec::default())) != Ok(0)
     }
@@ -245,12 +245,38 @@ impl Wire {
             if message.is_some() {
                 return message;
             }
-            // Some programs talk before they listen; that is forgiven, and told if nothing follows.
-            let line = clean(String::from_utf8_lossy(&line).trim(), NOISE);
-            if !line.is_empty() {
-                remarks(&self.remarks).noise.get_or_insert(line);
-            }
+            self.noise(&line);
         }
+    }
+
+    /// Keeps what was no message. Some programs talk before they listen; that is forgiven, and told
+    /// if nothing follows.
+    pub(crate) fn noise(&self, line: &[u8]) {
+        let line = clean(String::from_utf8_lossy(line).trim(), NOISE);
+        if !line.is_empty() {
+            remarks(&self.remarks).noise.get_or_insert(line);
+        }
+    }
+
+    /// The next line, the last one also without its end; `None` when nothing more can come. Giving up
+    /// waiting loses nothing.
+    pub(crate) async fn heard(&mut self) -> Option<Vec<u8>> {
+        let mut ending = self.ending.clone();
+        let line = tokio::select! {
+            line = self.line() => line,
+            _ = ending.wait_for(|ending| ending.as_ref().is_some_and(|e| e.is_lost)) => None,
+        };
+        let rest = line.is_none() && (1..=LONGEST).contains(&self.buffer.len());
+        if rest {
+            self.searched = 0;
+            return Some(std::mem::take(&mut self.buffer));
+        }
+        line
+    }
+
+    /// What the program reads, for whoever writes without the words of MCP.
+    pub(crate) fn stdin(&self) -> Arc<tokio::sync::Mutex<OwnedWriteHalf>> {
+        self.stdin.clone()
     }
 }
 

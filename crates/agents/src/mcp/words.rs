@@ -2,7 +2,7 @@
 
 /// The text without what a terminal would act on or a reader cannot see, and cut if it is longer
 /// than `longest` bytes.
-pub(super) fn clean(text: &str, longest: usize) -> String {
+pub(crate) fn clean(text: &str, longest: usize) -> String {
     let shown = text.chars().filter(|c| !is_hidden(*c));
     let mut kept = String::new();
     for c in shown {

@@ -4,7 +4,7 @@
 mod calculator;
 mod files;
 mod lines;
-mod place;
+pub(crate) mod place;
 mod python;
 mod reach;
 mod skill;

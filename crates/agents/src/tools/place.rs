@@ -8,7 +8,7 @@ use segno_core::ports::{Access, Disk};
 /// The longest file that a tool reads.
 const LONGEST: u64 = 10 * 1024 * 1024;
 
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     root: PathBuf,
     mounts: &'a [(String, PathBuf)],
     disk: &'a dyn Disk,
@@ -16,7 +16,7 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// `mounts` are folders elsewhere that are seen in the workspace under these names.
-    pub(super) fn new(
+    pub(crate) fn new(
         workspace: &Path,
         mounts: &'a [(String, PathBuf)],
         disk: &'a dyn Disk,
@@ -28,7 +28,7 @@ impl<'a> Place<'a> {
     }
 
     /// The workspace itself, without links in its path.
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
@@ -86,7 +86,7 @@ impl<'a> Place<'a> {
     }
 
     /// The text of a file.
-    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+    pub(crate) fn read(&self, path: &str) -> Result<String, String> {
         let place = self.find(path)?;
         let bytes = self.disk.read(&place, LONGEST).map_err(|error| {
             if error.kind() == ErrorKind::FileTooLarge {
@@ -99,7 +99,7 @@ impl<'a> Place<'a> {
     }
 
     /// Writes a file, whole or not at all.
-    pub(super) fn write(&self, path: &str, content: &str, create: bool) -> Result<(), String> {
+    pub(crate) fn write(&self, path: &str, content: &str, create: bool) -> Result<(), String> {
         let place = self.find(path)?;
         let folder = place.parent().unwrap_or(&self.root);
         let failed = |error: std::io::Error| format!("{path}: {error}");

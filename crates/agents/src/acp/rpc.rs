@@ -1,0 +1,258 @@
+//! Messages of JSON-RPC, as they come and go.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+/// The longest name of a question that is repeated in its answer.
+const LONGEST_ID: usize = 1 << 10;
+
+/// The agent's answer to a method that nobody offered.
+pub(super) const NO_SUCH_METHOD: i64 = -32601;
+pub(super) const WRONG_PARAMS: i64 = -32602;
+
+/// What an agent says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    /// It wants an answer.
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    /// It wants none.
+    Notice { method: String, params: Value },
+    /// It answers.
+    Answer {
+        id: Value,
+        outcome: Result<Value, Refusal>,
+    },
+}
+
+/// An answer that is none.
+#[derive(Debug, PartialEq, Deserialize)]
+pub(super) struct Refusal {
+    pub(super) code: i64,
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) data: Value,
+}
+
+/// What a line is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line {
+    Message(Message),
+    /// Nothing that was meant for us.
+    Noise,
+    /// A message that cannot be read, and why.
+    Damaged(String),
+}
+
+/// Every field at most once: of two answers in one, neither is believed.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    jsonrpc: Value,
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    error: Option<Refusal>,
+}
+
+/// `null` is something, too.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+/// Reads a line. Whatever begins like an object was meant to be one.
+pub(super) fn read(line: &[u8]) -> Line {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Line::Noise;
+    }
+    let envelope: Envelope = match serde_json::from_slice(line) {
+        Ok(envelope) => envelope,
+        Err(error) => return Line::Damaged(error.to_string()),
+    };
+    if envelope.jsonrpc != "2.0" {
+        return Line::Noise;
+    }
+    if let Some(id) = &envelope.id
+        && !is_name(id)
+    {
+        return Line::Damaged("its id is neither a number nor a short text".to_owned());
+    }
+    let damaged = |why: &str| Line::Damaged(why.to_owned());
+    let Envelope {
+        id, method, params, ..
+    } = envelope;
+    Line::Message(match (method, id, envelope.result, envelope.error) {
+        (Some(method), Some(id), None, None) => Message::Request { id, method, params },
+        (Some(method), None, None, None) => Message::Notice { method, params },
+        (None, Some(id), Some(result), None) => Message::Answer {
+            id,
+            outcome: Ok(result),
+        },
+        (None, Some(id), None, Some(error)) => Message::Answer {
+            id,
+            outcome: Err(error),
+        },
+        (Some(_), ..) => return damaged("it asks and answers at once"),
+        (None, _, Some(_), Some(_)) => return damaged("it is an answer and a refusal at once"),
+        (None, Some(_), None, None) => return damaged("it neither asks nor answers"),
+        (None, None, ..) => return damaged("it says neither what it asks nor what it answers"),
+    })
+}
+
+fn is_name(id: &Value) -> bool {
+    match id {
+        Value::String(text) => text.len() <= LONGEST_ID,
+        Value::Number(number) => number.is_i64() || number.is_u64(),
+        _ => false,
+    }
+}
+
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+pub(super) fn notice(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// What is answered; if nothing, a number and a reason.
+pub(super) fn answer(id: &Value, outcome: Result<Value, (i64, String)>) -> Value {
+    match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err((code, message)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_damaged(text: &str) -> bool {
+        matches!(read(text.as_bytes()), Line::Damaged(_))
+    }
+
+    #[test]
+    fn messages_are_told_by_what_they_have() {
+        let ask = r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}"#;
+        let asked = Message::Request {
+            id: "a".into(),
+            method: "m".into(),
+            params: json!({"x": 1}),
+        };
+        for line in [
+            ask.to_owned(),
+            format!("\u{FEFF}{ask}\r\n"),
+            format!("  {ask} \n"),
+        ] {
+            let read = read(line.as_bytes());
+            assert!(
+                matches!(&read, Line::Message(it) if *it == asked),
+                "{line}: {read:?}"
+            );
+        }
+        for (text, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","method":"m"}"#,
+                Message::Notice {
+                    method: "m".into(),
+                    params: Value::Null,
+                },
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+                Message::Answer {
+                    id: 1.into(),
+                    outcome: Ok(Value::Null),
+                },
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":-3,"message":"no"}}"#,
+                Message::Answer {
+                    id: 1.into(),
+                    outcome: Err(Refusal {
+                        code: -3,
+                        message: "no".into(),
+                        data: Value::Null,
+                    }),
+                },
+            ),
+        ] {
+            assert_eq!(read(text.as_bytes()), Line::Message(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_meant_for_us_is_noise() {
+        for text in [
+            "",
+            "\r\n",
+            "Listening ...",
+            "\u{1b}[31mred",
+            "[1, 2]",
+            "null",
+            r#"{"level":"info","id":3}"#,
+            r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+        ] {
+            assert_eq!(read(text.as_bytes()), Line::Noise, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_be_two_things_is_neither() {
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","method":"m","params":{}"#,
+            "[".repeat(10_000)
+        );
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"result":2}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"result":1}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"2.0","result":1}"#,
+            r#"{"jsonrpc":"2.0","id":null,"result":1}"#,
+            r#"{"jsonrpc":"2.0","id":[1],"method":"m"}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":"half"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":"\ud800"}"#,
+            &deep,
+        ] {
+            assert!(is_damaged(text), "{text}");
+        }
+        let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xFF\"}";
+        assert!(matches!(read(bytes), Line::Damaged(_)));
+        let long = format!(
+            r#"{{"jsonrpc":"2.0","id":"{}","method":"m"}}"#,
+            "x".repeat(2000)
+        );
+        assert!(is_damaged(&long));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_message_noise_or_damage(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            read(&line);
+        }
+
+        #[test]
+        fn any_object_is_a_message_noise_or_damage(
+            id in "(null|[0-9]{1,20}|\"x\"|\\{\\}|-1|1e9)",
+            rest in "(\"method\":(\"m\"|1)|\"result\":(null|1)|\"error\":(null|\\{\\}|1)|\"params\":1)(,\"method\":\"m\")?",
+        ) {
+            read(format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+"""An agent that speaks the Agent Client Protocol, and misbehaves as it is told."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+MODE = sys.argv[1]
+SESSION = "s-1"
+
+
+def say(message, end="\n"):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + end)
+    sys.stdout.flush()
+
+
+def write(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def hear():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def answer(question, result, **more):
+    say({"id": question["id"], "result": result}, **more)
+
+
+def refuse(question, code, message, **more):
+    say({"id": question["id"], "error": {"code": code, "message": message, **more}})
+
+
+def update(sort, session=SESSION, **fields):
+    params = {"sessionId": session, "update": {"sessionUpdate": sort, **fields}}
+    say({"method": "session/update", "params": params})
+
+
+def text(words, kind="agent_message_chunk"):
+    update(kind, content={"type": "text", "text": words})
+
+
+def ask(id, method, **params):
+    """Asks, and tells as text what was answered."""
+    say({"id": id, "method": method, "params": {"sessionId": SESSION, **params}})
+    reply = hear()
+    assert reply["id"] == id, reply
+    text(json.dumps(reply.get("result", reply.get("error")), sort_keys=True))
+
+
+OPTIONS = [
+    {"optionId": "for-good", "name": "Always", "kind": "allow_always"},
+    {"optionId": "this-once", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+def forever():
+    while True:
+        time.sleep(1000)
+
+
+def hello(question):
+    if MODE == "silent":
+        forever()
+    if MODE == "die":
+        sys.stderr.write("no luck today\x1b[2J\n")
+        sys.exit(3)
+    if MODE == "half":
+        write('{"jsonrpc":"2.0","id":1,"result":{"proto')
+        sys.exit(0)
+    if MODE == "garbage":
+        write('{"jsonrpc":"2.0","id":1,"result":{"a":"\\ud800"}}\n')
+        forever()
+    if MODE == "long":
+        sys.stdout.write('{"jsonrpc":"2.0","id":1,"result":"')
+        while True:
+            sys.stdout.write("x" * 65536)
+    if MODE == "flood":
+        while True:
+            write("still starting ...\n")
+    if MODE == "strays":
+        while True:
+            say({"id": 99, "result": {}})
+    if MODE == "wrong-id":
+        say({"id": "1", "result": {"protocolVersion": 1}})
+        sys.exit(0)
+    if MODE == "noise":
+        write("\ufeffWelcome!\r\n\n[1, 2]\n\x1b[31mred\n" + '{"level":"info"}\n')
+        say({"id": 77, "result": {}})
+    if MODE == "stderr":
+        for _ in range(200):
+            sys.stderr.write("complaint " * 20_000)
+        sys.stderr.flush()
+    version = 2 if MODE == "version" else 1
+    capabilities = {"loadSession": MODE != "no-load"}
+    info = {"name": "fake", "version": "1.2", "title": "Fake"}
+    result = {"protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": info}
+    answer(question, {**result, "later": [1], "seen": question["params"]})
+    if MODE == "twice":
+        answer(question, {"protocolVersion": 7})
+
+
+def begin(question):
+    if MODE == "auth":
+        return refuse(question, -32000, "Authentication required")
+    if MODE == "nameless":
+        return answer(question, {"sessionId": ""})
+    answer(question, {"sessionId": SESSION, "modes": {"currentModeId": "default"}})
+    update("available_commands_update", availableCommands=[])
+
+
+def load(question):
+    session = question["params"]["sessionId"]
+    if session != SESSION:
+        data = {"details": "No previous sessions found."}
+        return refuse(question, -32603, "Internal error", data=data)
+    text("make a file", kind="user_message_chunk")
+    text("I made it.")
+    update("tool_call", toolCallId="t-0", title="Write", kind="edit", status="completed")
+    if MODE == "other":
+        return answer(question, {"sessionId": "s-2"})
+    answer(question, None)
+
+
+def prompt(question):
+    if MODE == "files":
+        files()
+    elif MODE == "cancel":
+        text("I work.")
+        notice = hear()
+        text(json.dumps(notice["method"]))
+        ask(5, "session/request_permission", toolCall={"toolCallId": "t", "kind": "edit"}, options=OPTIONS)
+        return answer(question, {"stopReason": "cancelled"})
+    elif MODE == "deaf":
+        text("I never end.")
+        forever()
+    elif MODE == "dies":
+        text("I am about to ...")
+        os.kill(os.getpid(), 9)
+    elif MODE == "greedy":
+        number = 10
+        while True:
+            number += 1
+            path = os.getcwd() + "/big"
+            say({"id": number, "method": "fs/read_text_file", "params": {"sessionId": SESSION, "path": path}})
+    elif MODE == "family":
+        for _ in range(3):
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        text("I have children.")
+        forever()
+    elif MODE == "no-newline":
+        text("The last")
+        answer(question, {"stopReason": "end_turn"}, end="")
+        sys.exit(0)
+    elif MODE == "no-reason":
+        return answer(question, {})
+    elif MODE == "big":
+        text(str(len(question["params"]["prompt"][0]["text"])))
+    elif MODE == "refuses":
+        return refuse(question, -32602, "Session \x1b[2Jnot found")
+    elif MODE == "odd-stop":
+        return answer(question, {"stopReason": "tired"})
+    else:
+        work()
+    usage = {"inputTokens": 12, "outputTokens": 3, "cachedReadTokens": 4, "totalTokens": 19}
+    answer(question, {"stopReason": "end_turn", "usage": usage})
+
+
+def work():
+    text("A file is needed.", kind="agent_thought_chunk")
+    text("I write it.")
+    update("tool_call", toolCallId="t-1", title="Write a", kind="edit", status="pending")
+    # Without its sort: it was said before.
+    ask(0, "session/request_permission", toolCall={"toolCallId": "t-1"}, options=OPTIONS)
+    call = {"toolCallId": "t-2", "title": "rm -rf", "kind": "execute"}
+    ask("q", "session/request_permission", toolCall=call, options=OPTIONS)
+    ask(1, "session/request_permission", toolCall={}, options=OPTIONS)
+    ask(2, "terminal/create", command="sh")
+    ask(3, "fs/read_text_file", path="/etc/passwd")
+    update("tool_call_update", toolCallId="t-1", status="completed")
+    update("plan", entries=[{"content": "think", "priority": "high", "status": "pending"}])
+    update("usage_update", used=10, size=200, cost={"amount": 0.5, "currency": "USD"})
+    update("current_mode_update", currentModeId="plan")
+    update("agent_message_chunk", session="s-9", content={"type": "text", "text": "elsewhere"})
+    say({"method": "_vendor/status", "params": {"ok": True}})
+
+
+def files():
+    here = os.getcwd()
+    ask(1, "fs/read_text_file", path=here + "/a.txt")
+    ask(2, "fs/read_text_file", path=here + "/a.txt", line=2, limit=1)
+    ask(3, "fs/read_text_file", path="a.txt")
+    ask(4, "fs/read_text_file", path="/etc/passwd")
+    ask(5, "fs/read_text_file", path=here + "/link")
+    ask(6, "fs/read_text_file", path=here + "/../x")
+    ask(7, "fs/write_text_file", path=here + "/new/b.txt", content="written")
+    ask(8, "fs/write_text_file", path="/tmp/segno-acp-outside", content="no")
+    ask(9, "fs/write_text_file", path=here + "/c.txt")
+
+
+WAYS = {"initialize": hello, "session/new": begin, "session/load": load, "session/prompt": prompt}
+while True:
+    question = hear()
+    WAYS.get(question["method"], lambda _: None)(question)

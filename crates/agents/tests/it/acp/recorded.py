@@ -1,0 +1,16 @@
+"""Says what a real agent said: a recording with `<-` before what it said and `->` before what it heard."""
+
+import json
+import sys
+
+for line in open(sys.argv[1]):
+    way, message = line[:2], json.loads(line[3:])
+    if way == "<-":
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+        continue
+    heard = sys.stdin.readline()
+    if not heard:
+        sys.exit(0)
+    heard = json.loads(heard)
+    assert [heard.get("method"), heard["id"]] == [message.get("method"), message["id"]], heard

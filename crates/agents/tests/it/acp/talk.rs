@@ -1,0 +1,278 @@
+//! What is said where both sides keep to the protocol.
+
+use std::sync::Arc;
+
+use segno_agents::acp::{Deed, Event, Files, Money, Replayed, Stop, Tokens, ToolKind, Update};
+use segno_core::agent::ErrorKind;
+use serde_json::json;
+
+use super::{Hand, PlainDisk, asked, begun, means, start, words, written};
+use crate::world::{World, runtime, until, write};
+
+#[test]
+fn an_agent_is_greeted_and_says_what_it_can() {
+    let world = World::new();
+    runtime().block_on(async {
+        let mut agent = start(&world, "plain", means(&Hand::new())).await.unwrap();
+        let told = agent.initialize().await.unwrap().clone();
+        assert_eq!(told.name.as_deref(), Some("fake"));
+        assert_eq!(told.version.as_deref(), Some("1.2"));
+        assert!(told.load_session);
+        assert_eq!(told.value["later"], json!([1]));
+        let offered = &told.value["seen"]["clientCapabilities"];
+        let files = json!({"readTextFile": false, "writeTextFile": false});
+        assert_eq!(*offered, json!({"fs": files, "terminal": false}));
+        let session = agent.new_session(world.folder()).await.unwrap();
+        assert_eq!(session.id, "s-1");
+        assert_eq!(session.value["modes"]["currentModeId"], "default");
+        agent.close().await;
+    });
+    world.assert_empty();
+}
+
+#[test]
+fn a_turn_tells_everything_in_order_and_why_it_stopped() {
+    let world = World::new();
+    runtime().block_on(async {
+        let (mut agent, session) = begun(&world, "plain", means(&Hand::new())).await;
+        let (updates, outcome) = asked(&mut agent, &session, "go").await.unwrap();
+        assert_eq!(outcome.stop, Stop::EndTurn);
+        let tokens = Tokens {
+            input: Some(12),
+            output: Some(3),
+            cached_read: Some(4),
+            total: Some(19),
+            ..Tokens::default()
+        };
+        assert_eq!(outcome.tokens, Some(tokens));
+        let selected =
+            |id: &str| format!(r#"{{"outcome": {{"optionId": "{id}", "outcome": "selected"}}}}"#);
+        let unknown = r#"{"code": -32601, "message": "there is no such method"}"#;
+        let unfit = r#"{"code": -32602, "message": "a session and a tool call are needed"}"#;
+        assert_eq!(
+            words(&updates),
+            [
+                "I write it.",
+                &selected("this-once"),
+                &selected("no"),
+                unfit,
+                unknown,
+                unknown
+            ]
+        );
+        let leaves: Vec<(&str, bool)> = updates
+            .iter()
+            .filter_map(|update| match update {
+                Update::Leave { tool, granted } => Some((tool.id.as_str(), *granted)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(leaves, [("t-1", true), ("t-2", false)]);
+        assert!(updates.contains(&Update::Thought("A file is needed.".into())));
+        assert!(updates.contains(&Update::Context {
+            used: 10,
+            size: 200,
+            cost: Some(Money {
+                amount: 0.5,
+                currency: "USD".into()
+            }),
+        }));
+        let kind = |update: &Update| match update {
+            Update::ToolStarted(tool) => Some(format!("started {:?}", tool.kind)),
+            Update::ToolChanged(tool) => Some(format!("changed {:?}", tool.status)),
+            Update::Plan(entries) => Some(format!("plan of {}", entries.len())),
+            Update::Raw { kind, .. } => Some(kind.clone()),
+            Update::Foreign { session, .. } => Some(format!("of {session:?}")),
+            _ => None,
+        };
+        let kinds: Vec<String> = updates.iter().filter_map(kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                "available_commands_update".to_owned(),
+                format!("started {:?}", Some(ToolKind::Edit)),
+                "changed Some(Completed)".to_owned(),
+                "plan of 1".to_owned(),
+                "current_mode_update".to_owned(),
+                "of Some(\"s-9\")".to_owned(),
+                "_vendor/status".to_owned(),
+            ]
+        );
+        // It can be asked again.
+        assert!(asked(&mut agent, &session, "go on").await.is_ok());
+    });
+}
+
+#[test]
+fn a_session_is_brought_back_and_what_it_consists_of_is_not_new() {
+    let world = World::new();
+    runtime().block_on(async {
+        let mut agent = start(&world, "plain", means(&Hand::new())).await.unwrap();
+        agent.initialize().await.unwrap();
+        let mut replay = agent.load_session("s-1", world.folder()).unwrap();
+        let mut replayed = Vec::new();
+        let session = loop {
+            match replay.next().await.unwrap() {
+                Replayed::Update(update) => replayed.push(update),
+                Replayed::Done(session) => break session,
+            }
+        };
+        assert_eq!(session.id, "s-1");
+        assert_eq!(replayed[0], Update::Said("make a file".into()));
+        assert_eq!(replayed[1], Update::Text("I made it.".into()));
+        assert!(matches!(&replayed[2], Update::ToolStarted(tool) if tool.id == "t-0"));
+        assert_eq!(replayed.len(), 3);
+        let (updates, _) = asked(&mut agent, &session.id, "and now?").await.unwrap();
+        assert!(!words(&updates).contains(&"I made it."));
+    });
+}
+
+#[test]
+fn a_session_that_does_not_come_back_is_refused_and_the_agent_lives() {
+    let world = World::new();
+    runtime().block_on(async {
+        let mut agent = start(&world, "plain", means(&Hand::new())).await.unwrap();
+        agent.initialize().await.unwrap();
+        let mut replay = agent.load_session("s-7", world.folder()).unwrap();
+        let error = replay.next().await.unwrap_err();
+        assert_eq!(error.code, Some(-32603));
+        assert_eq!(
+            error.to_string(),
+            "agent `python3` cannot be used: bringing a session back: it refused: Internal error: \
+             No previous sessions found. (-32603)"
+        );
+        assert!(agent.prompt("s-7", "go").is_err());
+        assert!(agent.new_session(world.folder()).await.is_ok());
+    });
+}
+
+#[test]
+fn files_are_served_inside_of_the_folder_and_nowhere_else() {
+    let world = World::new();
+    write(&world.folder().join("a.txt"), b"one\ntwo\n");
+    std::os::unix::fs::symlink("/etc/passwd", world.folder().join("link")).unwrap();
+    runtime().block_on(async {
+        let mut means = means(&Hand::new());
+        means.files = Files::ReadAndWrite(Arc::new(PlainDisk));
+        let (mut agent, session) = begun(&world, "files", means).await;
+        let (updates, _) = asked(&mut agent, &session, "go").await.unwrap();
+        let said = words(&updates);
+        assert_eq!(said[0], r#"{"content": "one\ntwo\n"}"#);
+        assert_eq!(said[1], r#"{"content": "two\n"}"#);
+        assert!(said[2].contains("not an absolute path"), "{}", said[2]);
+        for n in [3, 4, 5, 7] {
+            assert!(said[n].contains("outside of the workspace"), "{}", said[n]);
+        }
+        assert_eq!(said[6], "{}");
+        assert!(said[8].contains("`content` is missing"), "{}", said[8]);
+        let refused = |update: &&Update| {
+            matches!(
+                update,
+                Update::File {
+                    refused: Some(_),
+                    ..
+                }
+            )
+        };
+        assert_eq!(updates.iter().filter(refused).count(), 6);
+        let path = format!(
+            "{}/new/b.txt",
+            world.folder().canonicalize().unwrap().display()
+        );
+        assert!(updates.contains(&Update::File {
+            deed: Deed::Write,
+            path,
+            refused: None,
+        }));
+    });
+    assert_eq!(written(&world.folder().join("new/b.txt")), "written");
+    assert!(!std::path::Path::new("/tmp/segno-acp-outside").exists());
+}
+
+#[test]
+fn files_that_are_offered_to_read_are_not_written() {
+    let world = World::new();
+    write(&world.folder().join("a.txt"), b"one\n");
+    runtime().block_on(async {
+        let mut means = means(&Hand::new());
+        means.files = Files::Read(Arc::new(PlainDisk));
+        let (mut agent, session) = begun(&world, "files", means).await;
+        let (updates, _) = asked(&mut agent, &session, "go").await.unwrap();
+        let said = words(&updates);
+        assert_eq!(said[0], r#"{"content": "one\n"}"#);
+        assert!(said[6].contains("there is no such method"), "{}", said[6]);
+    });
+    assert!(!world.has("new"));
+}
+
+#[test]
+fn a_turn_that_is_cancelled_ends_and_gives_no_more_leave() {
+    let world = World::new();
+    runtime().block_on(async {
+        let (mut agent, session) = begun(&world, "cancel", means(&Hand::new())).await;
+        let mut turn = agent.prompt(&session, "go").unwrap();
+        while turn.next().await.unwrap() != Event::Update(Update::Text("I work.".into())) {}
+        turn.cancel();
+        turn.cancel();
+        let mut updates = Vec::new();
+        let outcome = loop {
+            match turn.next().await.unwrap() {
+                Event::Update(update) => updates.push(update),
+                Event::End(outcome) => break outcome,
+            }
+        };
+        assert_eq!(outcome.stop, Stop::Cancelled);
+        let cancelled = r#"{"outcome": {"outcome": "cancelled"}}"#;
+        assert_eq!(words(&updates), ["\"session/cancel\"", cancelled]);
+        assert_eq!(turn.next().await.unwrap(), Event::End(outcome));
+    });
+}
+
+#[test]
+fn a_prompt_of_twenty_megabytes_arrives_whole() {
+    let world = World::new();
+    runtime().block_on(async {
+        let (mut agent, session) = begun(&world, "big", means(&Hand::new())).await;
+        let text = "0123456789".repeat(2 << 20);
+        let (updates, _) = asked(&mut agent, &session, &text).await.unwrap();
+        assert_eq!(words(&updates), ["20971520"]);
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_not_even_asked() {
+    let world = World::new();
+    runtime().block_on(async {
+        let mut agent = start(&world, "no-load", means(&Hand::new())).await.unwrap();
+        let error = agent.new_session(world.folder()).await.unwrap_err();
+        assert_eq!(error.reason, "nobody has said hello");
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        agent.initialize().await.unwrap();
+        let error = agent.load_session("s-1", world.folder()).err().unwrap();
+        assert_eq!(error.reason, "it cannot bring sessions back");
+        let error = agent.new_session("here".as_ref()).await.unwrap_err();
+        assert_eq!(error.reason, "here is not an absolute path of text");
+        let error = agent.prompt("s-1", "go").err().unwrap();
+        let reason = "that session was neither begun nor brought back";
+        assert_eq!(error.reason, reason);
+        let session = agent.new_session(world.folder()).await.unwrap();
+        drop(agent.prompt(&session.id, "go").unwrap());
+        let error = agent.prompt(&session.id, "go").err().unwrap();
+        let reason = "what was asked before was not heard to its end";
+        assert_eq!(error.reason, reason);
+    });
+}
+
+#[test]
+fn nothing_that_an_agent_started_outlives_it() {
+    let world = World::new();
+    runtime().block_on(async {
+        let (mut agent, session) = begun(&world, "family", means(&Hand::new())).await;
+        let mut turn = agent.prompt(&session, "go").unwrap();
+        while turn.next().await.unwrap() != Event::Update(Update::Text("I have children.".into())) {
+        }
+        until("the family is complete", || world.living().len() == 5);
+        drop(agent);
+    });
+    until("the family is gone", || world.living().is_empty());
+}
