@@ -69,7 +69,7 @@ pub struct Turn<'a> {
     question: u64,
     session: String,
     until: Duration,
-    outcome: Option<Outcome>,
+    over: Option<Result<Outcome, AcpError>>,
 }
 
 impl<'a> Turn<'a> {
@@ -82,14 +82,14 @@ impl<'a> Turn<'a> {
             question,
             session: session.to_owned(),
             until,
-            outcome: None,
+            over: None,
         }
     }
 
     /// What comes next; the end again, once it has come. Giving up waiting loses nothing.
     pub async fn next(&mut self) -> Result<Event, AcpError> {
-        if let Some(outcome) = &self.outcome {
-            return Ok(Event::End(outcome.clone()));
+        if let Some(over) = &self.over {
+            return over.clone().map(Event::End);
         }
         self.connection.link.is_over()?;
         loop {
@@ -118,7 +118,8 @@ impl<'a> Turn<'a> {
                     return Ok(Event::Update(update));
                 }
                 Step::Answer(Err(refusal)) => {
-                    return Err(self.connection.refused(Self::TRIED, &refusal));
+                    let error = self.connection.refused(Self::TRIED, &refusal);
+                    return self.over.insert(Err(error)).clone().map(Event::End);
                 }
                 Step::Answer(Ok(value)) => {
                     let Some(outcome) = Outcome::read(value) else {
@@ -126,8 +127,7 @@ impl<'a> Turn<'a> {
                         let trouble = Trouble::Broken(why);
                         return Err(self.connection.link.fail(Self::TRIED, trouble).await);
                     };
-                    self.outcome = Some(outcome.clone());
-                    return Ok(Event::End(outcome));
+                    return self.over.insert(Ok(outcome)).clone().map(Event::End);
                 }
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Turn<'a> {
     /// Tells the agent to stop. It still has to be heard to its end, for which it has as long as for
     /// an answer; leave is not given any more.
     pub fn cancel(&mut self) {
-        if self.outcome.is_some() || self.connection.cancelled {
+        if self.over.is_some() || self.connection.cancelled {
             return;
         }
         let notice = rpc::notice("session/cancel", &json!({"sessionId": self.session}));
@@ -189,7 +189,7 @@ pub struct Replay<'a> {
     question: u64,
     session: String,
     until: Duration,
-    done: Option<Session>,
+    over: Option<Result<Session, AcpError>>,
 }
 
 impl<'a> Replay<'a> {
@@ -202,14 +202,14 @@ impl<'a> Replay<'a> {
             question,
             session: session.to_owned(),
             until,
-            done: None,
+            over: None,
         }
     }
 
     /// What comes next; the end again, once it has come. Giving up waiting loses nothing.
     pub async fn next(&mut self) -> Result<Replayed, AcpError> {
-        if let Some(session) = &self.done {
-            return Ok(Replayed::Done(session.clone()));
+        if let Some(over) = &self.over {
+            return over.clone().map(Replayed::Done);
         }
         self.connection.link.is_over()?;
         let limit = self.connection.means.limits.answer;
@@ -226,7 +226,8 @@ impl<'a> Replay<'a> {
                     return Ok(Replayed::Update(update));
                 }
                 Ok(Step::Answer(Err(refusal))) => {
-                    return Err(self.connection.forget(&self.session, &refusal));
+                    let error = self.connection.forget(&self.session, &refusal);
+                    return self.over.insert(Err(error)).clone().map(Replayed::Done);
                 }
                 Ok(Step::Answer(Ok(value))) => return self.back(value).await,
                 Err(trouble) => return Err(self.connection.link.fail(Self::TRIED, trouble).await),
@@ -242,8 +243,7 @@ impl<'a> Replay<'a> {
             return Err(self.connection.link.fail(Self::TRIED, trouble).await);
         }
         let id = self.session.clone();
-        let session = Session { id, value };
-        self.done = Some(session.clone());
-        Ok(Replayed::Done(session))
+        let session = self.over.insert(Ok(Session { id, value }));
+        session.clone().map(Replayed::Done)
     }
 }

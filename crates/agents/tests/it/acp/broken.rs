@@ -235,7 +235,14 @@ fn a_refusal_is_told_harmlessly_and_says_where_to_log_in() {
     let world = World::new();
     runtime().block_on(async {
         let (mut agent, session) = begun(&world, "refuses", means(&Hand::new())).await;
-        let error = asked(&mut agent, &session, "go").await.unwrap_err();
+        let mut turn = agent.prompt(&session, "go").unwrap();
+        let error = loop {
+            match turn.next().await {
+                Ok(Event::Update(_)) => {}
+                other => break other.unwrap_err(),
+            }
+        };
+        assert_eq!(turn.next().await, Err(error.clone()));
         assert_eq!(error.code, Some(-32602));
         assert_eq!(error.reason, "it refused: Session [2Jnot found (-32602)");
         let mut agent = start(&world, "auth", means(&Hand::new())).await.unwrap();

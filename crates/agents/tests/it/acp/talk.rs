@@ -135,6 +135,7 @@ fn a_session_that_does_not_come_back_is_refused_and_the_agent_lives() {
         agent.initialize().await.unwrap();
         let mut replay = agent.load_session("s-7", world.folder()).unwrap();
         let error = replay.next().await.unwrap_err();
+        assert_eq!(replay.next().await, Err(error.clone()));
         assert_eq!(error.code, Some(-32603));
         assert_eq!(
             error.to_string(),
