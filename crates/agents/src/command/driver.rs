@@ -8,6 +8,7 @@ use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
 use super::errand::{Errand, Inherit, Launch};
+use super::output;
 
 /// The most that an answer may have if nothing else is said.
 const LIMIT: usize = 16 << 20;
@@ -65,13 +66,13 @@ impl Command {
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[request.system, between, request.input],
-            limit: self.limit,
         };
+        let mut answer = output::Answer::new(&self.argv[0], self.limit, listener);
         // How long it may take is the engine's to say: it drops the future.
-        let outcome = errand.run(listener, pending()).await?;
-        match outcome.failure {
+        let ended = errand.run(&mut answer, pending()).await?;
+        match errand.judge(&ended) {
             None => Ok(Answer {
-                text: without_last_newline(outcome.text),
+                text: without_last_newline(answer.into_text()),
                 usage: Usage::default(),
             }),
             Some(failure) => Err(failure),

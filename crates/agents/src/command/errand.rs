@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use segno_core::agent::{Error, ErrorKind, Listener};
+use segno_core::agent::{Error, ErrorKind};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::{self, Child};
 
-use super::output;
+use super::output::{self, Sink};
 use super::protocol::{Input, Order, Status};
 
 /// How a warden is started: a program that calls [`warden::main`](super::warden::main).
@@ -44,25 +44,22 @@ pub(crate) struct Errand<'a> {
     pub(crate) variables: &'a [(&'a str, &'a OsStr)],
     /// What it reads from its stdin, in pieces.
     pub(crate) input: &'a [&'a str],
-    /// How many bytes it may write to its stdout.
-    pub(crate) limit: usize,
 }
 
-/// What came of it.
-pub(crate) struct Outcome {
-    /// What it wrote to its stdout.
-    pub(crate) text: String,
-    /// Why it is not a success; `None` if it is one.
-    pub(crate) failure: Option<Error>,
+/// How it ended.
+pub(crate) struct Ended {
+    pub(crate) status: Status,
+    /// The end of its stderr, fit to be shown.
+    pub(crate) errors: String,
 }
 
 impl Errand<'_> {
     /// Runs it until everything is over, or until `stop` says why it must be.
     pub(crate) async fn run(
         &self,
-        listener: &dyn Listener,
+        sink: &mut dyn Sink,
         stop: impl Future<Output = Error> + Send,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Ended, Error> {
         let (mut control, mut warden) = self.launch().map_err(|error| {
             if self.workspace.is_dir() {
                 let message = format!("cannot start the warden of {}: {error}", self.name());
@@ -76,7 +73,7 @@ impl Errand<'_> {
             }
         })?;
         let result = tokio::select! {
-            result = self.converse(listener, &mut control, &mut warden) => result,
+            result = self.converse(sink, &mut control, &mut warden) => result,
             reason = stop => Err(reason),
         };
         // From here on the warden ends whatever is left; when it has ended, so has the tree.
@@ -114,27 +111,20 @@ impl Errand<'_> {
     /// Sends the input, and reads until everything is over.
     async fn converse(
         &self,
-        listener: &dyn Listener,
+        sink: &mut dyn Sink,
         control: &mut UnixStream,
         warden: &mut Child,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Ended, Error> {
         // A warden that is gone cannot be written to; that it sends no status will tell.
         let _ = self.order(control).await;
         let stdout = warden.stdout.take().expect("launch asked for it");
         let stderr = warden.stderr.take().expect("launch asked for it");
-        let (text, errors, status) = tokio::try_join!(
-            async {
-                let answer = output::answer(stdout, self.limit, listener).await;
-                answer.map_err(|output::TooLong| self.too_long())
-            },
+        let ((), errors, status) = tokio::try_join!(
+            output::pour(stdout, sink),
             async { Ok(output::tail(stderr).await) },
             self.status(control),
         )?;
-        let failure = match status {
-            Status::Exited(0) => None,
-            other => Some(self.failure(&other, &errors)),
-        };
-        Ok(Outcome { text, failure })
+        Ok(Ended { status, errors })
     }
 
     async fn order(&self, control: &mut UnixStream) -> io::Result<()> {
@@ -163,13 +153,10 @@ impl Errand<'_> {
         }
     }
 
-    fn too_long(&self) -> Error {
-        let message = format!(
-            "{} was ended: its answer has more than {} bytes",
-            self.name(),
-            self.limit
-        );
-        Error::new(ErrorKind::Invalid, message)
+    /// Why it is not a success; `None` if it is one.
+    pub(crate) fn judge(&self, ended: &Ended) -> Option<Error> {
+        let failed = ended.status != Status::Exited(0);
+        failed.then(|| self.failure(&ended.status, &ended.errors))
     }
 
     /// The error for an end that is no answer.

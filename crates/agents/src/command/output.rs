@@ -1,7 +1,7 @@
 //! What an agent writes: the answer, bounded and made into text piece by piece, and the end of its
 //! stderr, made harmless.
 
-use segno_core::agent::{Event, Listener};
+use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much is read at once.
@@ -9,34 +9,142 @@ const PIECE: usize = 64 << 10;
 /// How much of stderr is kept.
 const TAIL: usize = 2 << 10;
 
-/// The agent wrote more than it may.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+/// Takes what a program writes to its stdout, piece by piece.
+pub(crate) trait Sink: Send {
+    /// Takes the next piece. An error ends the program.
+    fn take(&mut self, piece: &[u8]) -> Result<(), Error>;
 
-/// Reads an answer to its end, reporting each piece.
-pub(super) async fn answer(
+    /// Nothing more comes.
+    fn end(&mut self) {}
+}
+
+/// Reads to the end, and hands everything on.
+pub(super) async fn pour(
     mut from: impl AsyncRead + Unpin,
-    limit: usize,
-    listener: &dyn Listener,
-) -> Result<String, TooLong> {
-    let mut text = Text::default();
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
     let mut piece = vec![0; PIECE];
-    let mut total = 0;
     // A pipe that cannot be read has ended: what counts is how the warden says it went.
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        total += count;
-        if total > limit {
-            return Err(TooLong);
-        }
-        hear(listener, text.push(&piece[..count]));
+        sink.take(&piece[..count])?;
     }
-    hear(listener, text.finish());
-    Ok(text.whole)
+    sink.end();
+    Ok(())
+}
+
+/// An answer that is all that a program writes, reported as it comes.
+pub(crate) struct Answer<'a> {
+    text: Text,
+    /// How many bytes came.
+    bytes: usize,
+    /// How many may.
+    limit: usize,
+    program: &'a str,
+    listener: &'a dyn Listener,
+}
+
+impl<'a> Answer<'a> {
+    /// Of `program`, with at most `limit` bytes.
+    pub(crate) fn new(program: &'a str, limit: usize, listener: &'a dyn Listener) -> Self {
+        Self {
+            text: Text::default(),
+            bytes: 0,
+            limit,
+            program,
+            listener,
+        }
+    }
+
+    /// What came.
+    pub(crate) fn into_text(self) -> String {
+        self.text.whole
+    }
+}
+
+impl Sink for Answer<'_> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
+        self.bytes += piece.len();
+        if self.bytes > self.limit {
+            let message = format!(
+                "{} was ended: its answer has more than {} bytes",
+                harmless(self.program),
+                self.limit
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        hear(self.listener, self.text.push(piece));
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        hear(self.listener, self.text.finish());
+    }
 }
 
 fn hear(listener: &dyn Listener, piece: &str) {
     if !piece.is_empty() {
         listener.hear(Event::Text(piece));
+    }
+}
+
+/// What a program writes, line by line. A line that is longer than `limit` is left out, and counted:
+/// whoever reads on must not be made to hold it.
+pub(crate) struct Lines<F> {
+    /// The beginning of a line whose end has not come.
+    open: Vec<u8>,
+    limit: usize,
+    /// Whether the rest of the open line is left out.
+    skipping: bool,
+    /// How many lines were left out.
+    pub(crate) skipped: usize,
+    hear: F,
+}
+
+impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Lines<F> {
+    /// Lines of at most `limit` bytes, each handed to `hear` without its end.
+    pub(crate) fn new(limit: usize, hear: F) -> Self {
+        Self {
+            open: Vec::new(),
+            limit,
+            skipping: false,
+            skipped: 0,
+            hear,
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.skipping {
+            return;
+        }
+        if self.open.len() + bytes.len() > self.limit {
+            self.skipping = true;
+            self.skipped += 1;
+            self.open = Vec::new();
+        } else {
+            self.open.extend_from_slice(bytes);
+        }
+    }
+}
+
+impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Sink for Lines<F> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
+        let mut rest = piece;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.add(&rest[..end]);
+            rest = &rest[end + 1..];
+            if !std::mem::take(&mut self.skipping) {
+                let heard = (self.hear)(&self.open);
+                self.open.clear();
+                heard?;
+            }
+        }
+        self.add(rest);
+        Ok(())
+    }
+
+    /// A line without an end was cut: what it would have said is not known.
+    fn end(&mut self) {
+        self.skipped += usize::from(!self.open.is_empty());
     }
 }
 
@@ -142,6 +250,24 @@ mod tests {
         theirs.write_all(b"over\n").await.unwrap();
         drop(theirs);
         assert_eq!(message(ours).await, b"over\n");
+    }
+
+    #[test]
+    fn lines_in_any_pieces_are_the_lines_in_one() {
+        let bytes = b"one\n\ntoo long for it\ntwo\ncut";
+        for size in 1..=bytes.len() {
+            let mut heard = Vec::new();
+            let mut lines = Lines::new(5, |line: &[u8]| {
+                heard.push(line.to_vec());
+                Ok(())
+            });
+            for piece in bytes.chunks(size) {
+                lines.take(piece).unwrap();
+            }
+            lines.end();
+            assert_eq!(lines.skipped, 2, "pieces of {size}");
+            assert_eq!(heard, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use segno_core::tool::Class;
 use serde_json::Value;
 
 use super::{Bench, Native, Run, text};
+use crate::command::output::Answer;
 use crate::command::{Errand, Inherit};
 
 /// How many seconds it may run if nothing is said, and at most.
@@ -53,19 +54,20 @@ async fn python(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
             ("LANG", OsStr::new("C.UTF-8")),
         ],
         input: &[text(input, "code")],
-        limit: LIMIT,
     };
     let stop = async {
         bench.gear.clock.sleep(Duration::from_secs(seconds)).await;
         let message = format!("python3 was ended: it ran longer than {seconds} seconds");
         Error::new(ErrorKind::Timeout, message)
     };
-    let outcome = errand.run(&Nobody, stop).await;
-    let outcome = outcome.map_err(|error| error.message)?;
-    match outcome.failure {
-        None if outcome.text.is_empty() => Ok("it ran, and printed nothing".to_owned()),
-        None => Ok(outcome.text),
-        Some(failure) => Err(match outcome.text.trim_end() {
+    let mut printed = Answer::new("python3", LIMIT, &Nobody);
+    let ended = errand.run(&mut printed, stop).await;
+    let ended = ended.map_err(|error| error.message)?;
+    let printed = printed.into_text();
+    match errand.judge(&ended) {
+        None if printed.is_empty() => Ok("it ran, and printed nothing".to_owned()),
+        None => Ok(printed),
+        Some(failure) => Err(match printed.trim_end() {
             "" => failure.message,
             text => format!("{text}\n{}", failure.message),
         }),
