@@ -43,6 +43,9 @@ pub trait Snapshots: Archives + Carry {
     /// The content of one file.
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
 
+    /// How a folder looks just now. Nothing is kept, and nothing is written.
+    fn look(&self, folder: PathBuf) -> Boxed<'_, Sight>;
+
     /// Keeps files that are in no folder, by their names; durable when it returns.
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
@@ -60,6 +63,15 @@ pub trait Snapshots: Archives + Carry {
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>>;
+}
+
+/// How a folder looks to git.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// How the repository stands that the folder is; `None` if it is none.
+    pub repository: Option<Repository>,
+    /// What differs in it from the last commit.
+    pub changed: Vec<String>,
 }
 
 /// What a person has said about which files belong to a snapshot, in patterns as `.gitignore` has.
@@ -269,6 +281,10 @@ impl Snapshots for Nowhere {
 
     fn read(&self, _: Digest, _: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
         Self::refuse()
+    }
+
+    fn look(&self, _: PathBuf) -> Boxed<'_, Sight> {
+        Box::pin(std::future::ready(Sight::default()))
     }
 
     fn keep(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {

@@ -9,13 +9,17 @@ use segno_core::digest::Digest;
 use segno_core::error::Diagnose;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::{
-    Captured, Change, Error, Left, Progress, Restore, Restored, Rules, Size, Snapshots, Sort, Swept,
+    Captured, Change, Error, Left, Progress, Restore, Restored, Rules, Sight, Size, Snapshots,
+    Sort, Swept,
 };
 use segno_core::time::Timestamp;
 use segno_snapshot::scope::Evidence;
 use segno_snapshot::{Difference, Request, Trust, Vault, Why};
 
 use crate::machine::Keyring;
+
+/// How long git may take to say how a folder looks.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Which thread works with files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +260,18 @@ impl Snapshots for MachineSnapshots {
 
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
         Box::pin(self.quietly(move |vault| vault.read(snapshot, &path)))
+    }
+
+    fn look(&self, folder: PathBuf) -> Boxed<'_, Sight> {
+        let asked =
+            tokio::task::spawn_blocking(move || segno_snapshot::git::sight(&folder, PATIENCE));
+        Box::pin(async {
+            let (repository, changed) = asked.await.expect("git is given a time").unzip();
+            Sight {
+                repository,
+                changed: changed.unwrap_or_default(),
+            }
+        })
     }
 
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {

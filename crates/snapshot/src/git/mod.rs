@@ -24,3 +24,4 @@ mod status;
 pub use error::Error;
 pub(crate) use outside::left_by_git;
 pub(crate) use settings::harmless;
+pub use standing::sight;

@@ -33,29 +33,44 @@ const SIGNS: [(&str, &str); 7] = [
 /// `limit`; what could not be found out is told.
 pub(super) fn standing(root: &Path, path: &Path, limit: Duration) -> Repository {
     let text = path.to_string_lossy().into_owned();
-    let Some(place) = place::at(&root.join(path)) else {
-        return Repository {
+    match place::at(&root.join(path)) {
+        Some(place) => at(&place, text, limit).0,
+        None => Repository {
             path: text,
             trouble: Some("it is no repository any more".into()),
             ..Repository::default()
-        };
-    };
-    let asked = Shadow::patient(&place, limit).and_then(|shadow| ask(&shadow));
-    let mut repository = asked.unwrap_or_else(|error| Repository {
-        trouble: Some(error.to_string()),
-        ..Repository::default()
-    });
-    repository.path = text;
-    repository.activities = activities(&place);
-    if let Some(lender) = lender(&place) {
-        repository.trouble = Some(format!("it borrows objects that are not kept: {lender}"));
+        },
     }
-    repository
 }
 
-fn ask(shadow: &Shadow) -> Result<Repository, Error> {
+/// How the repository stands that `folder` is the top of, and what differs in it from the last commit;
+/// `None` if it is none. Nothing is written.
+pub fn sight(folder: &Path, limit: Duration) -> Option<(Repository, Vec<String>)> {
+    let place = place::at(folder)?;
+    Some(at(&place, String::new(), limit))
+}
+
+fn at(place: &Place, path: String, limit: Duration) -> (Repository, Vec<String>) {
+    let asked = Shadow::patient(place, limit).and_then(|shadow| ask(&shadow));
+    let (mut repository, changed) = asked.unwrap_or_else(|error| {
+        let trouble = Some(error.to_string());
+        let unknown = Repository {
+            trouble,
+            ..Repository::default()
+        };
+        (unknown, Vec::new())
+    });
+    repository.path = path;
+    repository.activities = activities(place);
+    if let Some(lender) = lender(place) {
+        repository.trouble = Some(format!("it borrows objects that are not kept: {lender}"));
+    }
+    (repository, changed)
+}
+
+fn ask(shadow: &Shadow) -> Result<(Repository, Vec<String>), Error> {
     let git = shadow.git();
-    let mut repository = status::read(&git)?;
+    let (mut repository, changed) = status::read(&git)?;
     let args = [
         "rev-list",
         "--count",
@@ -72,7 +87,7 @@ fn ask(shadow: &Shadow) -> Result<Repository, Error> {
         let count = String::from_utf8_lossy(&answer);
         repository.unpushed = count.trim().parse().unwrap_or_default();
     }
-    Ok(repository)
+    Ok((repository, changed))
 }
 
 /// The folder that a repository borrows objects from, if it does.

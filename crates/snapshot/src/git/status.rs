@@ -5,9 +5,9 @@ use segno_core::checkpoint::Repository;
 use super::error::Error;
 use super::program::Git;
 
-/// Where a repository stands, and what differs from its last commit. Submodules are looked at only
-/// from outside: they are repositories of their own.
-pub(super) fn read(git: &Git) -> Result<Repository, Error> {
+/// Where a repository stands, and what differs from its last commit, by name. Submodules are looked at
+/// only from outside: they are repositories of their own.
+pub(super) fn read(git: &Git) -> Result<(Repository, Vec<String>), Error> {
     let args = [
         "status",
         "--porcelain=v2",
@@ -21,24 +21,40 @@ pub(super) fn read(git: &Git) -> Result<Repository, Error> {
     Ok(parse(&git.ask(&args)?))
 }
 
-fn parse(answer: &[u8]) -> Repository {
-    let mut status = Repository::default();
+fn parse(answer: &[u8]) -> (Repository, Vec<String>) {
+    let (mut status, mut changed) = (Repository::default(), Vec::new());
     let mut entries = answer.split(|byte| *byte == 0);
     while let Some(entry) = entries.next() {
-        match entry.first() {
-            Some(b'#') => header(&String::from_utf8_lossy(entry), &mut status),
-            Some(b'?') => status.untracked += 1,
-            Some(b'u') => status.conflicted += 1,
-            Some(b'1') => change(entry, &mut status),
+        // How many fields stand before the name.
+        let fields = match entry.first() {
+            Some(b'#') => {
+                header(&String::from_utf8_lossy(entry), &mut status);
+                continue;
+            }
+            Some(b'?') => {
+                status.untracked += 1;
+                1
+            }
+            Some(b'u') => {
+                status.conflicted += 1;
+                10
+            }
+            Some(b'1') => {
+                change(entry, &mut status);
+                8
+            }
             Some(b'2') => {
                 change(entry, &mut status);
                 // The name it had before.
                 entries.next();
+                9
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        let name = entry.splitn(fields + 1, |byte| *byte == b' ').nth(fields);
+        changed.extend(name.map(|name| String::from_utf8_lossy(name).into_owned()));
     }
-    status
+    (status, changed)
 }
 
 fn header(line: &str, status: &mut Repository) {
@@ -85,8 +101,9 @@ mod tests {
             stashes: 2,
             ..Repository::default()
         };
-        assert_eq!(parse(answer), expected);
+        let changed = ["file with space", "x", "new", "both", "untracked"].map(str::to_owned);
+        assert_eq!(parse(answer), (expected, changed.to_vec()));
         let young = parse(b"# branch.oid (initial)\0# branch.head (detached)\0");
-        assert_eq!(young, Repository::default());
+        assert_eq!(young, (Repository::default(), Vec::new()));
     }
 }
