@@ -26,12 +26,16 @@ pub mod http;
 pub mod mcp;
 pub mod openai;
 pub mod otlp;
+pub mod program;
+mod record;
 pub mod scripted;
 pub mod tools;
 pub mod transcript;
 
 pub use anthropic::Anthropic;
 pub use bedrock::Bedrock;
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
 pub use command::{Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use mcp::{Mcp, McpError, McpServer};

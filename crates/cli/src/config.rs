@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segno_agents::Reach;
+use segno_agents::program::Permissions;
+use segno_core::companion::Program;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_core::snapshot::Rules;
@@ -37,8 +39,21 @@ pub(crate) struct Config {
     pub(crate) reach: Reach,
     /// What models cost, by name.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// How agents' programs are started, by the name of their provider.
+    pub(crate) programs: BTreeMap<&'static str, Started>,
     /// What the person should know about the file.
     pub(crate) notices: Vec<String>,
+}
+
+/// How an agent's program is started.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Started {
+    /// The program, if it is not found by its own name.
+    pub(crate) program: Option<String>,
+    /// What it may do.
+    pub(crate) permissions: Permissions,
+    /// Tools that it may use besides, in its own words.
+    pub(crate) allow: Vec<String>,
 }
 
 impl Default for Config {
@@ -56,6 +71,7 @@ impl Default for Config {
             storage_above: 0,
             reach: Reach::default(),
             prices: BTreeMap::new(),
+            programs: BTreeMap::new(),
             notices: Vec::new(),
         }
     }
@@ -76,6 +92,11 @@ const KEYS: &[&str] = &[
     "storage.url",
     "storage.above_mb",
     "network.allow_private",
+    "claude-code.program",
+    "claude-code.permissions",
+    "claude-code.allow",
+    "codex.program",
+    "codex.permissions",
 ];
 
 /// Why the configuration cannot be used.
@@ -183,6 +204,8 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "storage",
         "network",
         "prices",
+        "claude-code",
+        "codex",
     ] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
@@ -227,6 +250,10 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         config.reach = Reach::new(hosts)
             .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
     }
+    for program in Program::ALL {
+        let name = program.as_str();
+        config.programs.insert(name, started(table, name)?);
+    }
     if let Some(toml::Value::Table(prices)) = table.get("prices") {
         for (model, price) in prices {
             config
@@ -235,6 +262,41 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         }
     }
     Ok(config)
+}
+
+/// How an agent's program is started.
+fn started(table: &toml::Table, section: &str) -> Result<Started, String> {
+    let text = |key: &str| {
+        let value = table.get(section).and_then(|section| section.get(key));
+        let wrong = |value: &toml::Value| format!("`{section}.{key}` must be a text, not {value}");
+        value
+            .map(|value| value.as_str().ok_or_else(|| wrong(value)))
+            .transpose()
+    };
+    let permissions = match text("permissions")? {
+        None => Permissions::default(),
+        Some("read") => Permissions::Read,
+        Some("edit") => Permissions::Edit,
+        Some("all") => Permissions::All,
+        Some(other) => {
+            return Err(format!(
+                "`{section}.permissions` must be `read`, `edit` or `all`, not `{other}`"
+            ));
+        }
+    };
+    let allow = texts(table, section, "allow")?.unwrap_or_default();
+    if let Some(wrong) = allow.iter().find(|tool| tool.trim().is_empty()) {
+        return Err(format!("`{section}.allow` names no tool: `{wrong}`"));
+    }
+    let program = text("program")?.map(str::to_owned);
+    if program.as_ref().is_some_and(String::is_empty) {
+        return Err(format!("`{section}.program` must name a program"));
+    }
+    Ok(Started {
+        program,
+        permissions,
+        allow,
+    })
 }
 
 /// What a model costs.

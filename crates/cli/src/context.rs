@@ -126,6 +126,8 @@ impl Context {
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
                 prices: config.prices.clone(),
+                programs: config.programs.clone(),
+                permissions: None,
                 web: std::sync::OnceLock::new(),
             }),
             people: Arc::new(Nobody),

@@ -6,6 +6,8 @@
 use std::path::Path as FilePath;
 use std::time::Duration;
 
+use crate::companion::Gauge;
+use crate::conversation::Entry;
 use crate::digest::Digest;
 use crate::error::Kind as Sort;
 use crate::id::SessionId;
@@ -47,12 +49,20 @@ pub struct Answer {
 }
 
 /// What a driver reports while it works.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
     /// A piece of the answer.
     Text(&'a str),
     /// What was used up to here, whether or not an answer follows.
     Usage(Usage),
+    /// The name that an agent's program gives to its conversation.
+    Native(&'a str),
+    /// Something was said, by whomever.
+    Said(&'a Entry),
+    /// How full the model's context is.
+    Context(Gauge),
+    /// Something that a person who watches should know.
+    Notice(&'a str),
 }
 
 /// Hears what a driver reports.

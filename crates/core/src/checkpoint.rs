@@ -124,6 +124,11 @@ pub mod papers {
     pub const TERMINAL: &str = "terminal.txt";
     /// The folder with what MCP servers had: a file by server.
     pub const MCP: &str = "mcp";
+
+    /// The record that an agent's program has of a conversation, as it was.
+    pub fn conversation(program: crate::companion::Program, id: &str) -> String {
+        format!("agents/{program}/{id}.jsonl")
+    }
 }
 
 /// How a git repository stood. What is in it is among the files.

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::companion::{Gauge, Program};
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{
-    Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq, TalkShortened, ToolFinished,
-    ToolStarted,
+    AgentOpened, AgentSaid, Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq,
+    TalkShortened, ToolFinished, ToolStarted,
 };
+use crate::ladder::Rung;
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -115,6 +117,24 @@ pub struct Open {
     pub since: Timestamp,
     /// Not to be asked again before this: the other side said so.
     pub not_before: Option<Timestamp>,
+    /// The conversation that its agent's program keeps, if it does.
+    pub native: Option<Native>,
+}
+
+/// A conversation that an agent's program keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Native {
+    /// The program.
+    pub program: Program,
+    /// Its name for it.
+    pub id: String,
+    /// The folder that it worked in.
+    pub folder: String,
+    /// How full the model's context is.
+    pub context: Option<Gauge>,
+    /// The ways in which it was gone on with.
+    pub rungs: Vec<Rung>,
 }
 
 /// A question that waits for a person.
@@ -173,7 +193,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 5;
+    pub const VERSION: u16 = 6;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -287,6 +307,8 @@ impl State {
                 self.error = None;
             }
             Event::StepStarted(event) => {
+                let before = self.open.remove(&event.path);
+                let before = before.filter(|before| before.revision == event.revision);
                 let open = Open {
                     revision: event.revision,
                     attempt: event.attempt,
@@ -294,6 +316,7 @@ impl State {
                     standing: Standing::InFlight,
                     since: entry.at,
                     not_before: None,
+                    native: before.and_then(|before| before.native),
                 };
                 self.open.insert(event.path.clone(), open);
             }
@@ -317,6 +340,34 @@ impl State {
                 let open = self.open.get(path).cloned();
                 self.spend(open.as_ref(), *usage);
             }
+            Event::AgentOpened(event) => {
+                if let Some(open) = self.open.get_mut(&event.path) {
+                    let same = open
+                        .native
+                        .take()
+                        .filter(|native| native.id == event.native);
+                    let (context, mut rungs) = same
+                        .map(|native| (native.context, native.rungs))
+                        .unwrap_or_default();
+                    rungs.extend(event.rung);
+                    open.native = Some(Native {
+                        program: event.program,
+                        id: event.native.clone(),
+                        folder: event.folder.clone(),
+                        context,
+                        rungs,
+                    });
+                }
+            }
+            Event::AgentSaid(event) => {
+                let open = self.open.get_mut(&event.path);
+                let native = open.and_then(|open| open.native.as_mut());
+                if let (Some(native), Some(gauge)) = (native, event.context) {
+                    native.context = Some(gauge);
+                }
+                let open = self.open.get(&event.path).cloned();
+                self.spend(open.as_ref(), event.usage);
+            }
             Event::ToolStarted(_) | Event::ToolFinished(_) | Event::StopRequested(_) => {}
             Event::StepPaused(event) => {
                 self.stand(&event.path, Standing::Paused, entry.at);
@@ -333,6 +384,7 @@ impl State {
                     standing: Standing::Discarded,
                     since: entry.at,
                     not_before: None,
+                    native: None,
                 };
                 self.open.insert(event.path.clone(), open);
             }
@@ -458,14 +510,16 @@ impl Finished {
                 }
             }
             Event::ModelReplied(ModelReplied { path, usage, .. })
-            | Event::TalkShortened(TalkShortened { path, usage, .. }) => {
+            | Event::TalkShortened(TalkShortened { path, usage, .. })
+            | Event::AgentSaid(AgentSaid { path, usage, .. }) => {
                 if let Some(begun) = self.begun.get_mut(path) {
                     begun.turns.push(entry.seq);
                     begun.usage += *usage;
                 }
             }
             Event::ToolStarted(ToolStarted { path, .. })
-            | Event::ToolFinished(ToolFinished { path, .. }) => {
+            | Event::ToolFinished(ToolFinished { path, .. })
+            | Event::AgentOpened(AgentOpened { path, .. }) => {
                 if let Some(begun) = self.begun.get_mut(path) {
                     begun.turns.push(entry.seq);
                 }

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
+use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::Verdict;
 use segno_core::session::Summary;
 use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
-use segno_core::state::State;
+use segno_core::state::{Native, State};
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
@@ -61,6 +62,7 @@ pub async fn take(
         .snapshots
         .capture(&workspace, &rules, progress)
         .await?;
+    let papers = conversations(world, &state).await?;
     let parent = newest(world, summary.id).await?;
     let (id, at) = fresh(world);
     let manifest = Manifest {
@@ -85,13 +87,55 @@ pub async fn take(
         files: figures(&captured),
         repositories: captured.repositories.clone(),
         environment: environment(world),
-        papers: None,
+        papers,
         origin: None,
         verified: Some(at),
         pruned: None,
     };
     keep(world, &manifest).await?;
     Ok(Taken { manifest, captured })
+}
+
+/// Keeps what agents' programs have of the conversations that go on. One that cannot be had is no
+/// reason to have no checkpoint: what was said is in the journal.
+async fn conversations(world: &World, state: &State) -> Result<Option<Digest>, Error> {
+    let mut papers = Vec::new();
+    for native in state.open.values().filter_map(|open| open.native.as_ref()) {
+        let Some(companion) = world.drivers.companion(native.program) else {
+            continue;
+        };
+        if let Ok(record) = companion.copy(&native.id).await {
+            let name = checkpoint::papers::conversation(native.program, &native.id);
+            papers.push((name, record));
+        }
+    }
+    if papers.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(world.snapshots.keep(papers).await?))
+}
+
+/// The newest copy that checkpoints have of a conversation.
+pub(crate) async fn kept_conversation(
+    world: &World,
+    session: SessionId,
+    native: &Native,
+) -> Result<Option<Vec<u8>>, Error> {
+    let wanted = checkpoint::papers::conversation(native.program, &native.id);
+    for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
+        // What is wrong with one is told where they are listed.
+        let Ok(Some(manifest)) = world.store.one(session, checkpoint).await else {
+            continue;
+        };
+        let Some(papers) = manifest.papers.filter(|_| manifest.pruned.is_none()) else {
+            continue;
+        };
+        let papers = world.snapshots.papers(papers).await?;
+        if let Some((_, record)) = papers.into_iter().find(|(name, _)| *name == wanted) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
 }
 
 /// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.

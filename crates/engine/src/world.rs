@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::agent::Driver;
+use segno_core::companion::{Companion, Program};
 use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
@@ -119,6 +120,8 @@ impl Exporter for Untold {
 pub enum Speaker {
     /// An agent that does its work by itself.
     Agent(Arc<dyn Driver>),
+    /// An agent whose program keeps its conversation, and can go on with it.
+    Companion(Arc<dyn Companion>),
     /// A model, whose tools are run here.
     Model(Arc<dyn Model>),
 }
@@ -128,6 +131,13 @@ pub trait Drivers: Send + Sync {
     /// The one who answers, ready to be asked. `folder` is where the spec stands: relative files are
     /// found from there.
     fn driver(&self, provider: &Provider, folder: &Path) -> Result<Speaker, Error>;
+
+    /// A program that keeps conversations, to look after those that it has; `None` if there is none
+    /// here.
+    fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
+        let _ = program;
+        None
+    }
 
     /// What an order asks for.
     fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {

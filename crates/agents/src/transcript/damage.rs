@@ -63,6 +63,15 @@ pub(crate) enum Severity {
     Odd,
 }
 
+impl Damage {
+    /// Whether the agent's own program loses something by it when it goes on: what it cannot read, what
+    /// stands before a gap, or what it would write onto the end of an open line.
+    pub(crate) fn breaks_a_resume(&self) -> bool {
+        self.reason.severity() == Severity::Broken
+            || matches!(self.reason, Reason::LostParent | Reason::NoNewline)
+    }
+}
+
 impl Reason {
     pub(crate) fn severity(self) -> Severity {
         match self {

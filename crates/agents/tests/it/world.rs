@@ -191,6 +191,7 @@ impl Listener for Heard {
         match event {
             Event::Text(text) => self.text.lock().unwrap().push(text.to_owned()),
             Event::Usage(usage) => self.usage.lock().unwrap().push(usage),
+            Event::Native(_) | Event::Said(_) | Event::Context(_) | Event::Notice(_) => {}
         }
     }
 }

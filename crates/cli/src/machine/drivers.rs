@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use segno_agents::program::{Permissions, Setup};
 use segno_agents::{
-    Anthropic, Bedrock, Client, Command, Endpoint, Executor, Executors, Gear, Inference, KeyHeader,
-    Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script, Scripted, Search, Skills,
-    Web, bedrock, mcp,
+    Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors, Gear,
+    Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
+    Scripted, Search, Skills, Web, bedrock, mcp,
 };
+use segno_core::companion::{Companion, Program};
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
@@ -18,6 +20,7 @@ use segno_engine::{Drivers, Error, Order, Speaker};
 use segno_store::LocalDisk;
 
 use super::spec_verify::SpecVerify;
+use crate::config::Started;
 
 /// The hidden word that turns this program into the warden of an agent's processes.
 pub(crate) const WARDEN: &str = "__warden";
@@ -34,6 +37,10 @@ pub(crate) struct MachineDrivers {
     pub(crate) reach: Reach,
     /// What models cost, by name.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// How agents' programs are started.
+    pub(crate) programs: BTreeMap<&'static str, Started>,
+    /// What they may do, if it was said for this run.
+    pub(crate) permissions: Option<Permissions>,
     /// What calls the web, once it was needed.
     pub(crate) web: OnceLock<Web>,
 }
@@ -44,7 +51,14 @@ impl Drivers for MachineDrivers {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
             Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
             Provider::Api(api) => self.model(api),
+            Provider::Program { program, model } => {
+                Ok(Speaker::Companion(self.program(*program, model.as_ref())?))
+            }
         }
+    }
+
+    fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
+        self.program(program, None).ok()
     }
 
     fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
@@ -252,6 +266,39 @@ fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
 }
 
 impl MachineDrivers {
+    /// A program that keeps its conversation itself.
+    fn program(
+        &self,
+        program: Program,
+        model: Option<&String>,
+    ) -> Result<Arc<dyn Companion>, Error> {
+        let name = program.as_str();
+        let started = self.programs.get(name).cloned().unwrap_or_default();
+        let (usual, variable, below) = match program {
+            Program::ClaudeCode => ("claude", "CLAUDE_CONFIG_DIR", ".claude"),
+            Program::Codex => ("codex", "CODEX_HOME", ".codex"),
+        };
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let home = set(variable).map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
+        let nowhere = || Error::NoClient {
+            provider: name,
+            reason: format!("neither {variable} nor HOME is set"),
+        };
+        let setup = Setup {
+            program: started.program.unwrap_or_else(|| usual.to_owned()),
+            home: home.ok_or_else(nowhere)?,
+            permissions: self.permissions.unwrap_or(started.permissions),
+            allow: started.allow,
+            model: model.cloned(),
+            warden: warden(),
+        };
+        Ok(match program {
+            Program::ClaudeCode => Arc::new(ClaudeCode::new(setup, Arc::clone(&self.clock))),
+            Program::Codex => Arc::new(Codex::new(setup)),
+        })
+    }
+
     /// A model behind an API. Its key comes from the environment, and from nowhere else.
     fn model(&self, api: &Api) -> Result<Speaker, Error> {
         Ok(Speaker::Model(match api.vendor {

@@ -3,6 +3,7 @@
 pub(crate) mod json;
 pub(crate) mod plain;
 pub(crate) mod progress;
+pub(crate) mod said;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod waiting;

@@ -12,7 +12,7 @@ use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
 use super::plain::{count, number, plain};
-use super::{is_live, json, json_line, passing, say};
+use super::{is_live, json, json_line, passing, said, say};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +268,17 @@ pub(crate) fn describe(entry: &Entry) -> String {
             let how = if event.is_error { "failed" } else { "is done" };
             format!("    {} {} {how}", event.path, event.tool)
         }
+        Event::AgentOpened(event) => match event.rung {
+            None => format!(
+                "    {} begins {} conversation {}",
+                event.path, event.program, event.native
+            ),
+            Some(rung) => format!(
+                "    {} goes on with {} conversation {} ({rung})",
+                event.path, event.program, event.native
+            ),
+        },
+        Event::AgentSaid(event) => format!("    {} {}", event.path, said::outline(event)),
         Event::StepPaused(event) => format!("  ‖ {} stopped between two turns", event.path),
         Event::QuestionAsked(event) => format!("  ? {} asks: {}", event.path, event.prompt),
         Event::QuestionAnswered(event) => format!(

@@ -182,6 +182,26 @@ pub enum Said {
     },
 }
 
+impl Said {
+    /// The names by which it can be found again: of the message, of the calls in it, of the call that it
+    /// answers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (message, parts) = match self {
+            Self::Assistant { message, parts, .. } => (message.as_deref(), parts.as_slice()),
+            _ => (None, &[][..]),
+        };
+        let calls = parts.iter().filter_map(|part| match part {
+            Utterance::Call(call) => Some(call.id.as_str()),
+            _ => None,
+        });
+        let answer = match self {
+            Self::Result(answer) => Some(answer.id.as_str()),
+            _ => None,
+        };
+        message.into_iter().chain(calls).chain(answer)
+    }
+}
+
 /// Who wrote what a model reads as the user's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Seq;
+use crate::companion::{Gauge, Program};
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
+use crate::ladder::Rung;
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::usage::Usage;
@@ -342,6 +344,41 @@ events! {
         /// Whether it went wrong.
         is_error: bool,
     }
+    /// An agent's program has a conversation of its own for a step: it began one, or goes on with one.
+    AgentOpened = "agent_opened" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The program.
+        program: Program,
+        /// The program's name for the conversation.
+        native: String,
+        /// The folder that it works in.
+        folder: String,
+        /// How it goes on; absent if it begins.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rung: Option<Rung>,
+    }
+    /// What was said in an agent's own conversation, as its program told it. A crash in the middle of a
+    /// step loses nothing that stands here.
+    AgentSaid = "agent_said" {
+        /// The step.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The attempt.
+        attempt: u32,
+        /// A list of [`crate::conversation::Entry`], as JSON.
+        entries: Text,
+        /// What it took.
+        usage: Usage,
+        /// How full the model's context is, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Gauge>,
+    }
     /// A step was stopped between two turns; it goes on from there.
     StepPaused = "step_paused" {
         /// The step.
@@ -431,6 +468,8 @@ impl Event {
             | Event::TalkShortened(TalkShortened { path, revision, .. })
             | Event::ToolStarted(ToolStarted { path, revision, .. })
             | Event::ToolFinished(ToolFinished { path, revision, .. })
+            | Event::AgentOpened(AgentOpened { path, revision, .. })
+            | Event::AgentSaid(AgentSaid { path, revision, .. })
             | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
             Event::QuestionAsked(QuestionAsked { path, .. })
@@ -449,6 +488,7 @@ impl Event {
             Event::ModelReplied(event) => Some(&event.parts),
             Event::TalkShortened(event) => Some(&event.summary),
             Event::ToolFinished(event) => Some(&event.output),
+            Event::AgentSaid(event) => Some(&event.entries),
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),
             _ => None,

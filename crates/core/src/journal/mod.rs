@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{Broken, Head, Record};
 pub use event::{
-    ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared, ModelReplied, OnChange,
-    QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated, SessionForked,
-    SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted, StepUnknown,
-    StopMode, StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
+    AgentOpened, AgentSaid, ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared,
+    ModelReplied, OnChange, QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated,
+    SessionForked, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
+    StepUnknown, StopMode, StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
 };
 
 use crate::digest::Digest;

@@ -127,7 +127,7 @@ fn summarizer(
     });
     Ok(match world.drivers.driver(&provider, folder)? {
         Speaker::Model(model) => Some((model, price)),
-        Speaker::Agent(_) => None,
+        Speaker::Agent(_) | Speaker::Companion(_) => None,
     })
 }
 

@@ -4,8 +4,10 @@
 //! returns its recorded answer at once; any other is written down as begun, asked of its agent, and
 //! written down as finished (P6, P7). That is all there is to resuming, for every pattern.
 
+mod accompany;
 mod cast;
 mod converse;
+mod heard;
 mod kit;
 mod person;
 mod shorten;

@@ -18,6 +18,7 @@ use segno_core::usage::{Cost, Price, Usage};
 
 use super::Flow;
 use super::converse::{Talk, Trouble};
+use super::heard::Heard;
 use super::kit::Kit;
 use crate::answers::Source;
 use crate::error::Error;
@@ -107,7 +108,7 @@ impl Flow {
         };
         let (kept_input, _) = pen::keep(&self.world, &ask.input).await?;
         let input_digest = ask.digest();
-        let mut talk = None;
+        let (mut talk, heard) = (None, Heard::default());
         for failed in 1.. {
             let attempt = begun + failed;
             let slot = self.slots.acquire().await.expect("it is never closed");
@@ -125,7 +126,10 @@ impl Flow {
                 return Err(self.out_of_room(ask, revision, attempt));
             }
             let begun_at = self.world.clock.now();
-            match self.attempt(ask, revision, attempt, &mut talk).await {
+            match self
+                .attempt(ask, revision, attempt, &mut talk, &heard)
+                .await
+            {
                 Attempt::Answered(answer, usage) => {
                     point(Point::StepAfterEffect);
                     return self
@@ -201,6 +205,7 @@ impl Flow {
         revision: u32,
         attempt: u32,
         talk: &mut Option<Talk>,
+        heard: &Heard,
     ) -> Attempt {
         let ear = Ear::default();
         let system = format!("{}{}", ask.system, ask.notes);
@@ -230,6 +235,10 @@ impl Flow {
         let asked = async {
             match ask.speaker {
                 Speaker::Agent(driver) => Ok(driver.ask(request, &ear).await?),
+                Speaker::Companion(companion) => {
+                    self.accompany(&**companion, ask, revision, &request, heard, &ear)
+                        .await
+                }
                 Speaker::Model(model) => {
                     self.converse(&**model, ask, revision, &request, talk, &ear)
                         .await
@@ -244,13 +253,13 @@ impl Flow {
                 format!("no answer within {}", segno_core::time::human(self.timeout.unwrap_or_default())),
             ).into()),
         };
-        let heard = *ear.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *ear.usage.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok(answer) => {
                 let usage = answer.usage;
                 Attempt::Answered(answer, usage)
             }
-            Err(Trouble::Agent(error)) => Attempt::Failed(error, priced(ask.price, heard)),
+            Err(Trouble::Agent(error)) => Attempt::Failed(error, priced(ask.price, used)),
             Err(Trouble::Own(error)) => Attempt::Broken(error),
             Err(Trouble::Stopped(stop)) => Attempt::Paused(stop),
         }

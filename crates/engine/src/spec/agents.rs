@@ -126,17 +126,24 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, 
         inference: fields.get("inference"),
     };
     let chosen = fields.get("tools");
-    if sort == Some(Sort::Command) {
+    let own_tools = match sort {
+        Some(Sort::Command) => Some("command"),
+        Some(Sort::Program(program)) => Some(program.as_str()),
+        _ => None,
+    };
+    if let Some(name) = own_tools {
         let given = [chosen.clone(), fields.get("permissions")];
         for given in given
             .iter()
             .flatten()
             .filter(|given| !given.asks_for_nothing())
         {
-            given.invalid("would be ignored: provider `command` has its own tools");
+            given.invalid(format!(
+                "would be ignored: provider `{name}` has its own tools"
+            ));
         }
         if place.guardrails().deny_network {
-            place.unsupported("`deny_network` in `security` cannot be kept with provider `command`: what a program does is its own affair");
+            place.unsupported(format!("`deny_network` in `security` cannot be kept with provider `{name}`: what a program does is its own affair"));
         }
     }
     let mut tools = match chosen {

@@ -1,17 +1,21 @@
 //! Who answers for an agent: what `runtime` says, and what an agent says otherwise.
 
+use segno_core::companion::Program;
+
 use super::fields::{Fields, Keys};
 use super::place::{Place, quoted, shortened};
 
 /// Providers of the format that a later version speaks to.
-const LATER: [&str; 3] = ["claude-code", "codex", "acp"];
-const NOW: [(&str, Sort); 8] = [
+const LATER: [&str; 1] = ["acp"];
+const NOW: [(&str, Sort); 10] = [
     ("anthropic", Sort::Api(Vendor::Anthropic)),
     ("openai", Sort::Api(Vendor::OpenAi)),
     ("azure_openai", Sort::Api(Vendor::Azure)),
     ("gemini", Sort::Api(Vendor::Gemini)),
     ("bedrock", Sort::Api(Vendor::Bedrock)),
     ("ollama", Sort::Api(Vendor::Ollama)),
+    ("claude-code", Sort::Program(Program::ClaudeCode)),
+    ("codex", Sort::Program(Program::Codex)),
     ("command", Sort::Command),
     ("scripted", Sort::Scripted),
 ];
@@ -75,6 +79,7 @@ impl Vendor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     Api(Vendor),
+    Program(Program),
     Command,
     Scripted,
 }
@@ -94,6 +99,13 @@ pub enum Provider {
     },
     /// A model behind an API.
     Api(Api),
+    /// An agent's program, which keeps its conversation itself.
+    Program {
+        /// Which one.
+        program: Program,
+        /// The model that it is to use, if the spec names one.
+        model: Option<String>,
+    },
 }
 
 /// A model behind an API.
@@ -157,6 +169,7 @@ impl Provider {
             Self::Scripted { .. } => "scripted",
             Self::Command { .. } => "command",
             Self::Api(api) => api.vendor.name(),
+            Self::Program { program, .. } => program.as_str(),
         }
     }
 
@@ -164,6 +177,7 @@ impl Provider {
     pub fn model(&self) -> Option<&str> {
         match self {
             Self::Api(api) => Some(&api.model),
+            Self::Program { model, .. } => model.as_deref(),
             Self::Scripted { .. } | Self::Command { .. } => None,
         }
     }
@@ -174,6 +188,7 @@ impl Provider {
             Self::Scripted { script } => format!("scripted {script:?}"),
             Self::Command { argv } => format!("command {argv:?}"),
             Self::Api(api) => format!("{} {:?} {:?}", api.vendor.name(), api.model, api.inference),
+            Self::Program { program, model } => format!("{program} {model:?}"),
         }
     }
 }
@@ -224,22 +239,39 @@ pub(super) fn choose(
             ignored(&own.command, vendor.name());
             Provider::Api(api(vendor, own, defaults))
         }
-        Some(Sort::Command) | None => {
-            if sort.is_some() {
-                ignored(&own.model, "command");
-                ignored(&own.inference, "command");
-            }
-            let argv = own.command.as_ref().map(argv);
-            let inherited = defaults.command.as_ref().map(|(_, argv)| argv.clone());
-            let argv = argv.or(inherited);
-            if argv.is_none() && sort.is_some() {
-                place.invalid("`command` is missing, here and in `runtime`");
-            }
-            Provider::Command {
-                argv: argv.unwrap_or_default(),
+        Some(Sort::Program(program)) => {
+            ignored(&own.inference, program.as_str());
+            ignored(&own.command, program.as_str());
+            let model = own.model.as_ref().map(Place::line_of_text);
+            // What `runtime` says of models is said of its own provider's.
+            let inherited = || {
+                let model = defaults.model.clone();
+                model.filter(|_| defaults.sort == sort)
+            };
+            Provider::Program {
+                program,
+                model: model.or_else(inherited),
             }
         }
+        Some(Sort::Command) => {
+            ignored(&own.model, "command");
+            ignored(&own.inference, "command");
+            Provider::Command {
+                argv: started_by(place, own, defaults),
+            }
+        }
+        None => Provider::Command { argv: Vec::new() },
     }
+}
+
+/// The program that an agent is started with: its own choice, or what `runtime` says.
+fn started_by(place: &Place<'_>, own: &Own<'_>, defaults: &Defaults<'_>) -> Vec<String> {
+    let chosen = own.command.as_ref().map(argv);
+    let inherited = || defaults.command.as_ref().map(|(_, argv)| argv.clone());
+    chosen.or_else(inherited).unwrap_or_else(|| {
+        place.invalid("`command` is missing, here and in `runtime`");
+        Vec::new()
+    })
 }
 
 fn scripted(defaults: &Defaults<'_>) -> Provider {
@@ -289,24 +321,16 @@ pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
     if asked.is_empty() || asked.contains(&None) {
         return;
     }
-    let ignored = [
-        (
-            defaults.script.as_ref().map(|(place, _)| place),
-            Sort::Scripted,
-            "scripted",
-        ),
-        (
-            defaults.command.as_ref().map(|(place, _)| place),
-            Sort::Command,
-            "command",
-        ),
-    ];
-    for (place, sort, name) in ignored {
-        if let Some(place) = place
-            && !asked.contains(&Some(sort))
-        {
-            place.invalid(format!("would be ignored: no agent's provider is `{name}`"));
-        }
+    let asks = |sort: Sort| asked.contains(&Some(sort));
+    if let Some((place, _)) = &defaults.script
+        && !asks(Sort::Scripted)
+    {
+        place.invalid("would be ignored: no agent's provider is `scripted`");
+    }
+    if let Some((place, _)) = &defaults.command
+        && !asks(Sort::Command)
+    {
+        place.invalid("would be ignored: no agent's provider is `command`");
     }
     if asked.iter().all(|sort| *sort == Some(Sort::Command)) {
         for place in &defaults.of_models {

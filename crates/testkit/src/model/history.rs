@@ -47,7 +47,8 @@ const ADDED: [&str; 4] = [
 ];
 
 /// How the result of a call begins that was cut off.
-const CUT_OFF: [&str; 4] = [
+const CUT_OFF: [&str; 5] = [
+    "The outcome of this tool call is unknown",
     "[Tool call interrupted",
     "[Request interrupted",
     "aborted",

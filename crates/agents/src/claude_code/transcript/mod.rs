@@ -15,10 +15,17 @@ pub(crate) use place::{find, place, sub_agents, ways};
 pub(crate) use tree::{Newest, Tree};
 pub(crate) use write::{DIALECT, records};
 
-use crate::transcript::Adapter;
+use segno_core::conversation::Entry;
+
+use crate::transcript::{Adapter, Facts, Object};
 
 /// What reads which version, oldest first.
 pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
     versions: &["2.1.325"],
     read: record::read,
 }];
+
+/// What a record says, wherever it was read.
+pub(super) fn entries(record: &Object, facts: &mut Facts) -> Vec<Entry> {
+    record::read(record, facts).entries
+}

@@ -1,0 +1,139 @@
+//! Asking Claude Code.
+
+use std::ffi::OsStr;
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+
+use segno_core::agent::{Answer, Error, Listener, Request};
+use segno_core::companion::{Companion, Program, Record, Way};
+use segno_core::ports::{Boxed, Clock};
+
+use super::stream::Stream;
+use crate::command::output::Lines;
+use crate::command::{Errand, Inherit};
+use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
+use crate::record;
+use crate::transcript::Native;
+
+/// What it is told about itself goes into an argument, and those cannot be longer.
+const LONGEST_ARGUMENT: usize = 100 * 1024;
+
+/// Speaks to Claude Code.
+pub struct ClaudeCode {
+    setup: Setup,
+    clock: Arc<dyn Clock>,
+}
+
+impl ClaudeCode {
+    /// The one that `setup` starts.
+    pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
+        Self { setup, clock }
+    }
+
+    /// The program and its arguments. What it is asked is not among them, so that no word of it can
+    /// be taken for a flag.
+    fn argv(&self, system: Option<&str>, way: Way<'_>) -> Vec<String> {
+        let mut argv = vec![self.setup.program.clone()];
+        argv.extend(["-p", "--output-format=stream-json", "--verbose"].map(str::to_owned));
+        argv.push(match way {
+            Way::Begin { id } => format!("--session-id={id}"),
+            Way::Continue { id } => format!("--resume={id}"),
+        });
+        let mode = match self.setup.permissions {
+            Permissions::Read => "default",
+            Permissions::Edit => "acceptEdits",
+            Permissions::All => "bypassPermissions",
+        };
+        argv.push(format!("--permission-mode={mode}"));
+        argv.extend(
+            self.setup
+                .model
+                .iter()
+                .map(|model| format!("--model={model}")),
+        );
+        if !self.setup.allow.is_empty() {
+            argv.push(format!("--allowedTools={}", self.setup.allow.join(",")));
+        }
+        argv.extend(system.map(|system| format!("--append-system-prompt={system}")));
+        argv
+    }
+
+    async fn answer(
+        &self,
+        request: Request<'_>,
+        way: Way<'_>,
+        listener: &dyn Listener,
+    ) -> Result<Answer, Error> {
+        let system = request.system.trim();
+        let fits = !system.is_empty() && system.len() <= LONGEST_ARGUMENT;
+        let argv = self.argv(fits.then_some(system), way);
+        let (above, between) = match (fits, way) {
+            (false, Way::Begin { .. }) if !system.is_empty() => (system, "\n\n"),
+            _ => ("", ""),
+        };
+        let named = variables(&request);
+        let errand = Errand {
+            warden: &self.setup.warden,
+            argv: &argv,
+            workspace: request.workspace,
+            inherit: Inherit::All,
+            variables: &named
+                .each_ref()
+                .map(|(name, value)| (*name, OsStr::new(value))),
+            input: &[above, between, request.input],
+        };
+        let (Way::Begin { id } | Way::Continue { id }) = way;
+        let mut stream = Stream::new(id, listener, &*self.clock);
+        let mut lines = Lines::new(LONGEST_LINE, |line: &[u8]| stream.line(line));
+        // How long it may take is the engine's to say: it drops the future.
+        let ended = errand.run(&mut lines, pending()).await?;
+        stream.finish(errand.judge(&ended))
+    }
+}
+
+impl Companion for ClaudeCode {
+    fn program(&self) -> Program {
+        Program::ClaudeCode
+    }
+
+    fn lets_choose(&self) -> bool {
+        true
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+        way: Way<'a>,
+        listener: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Answer, Error>> {
+        Box::pin(self.answer(request, way, listener))
+    }
+
+    fn record<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<Record>, Error>> {
+        Box::pin(record::look(Native::ClaudeCode, &self.setup.home, id))
+    }
+
+    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
+        Box::pin(record::repair(Native::ClaudeCode, &self.setup.home, id))
+    }
+
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
+        Box::pin(record::copy(Native::ClaudeCode, &self.setup.home, id))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        kept: &'a [u8],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<(), Error>> {
+        Box::pin(record::settle(
+            Native::ClaudeCode,
+            &self.setup.home,
+            id,
+            kept,
+            folder,
+        ))
+    }
+}

@@ -1,0 +1,272 @@
+//! What Claude Code writes to its stdout, line by line, as it works.
+//!
+//! A `result` is not the end: work in the background may bring another turn and another result. The
+//! end is the end of the process, and whether it went well is said by the last result and the exit
+//! code together.
+
+use std::time::Duration;
+
+use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
+use segno_core::companion::Gauge;
+use segno_core::conversation::{Entry, Said, Thread, Tokens};
+use segno_core::ports::Clock;
+use segno_core::usage::{Cost, Usage};
+use serde_json::Value;
+
+use super::transcript;
+use crate::program::{another, kind_of_status, until};
+use crate::transcript::{Facts, Object, parse, text};
+
+/// Folds the lines of one process.
+pub(super) struct Stream<'a> {
+    /// The conversation that it is to be.
+    expected: &'a str,
+    listener: &'a dyn Listener,
+    clock: &'a dyn Clock,
+    facts: Facts,
+    named: bool,
+    /// What results told of.
+    settled: Usage,
+    /// What messages since the last result took, as far as it can be seen.
+    open: Usage,
+    /// The message that was counted last.
+    counted: Option<String>,
+    gauge: Option<Gauge>,
+    /// The last result.
+    last: Option<Object>,
+    /// When a limit is lifted that was run into, in seconds since 1970.
+    resets_at: Option<u64>,
+    /// Lines that are no records.
+    noise: u64,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn new(expected: &'a str, listener: &'a dyn Listener, clock: &'a dyn Clock) -> Self {
+        Self {
+            expected,
+            listener,
+            clock,
+            facts: Facts::default(),
+            named: false,
+            settled: Usage::default(),
+            open: Usage::default(),
+            counted: None,
+            gauge: None,
+            last: None,
+            resets_at: None,
+            noise: 0,
+        }
+    }
+
+    /// Takes the next line.
+    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), Error> {
+        let Ok(record) = parse(line) else {
+            self.noise += u64::from(!line.trim_ascii().is_empty());
+            return Ok(());
+        };
+        self.check_name(&record)?;
+        match text(&record, "type") {
+            Some("assistant" | "user") => self.said(&record),
+            Some("system") => self.system(&record),
+            Some("rate_limit_event") => self.limit(&record),
+            Some("result") => self.result(record),
+            // What another version may tell, and what does not matter.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Every record names its conversation.
+    fn check_name(&mut self, record: &Object) -> Result<(), Error> {
+        let Some(told) = text(record, "session_id") else {
+            return Ok(());
+        };
+        // A conversation that is not found is told of under a name of its own.
+        let failed = record.get("is_error") == Some(&Value::Bool(true));
+        if told != self.expected && !failed {
+            return Err(another("claude", self.expected, told));
+        }
+        if !self.named && !failed {
+            self.named = true;
+            self.listener.hear(Event::Native(told));
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, record: &Object) {
+        let thread = match text(record, "parent_tool_use_id") {
+            Some(call) => Thread::Agent(call.to_owned()),
+            None => Thread::Main,
+        };
+        for entry in transcript::entries(record, &mut self.facts) {
+            let entry = Entry {
+                thread: thread.clone(),
+                ..entry
+            };
+            if let Said::Assistant { message, usage, .. } = &entry.said {
+                self.count(message.as_deref(), *usage, &entry.thread);
+            }
+            self.listener.hear(Event::Said(&entry));
+        }
+    }
+
+    /// Counts a message once, though it comes in several records. What it wrote is not known before
+    /// the result.
+    fn count(&mut self, message: Option<&str>, usage: Option<Tokens>, thread: &Thread) {
+        let Some(tokens) = usage else { return };
+        if message.is_none() || message != self.counted.as_deref() {
+            self.open += Usage::from(tokens);
+            self.counted = message.map(str::to_owned);
+            self.listener.hear(Event::Usage(self.settled + self.open));
+        }
+        if *thread == Thread::Main {
+            let window = self.gauge.and_then(|gauge| gauge.window);
+            self.gauge(Gauge {
+                used: tokens.sum(),
+                window,
+            });
+        }
+    }
+
+    fn gauge(&mut self, gauge: Gauge) {
+        if self.gauge != Some(gauge) {
+            self.gauge = Some(gauge);
+            self.listener.hear(Event::Context(gauge));
+        }
+    }
+
+    fn system(&mut self, record: &Object) {
+        match text(record, "subtype") {
+            Some("compact_boundary") => self.said(record),
+            Some("api_retry") => {
+                let number = |key| record.get(key).and_then(Value::as_u64);
+                let status = number("error_status").map(|status| format!(" ({status})"));
+                let wait = Duration::from_millis(number("retry_delay_ms").unwrap_or_default());
+                let notice = format!(
+                    "claude tries again in {}: {}{}",
+                    segno_core::time::human(wait),
+                    text(record, "error").unwrap_or("its call failed"),
+                    status.unwrap_or_default()
+                );
+                self.listener.hear(Event::Notice(&notice));
+            }
+            _ => {}
+        }
+    }
+
+    fn limit(&mut self, record: &Object) {
+        let info = record.get("rate_limit_info");
+        let rejected = info.and_then(|info| info.get("status")) == Some(&Value::from("rejected"));
+        if let Some(at) = info
+            .and_then(|info| info.get("resetsAt"))
+            .and_then(Value::as_u64)
+            && rejected
+        {
+            self.resets_at = Some(at);
+        }
+    }
+
+    fn result(&mut self, record: Object) {
+        let models = record
+            .get("model_usage_since_last_result")
+            .and_then(Value::as_object);
+        if let Some(models) = models {
+            for of in models.values() {
+                self.settled += used(of);
+            }
+            self.open = Usage::default();
+        }
+        self.listener.hear(Event::Usage(self.settled + self.open));
+        let windows = record.get("modelUsage").and_then(Value::as_object);
+        let main = self.facts.model.as_deref();
+        let window = windows.and_then(|models| {
+            let own = main.and_then(|main| models.get(main));
+            own.or_else(|| models.values().next())?
+                .get("contextWindow")?
+                .as_u64()
+        });
+        if let Some(gauge) = self.gauge {
+            self.gauge(Gauge {
+                window: window.or(gauge.window),
+                ..gauge
+            });
+        }
+        self.last = Some(record);
+    }
+
+    /// The answer, once the process has ended: `trouble` is what its end alone says.
+    pub(super) fn finish(self, trouble: Option<Error>) -> Result<Answer, Error> {
+        let Some(last) = &self.last else {
+            return Err(trouble.unwrap_or_else(|| {
+                let noise = match self.noise {
+                    0 => String::new(),
+                    count => format!(" ({count} lines were no records)"),
+                };
+                let message = format!("claude ended without a result{noise}");
+                Error::new(ErrorKind::Crashed, message)
+            }));
+        };
+        let failed = last.get("is_error") != Some(&Value::Bool(false));
+        if !failed && trouble.is_none() {
+            return Ok(Answer {
+                text: text(last, "result").unwrap_or_default().to_owned(),
+                usage: self.settled + self.open,
+            });
+        }
+        Err(self.failure(last, trouble))
+    }
+
+    fn failure(&self, last: &Object, trouble: Option<Error>) -> Error {
+        let first = last.get("errors").and_then(|errors| errors.get(0));
+        let told = text(last, "result")
+            .or_else(|| first.and_then(Value::as_str))
+            .unwrap_or_default();
+        let message = crate::command::output::harmless(told);
+        let reason = text(last, "terminal_reason");
+        let status = last.get("api_error_status").and_then(Value::as_u64);
+        let wait = self.resets_at.or_else(|| reset_in(told));
+        let wait = wait.map(|at| until(self.clock, at));
+        let kind = if told.starts_with("No conversation found") {
+            ErrorKind::NotFound
+        } else {
+            match (reason, status) {
+                (Some("prompt_too_long"), _) => ErrorKind::ContextFull,
+                (Some("max_turns" | "budget_exhausted"), _) => ErrorKind::Invalid,
+                (_, Some(status)) => kind_of_status(status, wait),
+                _ if wait.is_some() => ErrorKind::RateLimited(wait),
+                (Some("api_error"), None) if told.starts_with("API Error") => ErrorKind::Network,
+                (Some("api_error"), None) => ErrorKind::Auth,
+                // Broken off from outside, or for a reason that is not known here.
+                _ => ErrorKind::Crashed,
+            }
+        };
+        match trouble {
+            Some(trouble) if message.is_empty() => trouble,
+            _ => Error::new(kind, format!("claude: {message}")),
+        }
+    }
+}
+
+/// What one model took.
+fn used(of: &Value) -> Usage {
+    let number = |key| of.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let tokens = Tokens {
+        input: number("inputTokens"),
+        cache_read: number("cacheReadInputTokens"),
+        cache_write: number("cacheCreationInputTokens"),
+        output: number("outputTokens"),
+    };
+    let cost = of.get("costUSD").and_then(Value::as_f64);
+    Usage {
+        cost: cost.and_then(Cost::from_usd).unwrap_or_default(),
+        ..Usage::from(tokens)
+    }
+}
+
+/// `… limit reached|1763280000`: when it is lifted.
+fn reset_in(told: &str) -> Option<u64> {
+    let (words, moment) = told.rsplit_once('|')?;
+    words
+        .contains("limit")
+        .then(|| moment.trim().parse().ok())?
+}

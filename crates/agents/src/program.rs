@@ -1,0 +1,81 @@
+//! What the drivers of agent programs share: how a program is started, what it may do, and what its
+//! errors mean.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use segno_core::agent::{Error, ErrorKind, Request};
+use segno_core::ports::Clock;
+
+use crate::Launch;
+
+/// The longest line of a program that is looked into. Longer ones are left out and counted.
+pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// What a program may do with its own tools. It is said by the person's settings of today, and by
+/// nothing that was kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Permissions {
+    /// Look, and change nothing.
+    Read,
+    /// Change files in the workspace. Commands only where the program's own rules allow them.
+    #[default]
+    Edit,
+    /// Everything, unasked.
+    All,
+}
+
+/// How a program is started on this machine.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The program: a path, or a name that is found in `PATH`.
+    pub program: String,
+    /// Where it keeps its conversations.
+    pub home: PathBuf,
+    /// What it may do.
+    pub permissions: Permissions,
+    /// Tools that it may use besides, in its own words.
+    pub allow: Vec<String>,
+    /// The model, if one is chosen.
+    pub model: Option<String>,
+    /// How its warden is started.
+    pub warden: Launch,
+}
+
+/// The variables by which a program and its hooks know whose they are.
+pub(crate) fn variables(request: &Request<'_>) -> [(&'static str, String); 5] {
+    [
+        ("SEGNO_SESSION", request.session.to_string()),
+        ("SEGNO_RUN", request.run.to_string()),
+        ("SEGNO_STEP", request.path.as_str().to_owned()),
+        ("SEGNO_ATTEMPT", request.attempt.to_string()),
+        ("SEGNO_STEP_ID", request.key.to_string()),
+    ]
+}
+
+/// What the status of an HTTP answer means that a program ran into.
+pub(crate) fn kind_of_status(status: u64, wait: Option<Duration>) -> ErrorKind {
+    match status {
+        401 | 403 => ErrorKind::Auth,
+        404 => ErrorKind::NotFound,
+        413 => ErrorKind::ContextFull,
+        429 => ErrorKind::RateLimited(wait),
+        500.. => ErrorKind::Server,
+        _ => ErrorKind::Invalid,
+    }
+}
+
+/// How long it is until a moment that is given in seconds since 1970.
+pub(crate) fn until(clock: &dyn Clock, seconds: u64) -> Duration {
+    let now = u64::try_from(clock.now().0).unwrap_or_default();
+    Duration::from_millis(seconds.saturating_mul(1000).saturating_sub(now))
+}
+
+/// The program went on with another conversation than it was asked to.
+pub(crate) fn another(program: &str, asked: &str, told: &str) -> Error {
+    let message = format!(
+        "{program} was to use conversation {asked}, and uses {}",
+        crate::command::output::harmless(told)
+    );
+    Error::new(ErrorKind::Invalid, message)
+}

@@ -1,0 +1,257 @@
+//! The records that agent programs keep of their conversations, where they keep them.
+//!
+//! They are the programs' own: looking changes nothing, and what is put in order is kept as it was,
+//! beside it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "records lie where the programs put them, are read line by line however long they are, and are replaced in one step"
+)]
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Cursor};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use segno_core::agent::{Error, ErrorKind};
+use segno_core::companion::{Health, Record};
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
+
+use crate::transcript::{Item, Move, Native, Repair, Report};
+
+/// How many things that are wrong with a record are told.
+const TOLD: usize = 3;
+/// How many of the newest messages and answers are known by name.
+const NAMED: usize = 4096;
+/// The longest record that is kept with a checkpoint.
+const LONGEST: u64 = 256 << 20;
+
+/// What a program has of a conversation; `None` if nothing.
+pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option<Record>, Error> {
+    let Some(path) = find(native, home, id) else {
+        return Ok(None);
+    };
+    beside(path, move |path| {
+        let report = native.examine(File::open(path)?)?;
+        Ok(Some(Record {
+            health: health(&report),
+            named: named(native, path)?,
+            folder: report.facts.cwd,
+            unanswered: report.summary.unanswered,
+            path: path.to_owned(),
+        }))
+    })
+    .await
+}
+
+/// What a conversation has taken so far, as its record tells.
+pub(crate) async fn used(native: Native, home: &Path, id: &str) -> Result<Usage, Error> {
+    let Some(path) = find(native, home, id) else {
+        return Ok(Usage::default());
+    };
+    beside(path, move |path| {
+        Ok(native.examine(File::open(path)?)?.summary.usage.into())
+    })
+    .await
+}
+
+/// Puts a record in order. What it was stays beside it.
+pub(crate) async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
+    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    beside(path, move |path| {
+        let (draft, mut file) = draft(path)?;
+        let repaired = native.repair(File::open(path)?, &mut file);
+        let repaired = repaired.and_then(|repair| file.sync_all().map(|()| repair));
+        let repair = repaired.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        let before = keep_beside(path)?;
+        fs::rename(&draft, path)?;
+        sync_folder(path)?;
+        Ok(done(&repair, &before))
+    })
+    .await
+}
+
+/// Puts a kept record where the program finds it. One in which something was said stays as it is.
+pub(crate) async fn settle(
+    native: Native,
+    home: &Path,
+    id: &str,
+    kept: &[u8],
+    folder: &Path,
+) -> Result<(), Error> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    let folder = folder.to_str().map(str::to_owned);
+    let folder = folder.ok_or_else(|| invalid("the folder's name is not UTF-8".to_owned()))?;
+    let report = native.examine(Cursor::new(kept));
+    let report = report.map_err(|error| invalid(error.to_string()))?;
+    let found = find(native, home, id);
+    let begun = report.summary.first.unwrap_or(Timestamp(0));
+    let place = native.place(home, &folder, id, begun);
+    let place = place.map_err(|error| invalid(error.to_string()))?;
+    let target = Move {
+        from: report.facts.cwd.unwrap_or_else(|| folder.clone()),
+        to: folder,
+        session: None,
+    };
+    let kept = kept.to_vec();
+    beside(found.clone().unwrap_or(place), move |path| {
+        if found.is_some() {
+            let there = native.examine(File::open(path)?)?;
+            if health(&there) != Health::Empty {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            keep_beside(path)?;
+        } else if let Some(folder) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+        }
+        let mut whole = Vec::new();
+        native.repair(Cursor::new(kept), &mut whole)?;
+        let (draft, mut file) = draft(path)?;
+        let written = native.rehome(Cursor::new(whole), &mut file, &target);
+        let written = written.and_then(|_| file.sync_all());
+        written.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+        fs::rename(&draft, path)?;
+        sync_folder(path)
+    })
+    .await
+}
+
+/// The bytes of a record.
+pub(crate) async fn copy(native: Native, home: &Path, id: &str) -> Result<Vec<u8>, Error> {
+    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    beside(path, |path| {
+        if fs::metadata(path)?.len() > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        fs::read(path)
+    })
+    .await
+}
+
+/// Does something with a record where nobody else has to wait for it.
+async fn beside<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let work = move || {
+        work(&path).map_err(|error| {
+            let message = format!("{}: {error}", path.display());
+            Error::new(ErrorKind::Crashed, message)
+        })
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.expect("what is done with a record ends")
+}
+
+fn missing(id: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no record of {id}"))
+}
+
+/// Whether the program itself would lose something by going on with it.
+fn health(report: &Report) -> Health {
+    if report.summary.title.is_none() && report.facts.model.is_none() {
+        return Health::Empty;
+    }
+    let harmful = report
+        .damage
+        .iter()
+        .filter(|damage| damage.breaks_a_resume());
+    let told: Vec<String> = harmful.take(TOLD).map(ToString::to_string).collect();
+    if told.is_empty() {
+        Health::Whole
+    } else {
+        Health::Damaged(told.join("; "))
+    }
+}
+
+/// The names of the newest messages and answers, where the program tells the same names elsewhere.
+fn named(native: Native, path: &Path) -> io::Result<Option<Vec<String>>> {
+    if native == Native::Codex {
+        return Ok(None);
+    }
+    let mut named = VecDeque::new();
+    for item in native.read(File::open(path)?)? {
+        let Item::Entry { entry, .. } = item? else {
+            continue;
+        };
+        named.extend(entry.said.names().map(str::to_owned));
+        while named.len() > NAMED {
+            named.pop_front();
+        }
+    }
+    Ok(Some(named.into()))
+}
+
+/// A new file beside a record, for its owner alone.
+fn draft(path: &Path) -> io::Result<(PathBuf, File)> {
+    let draft = path.with_extension("jsonl.segno-draft");
+    // One that a killed process left is nobody's.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)?;
+    Ok((draft, file))
+}
+
+/// Gives a record a second name under which it stays as it is.
+fn keep_beside(path: &Path) -> io::Result<PathBuf> {
+    for number in 1.. {
+        let kept = path.with_extension(format!("jsonl.before-repair-{number}"));
+        match fs::hard_link(path, &kept) {
+            Ok(()) => return Ok(kept),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("there is always another number")
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// What a repair did, in words.
+fn done(repair: &Repair, before: &Path) -> String {
+    let dropped = repair.dropped.len() as u64 + repair.dropped_unlisted;
+    let closed = repair.closed.len() as u64 + repair.closed_unlisted;
+    let mut told = Vec::new();
+    if dropped > 0 {
+        told.push(format!("{dropped} lines that cannot be read were left out"));
+    }
+    if closed > 0 {
+        told.push(format!("{closed} calls were marked as of unknown outcome"));
+    }
+    if repair.bridged > 0 {
+        told.push(format!("{} gaps were bridged", repair.bridged));
+    }
+    if repair.ended {
+        told.push("the last line was ended".to_owned());
+    }
+    format!(
+        "the record of the conversation was put in order ({}); it is kept as it was in {}",
+        told.join(", "),
+        before.display()
+    )
+}
+
+/// Where the record of a conversation is.
+fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
+    let list = |folder: &Path| -> io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(folder)?;
+        entries.map(|entry| Ok(entry?.path())).collect()
+    };
+    // What cannot be listed cannot be read by the program either.
+    let found = native.find(home, id, &list).unwrap_or_default();
+    found.into_iter().next()
+}

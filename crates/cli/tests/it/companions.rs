@@ -1,0 +1,285 @@
+//! Agents whose programs keep their conversations: the real Claude Code and the real Codex, started
+//! by the real binary, against models that answer from a script.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test damages the records of programs as anything might"
+)]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use segno_testkit::model::{
+    ModelServer, Part, Role, Script, conversation, files, standard, standard_files,
+};
+use segno_testkit::programs::{Agent, Stage};
+use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
+use serde_json::Value;
+
+use crate::sandbox;
+
+/// The binary, an agent and its models.
+struct Set {
+    agent: Agent,
+    server: ModelServer,
+    stage: Stage,
+    sandbox: Sandbox,
+    spec: PathBuf,
+}
+
+impl Set {
+    /// One step, asked of the agent, with the standard script.
+    fn new(agent: Agent) -> Self {
+        Self::with(agent, standard())
+    }
+
+    fn with(agent: Agent, script: Script) -> Self {
+        let marker = script.marker();
+        let server = ModelServer::scripted([script]);
+        let sandbox = sandbox();
+        let provider = match agent {
+            Agent::Claude => "claude-code",
+            Agent::Codex => "codex",
+        };
+        let spec = sandbox.write(
+            "task.yaml",
+            &format!(
+                "version: 0\nname: task\nruntime: {{provider: {provider}}}\nagents: {{worker: {{prompt: You do tasks.}}}}\npattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Do the task. {marker}\"}}]}}}}\n"
+            ),
+        );
+        sandbox.configure("[claude-code]\npermissions = \"all\"\n[codex]\npermissions = \"all\"\n");
+        Self {
+            agent,
+            stage: Stage::new(&server),
+            server,
+            sandbox,
+            spec,
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.sandbox.command(words);
+        for (name, value) in self.stage.environment() {
+            command.env(name, value);
+        }
+        command.current_dir(self.stage.work());
+        command
+    }
+
+    fn segno(&self, words: &[&str]) -> Said {
+        finish(self.command(words))
+    }
+
+    fn start(&self) -> Child {
+        let mut command = self.command(&["run", self.spec.to_str().unwrap(), "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// What the journal has of one kind.
+    fn journal(&self, kind: &str) -> Vec<Value> {
+        let bundle = self
+            .segno(&["sessions", "export", "task", "-o", "-"])
+            .good();
+        let records = bundle
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let records = records.filter(|record: &Value| record["kind"] == kind);
+        let body = |record: Value| serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
+        records.map(body).collect()
+    }
+
+    /// The program's names for its conversations, and how it came to them.
+    fn opened(&self) -> Vec<(String, String)> {
+        let opened = self.journal("agent_opened");
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        opened
+            .iter()
+            .map(|entry| (text(&entry["native"]), text(&entry["rung"])))
+            .collect()
+    }
+
+    /// The program's record of its conversation.
+    fn record(&self) -> PathBuf {
+        let (id, _) = self.opened().pop().unwrap();
+        self.agent.record(&self.stage, &id).unwrap()
+    }
+
+    /// Does something to the record, and returns what it is then.
+    fn damage(&self, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let path = self.record();
+        let damaged = change(&std::fs::read(&path).unwrap());
+        std::fs::write(&path, &damaged).unwrap();
+        damaged
+    }
+
+    /// A set whose run was killed in the middle of a command.
+    fn killed(agent: Agent) -> Self {
+        let set = Self::new(agent);
+        let mut child = set.start();
+        let record = || {
+            let (id, _) = set.opened().pop()?;
+            Some(set.agent.kept(&set.stage, &id))
+        };
+        until("the slow command runs and is written down", || {
+            set.stage.signs().contains(&"slow".to_owned())
+                && record().is_some_and(|record| record.contains("sleep 1"))
+        });
+        child.kill().unwrap();
+        wait(child);
+        until("the warden ended everything", || {
+            set.stage.processes().is_empty()
+        });
+        set
+    }
+
+    /// Resumes by this rung, to the end.
+    fn goes_on(&self, rung: &str) {
+        self.segno(&["resume", "task"]).good();
+        self.is_done();
+        let opened = self.opened();
+        assert_eq!(
+            opened.last().unwrap().1,
+            rung,
+            "{:?} {opened:?}",
+            self.agent
+        );
+        let (paid, mended) = (self.server.paid("standard"), self.server.mended("standard"));
+        assert_eq!(
+            paid,
+            [0, 1, 2, 3, 4, 5, 6, 7, 8],
+            "{:?} mended {mended:?}",
+            self.agent
+        );
+    }
+
+    /// What people said to the model, as it was sent for its last turn.
+    fn told(&self) -> String {
+        let sent = conversation(&self.server.request("standard", 8).unwrap());
+        let words = sent.into_iter().filter_map(|part| match part {
+            Part::Text(Role::User, text) => Some(text),
+            _ => None,
+        });
+        words.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Everything is as an undisturbed run leaves it, and nothing is left running.
+    fn is_done(&self) {
+        assert_eq!(files(&self.stage.work()), standard_files());
+        until("nothing runs", || self.stage.processes().is_empty());
+    }
+}
+
+#[test]
+fn an_agent_does_its_task_and_what_it_says_is_in_the_journal() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let set = Set::new(agent);
+        let said = set.segno(&["run", set.spec.to_str().unwrap()]).good();
+        assert!(
+            said.stdout
+                .contains("Done: the plan, three files and a count."),
+            "{said:?}"
+        );
+        set.is_done();
+        assert_eq!(set.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let opened = set.opened();
+        assert_eq!(opened.len(), 1, "{opened:?}");
+        assert_eq!(opened[0].1, "-");
+        assert!(agent.record(&set.stage, &opened[0].0).is_some());
+        let said = set.journal("agent_said");
+        let said: String = said
+            .iter()
+            .map(|entry| entry["entries"].to_string())
+            .collect();
+        for words in ["A place to work in.", "mkdir -p src", "The plan is done."] {
+            assert!(said.contains(words), "{agent:?} {words}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_agent_whose_run_is_killed_goes_on_with_its_own_conversation() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let set = Set::killed(agent);
+        set.goes_on("native");
+        let opened = set.opened();
+        assert_eq!(opened.len(), 2, "{opened:?}");
+        assert_eq!(opened[0].0, opened[1].0, "the same conversation");
+        let told = set.told();
+        assert!(
+            told.contains("was broken off") && told.contains("sleep 1"),
+            "{agent:?} {told}"
+        );
+    }
+}
+
+#[test]
+fn a_record_that_is_torn_or_broken_is_put_in_order_first() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        for damage in [torn, broken] {
+            let set = Set::killed(agent);
+            let damaged = set.damage(damage);
+            set.goes_on("repaired");
+            let path = set.record();
+            let kept = path.with_extension("jsonl.before-repair-1");
+            assert!(
+                std::fs::read(kept).unwrap() == damaged,
+                "what it was is kept"
+            );
+        }
+    }
+}
+
+/// The last line without its end.
+fn torn(record: &[u8]) -> Vec<u8> {
+    record[..record.len() - 20].to_vec()
+}
+
+/// A line in the middle that nobody can read: the first in which the model speaks.
+fn broken(record: &[u8]) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = record.split_inclusive(|byte| *byte == b'\n').collect();
+    let spoken = lines.iter().position(|line| {
+        let text = String::from_utf8_lossy(line);
+        text.contains("[standard:1]")
+    });
+    lines[spoken.unwrap()] = b"{\"type\":\"ass\0\0\0\n";
+    lines.concat()
+}
+
+#[test]
+fn without_a_record_a_fresh_conversation_is_told_what_was_done() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        for damage in [Some(Vec::new()), None] {
+            let set = Set::killed(agent);
+            match damage {
+                Some(bytes) => std::fs::write(set.record(), bytes).unwrap(),
+                None => std::fs::remove_file(set.record()).unwrap(),
+            }
+            set.goes_on("compiled");
+            let opened = set.opened();
+            assert_ne!(opened[0].0, opened[1].0, "another conversation");
+            let told = set.told();
+            for words in ["A place to work in. [standard:1]", "mkdir -p src"] {
+                assert!(told.contains(words), "{agent:?} {words}: {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_that_is_gone_comes_back_from_a_checkpoint() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let set = Set::killed(agent);
+        set.segno(&["checkpoint", "create", "task"]).good();
+        let path = set.record();
+        let before = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        set.goes_on("rehomed");
+        let opened = set.opened();
+        assert_eq!(opened[0].0, opened[1].0, "the same conversation");
+        let after = std::fs::read(set.record()).unwrap();
+        let first = before.split(|byte| *byte == b'\n').next().unwrap();
+        assert!(after.starts_with(first), "{agent:?}");
+    }
+}

@@ -1,0 +1,185 @@
+//! What an agent's program reports, on its way into the journal.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::agent::{Event as Told, Listener};
+use segno_core::companion::Gauge;
+use segno_core::conversation::Entry;
+use segno_core::journal::{AgentOpened, AgentSaid};
+use segno_core::step::Path;
+use segno_core::usage::{Price, Usage};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::Flow;
+use super::step::{Ask, priced};
+use crate::observe::Observer;
+use crate::pen::{self, Pen};
+use crate::world::World;
+
+/// How many bytes of what was said in this run are at hand.
+const AT_HAND: usize = 8 << 20;
+
+/// What was said in a step in this run: the newest.
+#[derive(Clone, Default)]
+pub(super) struct Heard(Arc<Mutex<Newest>>);
+
+#[derive(Default)]
+struct Newest {
+    entries: VecDeque<(usize, Entry)>,
+    bytes: usize,
+}
+
+impl Heard {
+    /// The newest, oldest of them first.
+    pub(super) fn newest(&self) -> Vec<Entry> {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest
+            .entries
+            .iter()
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
+    fn add(&self, bytes: usize, entry: Entry) {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.entries.push_back((bytes, entry));
+        newest.bytes += bytes;
+        while newest.bytes > AT_HAND
+            && let Some((bytes, _)) = newest.entries.pop_front()
+        {
+            newest.bytes -= bytes;
+        }
+    }
+}
+
+/// Something that was reported.
+enum Report {
+    Named(String),
+    Said(Entry),
+    Usage(Usage),
+    Context(Gauge),
+}
+
+/// Hears a program, and hands on what must be written down.
+pub(super) struct Ear {
+    queue: mpsc::UnboundedSender<Report>,
+    observer: Arc<dyn Observer>,
+    path: Path,
+}
+
+impl Listener for Ear {
+    fn hear(&self, told: Told<'_>) {
+        let report = match told {
+            // What is said comes whole, too.
+            Told::Text(_) => return,
+            Told::Notice(text) => {
+                self.observer.notice(&format!("step {}: {text}", self.path));
+                return;
+            }
+            Told::Native(id) => Report::Named(id.to_owned()),
+            Told::Said(entry) => Report::Said(entry.clone()),
+            Told::Usage(usage) => Report::Usage(usage),
+            Told::Context(gauge) => Report::Context(gauge),
+        };
+        let _ = self.queue.send(report);
+    }
+}
+
+/// What was written down when a program had ended.
+#[derive(Default)]
+pub(super) struct Written {
+    /// How many things that were said.
+    pub(super) entries: u64,
+    /// What was used, as far as it is written down.
+    pub(super) usage: Usage,
+    /// What was used, all of it.
+    pub(super) heard: Usage,
+}
+
+impl Flow {
+    /// Listens to a program. The task ends when the ear is dropped and everything is written down.
+    pub(super) fn listen(
+        &self,
+        open: AgentOpened,
+        ask: &Ask<'_>,
+        heard: &Heard,
+    ) -> (Ear, JoinHandle<Written>) {
+        let (queue, reports) = mpsc::unbounded_channel();
+        let ear = Ear {
+            queue,
+            observer: Arc::clone(&self.observer),
+            path: ask.path.clone(),
+        };
+        let scribe = Scribe {
+            world: self.world.clone(),
+            pen: self.pen.clone(),
+            open,
+            price: ask.price,
+            heard: heard.clone(),
+            written: Written::default(),
+        };
+        (ear, tokio::spawn(scribe.serve(reports)))
+    }
+}
+
+struct Scribe {
+    world: World,
+    pen: Pen,
+    open: AgentOpened,
+    price: Option<Price>,
+    heard: Heard,
+    written: Written,
+}
+
+impl Scribe {
+    async fn serve(mut self, mut reports: mpsc::UnboundedReceiver<Report>) -> Written {
+        let mut gathered = Vec::new();
+        while reports.recv_many(&mut gathered, 64).await > 0 {
+            let (mut entries, mut context) = (Vec::new(), None);
+            for report in gathered.drain(..) {
+                match report {
+                    Report::Named(id) if id == self.open.native => {}
+                    Report::Named(id) => {
+                        self.open.native = id;
+                        self.pen.note(self.open.clone());
+                    }
+                    Report::Said(entry) => entries.push(entry),
+                    Report::Usage(usage) => self.written.heard = priced(self.price, usage),
+                    Report::Context(gauge) => context = Some(gauge),
+                }
+            }
+            if !entries.is_empty() || context.is_some() {
+                self.write(entries, context).await;
+            }
+        }
+        self.written
+    }
+
+    async fn write(&mut self, entries: Vec<Entry>, context: Option<Gauge>) {
+        let mut value = serde_json::to_value(&entries).expect("entries are plain data");
+        // P12: what is kept is what may be seen.
+        self.world.redactor.redact_json(&mut value);
+        let text = value.to_string();
+        let each = text.len() / entries.len().max(1);
+        // If even the blob store cannot take it, the journal cannot either, and says so.
+        let Ok(kept) = pen::store(&self.world, text).await else {
+            return;
+        };
+        let usage = super::accompany::less(self.written.heard, self.written.usage);
+        self.written.usage += usage;
+        self.written.entries += entries.len() as u64;
+        self.pen.note(AgentSaid {
+            path: self.open.path.clone(),
+            revision: self.open.revision,
+            attempt: self.open.attempt,
+            entries: kept,
+            usage,
+            context,
+        });
+        for entry in entries {
+            self.heard.add(each, entry);
+        }
+    }
+}

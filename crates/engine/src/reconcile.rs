@@ -1,0 +1,193 @@
+//! What an agent is told when its work goes on.
+//!
+//! The journal says what was done, the workspace says what is true. Before every resume the workspace
+//! is looked at once, and the message is worded from what was seen. It names the tool calls whose
+//! outcome nobody knows, and never tells an agent to do anything again.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use segno_core::conversation::analysis::Unanswered;
+use segno_core::journal::Failure;
+use segno_core::snapshot::Sight;
+use segno_core::state::Standing;
+
+use crate::world::World;
+
+/// How many changed files are named.
+const NAMED: usize = 30;
+/// How much of an unanswered call's input is shown, in bytes.
+const SHOWN: usize = 600;
+
+/// Why work was broken off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// Its run was lost: killed, or its machine went down.
+    Lost,
+    /// It was stopped on purpose.
+    Stopped,
+    /// It failed.
+    Failed(Failure),
+    /// The context was full.
+    Full,
+}
+
+impl Cause {
+    /// From how the newest attempt stands.
+    pub(crate) fn of(standing: &Standing) -> Self {
+        match standing {
+            Standing::Failed(failure) => Self::Failed(failure.clone()),
+            Standing::Paused => Self::Stopped,
+            Standing::InFlight | Standing::Unknown | Standing::Discarded => Self::Lost,
+        }
+    }
+
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Lost => "the process that you ran in was lost".to_owned(),
+            Self::Stopped => "it was stopped on purpose".to_owned(),
+            Self::Failed(failure) => format!("{} ({})", failure.message, failure.kind),
+            Self::Full => "the context of that conversation was full".to_owned(),
+        }
+    }
+}
+
+/// Looks at the workspace.
+pub(crate) async fn look(world: &World, workspace: &Path) -> Sight {
+    world.snapshots.look(workspace.to_owned()).await
+}
+
+/// What an agent is told that goes on with its own conversation. `missing` quotes what it said and does
+/// not know any more.
+pub(crate) fn words(
+    cause: &Cause,
+    workspace: &Path,
+    sight: &Sight,
+    unanswered: &[Unanswered],
+    missing: &str,
+) -> String {
+    let mut words = format!(
+        "Your work on this task was broken off: {}. This message continues it.\n\n",
+        cause.told()
+    );
+    if !missing.is_empty() {
+        words.push_str("You had said this, too, and it did not reach your record before you were broken off:\n\n");
+        words.push_str(missing);
+        words.push('\n');
+    }
+    words.push_str(&truth(workspace, sight, unanswered));
+    words.push_str(
+        "\nGo on with the task from where you stopped. What is done already stays as it is; do not do it again.",
+    );
+    words
+}
+
+/// What is there, and what is not known.
+pub(crate) fn truth(workspace: &Path, sight: &Sight, unanswered: &[Unanswered]) -> String {
+    let mut words = format!(
+        "Seen just now: the folder {}{}.\n",
+        workspace.display(),
+        described(sight)
+    );
+    if !unanswered.is_empty() {
+        words.push_str(
+            "\nIt is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:\n",
+        );
+        for call in unanswered {
+            let input = call.input.as_ref().map(ToString::to_string);
+            let mut input = input.unwrap_or_else(|| "(long)".to_owned());
+            if input.len() > SHOWN {
+                input.truncate(input.floor_char_boundary(SHOWN));
+                input.push('…');
+            }
+            let _ = writeln!(words, "- {} {input}", call.name);
+        }
+    }
+    words
+}
+
+/// How the folder looks to git, as the rest of a sentence.
+pub fn described(sight: &Sight) -> String {
+    let Some(repository) = &sight.repository else {
+        return " is no git repository".to_owned();
+    };
+    if let Some(trouble) = &repository.trouble
+        && repository.commit.is_none()
+    {
+        return format!(" is a git repository that cannot be read ({trouble})");
+    }
+    let branch = match &repository.branch {
+        Some(branch) => format!("branch {branch}"),
+        None => "no branch".to_owned(),
+    };
+    let commit = match &repository.commit {
+        Some(commit) => format!("at {}", commit.get(..12).unwrap_or(commit)),
+        None => "without a commit".to_owned(),
+    };
+    let mut words = format!(" is a git repository on {branch} {commit}");
+    if !repository.activities.is_empty() {
+        let _ = write!(
+            words,
+            ", in the middle of a {}",
+            repository.activities.join(" and a ")
+        );
+    }
+    let changed = &sight.changed;
+    if changed.is_empty() {
+        words.push_str("; nothing differs from the last commit");
+        return words;
+    }
+    let named: Vec<&str> = changed.iter().take(NAMED).map(String::as_str).collect();
+    let _ = write!(
+        words,
+        "; {} from the last commit: {}",
+        match changed.len() {
+            1 => "1 file differs".to_owned(),
+            count => format!("{count} files differ"),
+        },
+        named.join(", ")
+    );
+    if changed.len() > named.len() {
+        let _ = write!(words, " and {} more", changed.len() - named.len());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_core::checkpoint::Repository;
+    use segno_core::conversation::Thread;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_seen_and_what_is_unknown_is_told_and_nothing_is_ordered_again() {
+        let sight = Sight {
+            repository: Some(Repository {
+                branch: Some("main".into()),
+                commit: Some("0123456789abcdef".into()),
+                ..Repository::default()
+            }),
+            changed: vec!["a.txt".into(), "b.txt".into()],
+        };
+        let call = Unanswered {
+            id: "c".into(),
+            name: "Bash".into(),
+            input: Some(json!({"command": "make deploy"})),
+            thread: Thread::Main,
+            record: None,
+        };
+        let told = words(&Cause::Lost, Path::new("/w"), &sight, &[call], "");
+        let expected = "\
+Your work on this task was broken off: the process that you ran in was lost. This message continues it.
+
+Seen just now: the folder /w is a git repository on branch main at 0123456789ab; 2 files differ from the last commit: a.txt, b.txt.
+
+It is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:
+- Bash {\"command\":\"make deploy\"}
+
+Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
+        assert_eq!(told, expected);
+    }
+}
