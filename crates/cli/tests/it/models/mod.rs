@@ -126,6 +126,34 @@ fn others_that_speak_chat_completions_are_asked_at_their_own_place_with_their_ow
 }
 
 #[test]
+fn gemini_is_asked_at_its_own_address_and_its_refusals_are_understood() {
+    let refusal = |status: u16, message: &str| {
+        let details = r#"[{"retryDelay": "0.01s"}]"#;
+        let error = format!(
+            r#"[{{"error": {{"code": {status}, "message": "{message}", "details": {details}}}}}]"#
+        );
+        Play::Status(status, "", error)
+    };
+    let (sandbox, server) = (
+        sandbox(),
+        ModelServer::start(move |number, _| match number {
+            0 => refusal(429, "slow"),
+            1 => Play::Text("hello".into()),
+            _ => refusal(400, "API key not valid. Please pass a valid API key."),
+        }),
+    );
+    let host = format!("{}/v1beta/openai", server.host());
+    chain(&sandbox, "gemini", &host, "", &["hi", "ho"]);
+    let said = run(&sandbox, &["run", "ask.yaml"]);
+    said.refused(
+        10,
+        &["after 1 attempt: 400 Bad Request: API key not valid."],
+    );
+    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    assert_eq!(paths, ["/v1beta/openai/chat/completions"; 3]);
+}
+
+#[test]
 fn a_key_that_is_missing_is_named_before_anything_is_asked() {
     let sandbox = sandbox();
     for (provider, variable) in APIS {
