@@ -39,7 +39,6 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
             named: named(native, path)?,
             folder: report.facts.cwd,
             unanswered: report.summary.unanswered,
-            path: path.to_owned(),
         }))
     })
     .await

@@ -4,7 +4,7 @@
 //! is theirs: Segno looks at it, keeps copies of it and, where it is damaged or missing, puts one in
 //! its place. What Segno itself relies on is in the journal.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,8 +84,6 @@ impl Gauge {
 /// What a program has of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Where it is.
-    pub path: PathBuf,
     /// The folder that the conversation is about, if the record says so.
     pub folder: Option<String>,
     /// How it stands.
