@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use segno_core::agent::{Error, ErrorKind};
 use segno_core::companion::{Health, Record};
+use segno_core::conversation::Entry;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
-use crate::transcript::{Item, Move, Native, Repair, Report};
+use crate::program::Setup;
+use crate::transcript::{Item, Move, Native, Repair, Report, Target};
 
 /// How many things that are wrong with a record are told.
 const TOLD: usize = 3;
@@ -35,6 +37,7 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
     beside(path, move |path| {
         let report = native.examine(File::open(path)?)?;
         Ok(Some(Record {
+            bytes: report.bytes,
             health: health(&report),
             named: named(native, path)?,
             folder: report.facts.cwd,
@@ -79,15 +82,13 @@ pub(crate) async fn settle(
     kept: &[u8],
     folder: &Path,
 ) -> Result<(), Error> {
-    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
-    let folder = folder.to_str().map(str::to_owned);
-    let folder = folder.ok_or_else(|| invalid("the folder's name is not UTF-8".to_owned()))?;
+    let folder = text_of(folder)?;
     let report = native.examine(Cursor::new(kept));
-    let report = report.map_err(|error| invalid(error.to_string()))?;
+    let report = report.map_err(|error| invalid(&error))?;
     let found = find(native, home, id);
     let begun = report.summary.first.unwrap_or(Timestamp(0));
     let place = native.place(home, &folder, id, begun);
-    let place = place.map_err(|error| invalid(error.to_string()))?;
+    let place = place.map_err(|error| invalid(&error))?;
     let target = Move {
         from: report.facts.cwd.unwrap_or_else(|| folder.clone()),
         to: folder,
@@ -117,6 +118,41 @@ pub(crate) async fn settle(
         sync_folder(path)
     })
     .await
+}
+
+/// Writes a record of what was said elsewhere. Returns what is not in it, in words.
+pub(crate) async fn compose(
+    native: Native,
+    setup: &Setup,
+    id: &str,
+    entries: &[Entry],
+    folder: &Path,
+) -> Result<Option<String>, Error> {
+    let last = entries.iter().rev().find_map(|entry| entry.when);
+    let target = Target {
+        session: id.to_owned(),
+        cwd: text_of(folder)?,
+        model: setup.model.clone().unwrap_or_default(),
+        now: last.unwrap_or(Timestamp(0)),
+    };
+    let mut bytes = Vec::new();
+    let written = native.write(entries, &target, &mut bytes);
+    let written = written.map_err(|error| invalid(&error))?;
+    settle(native, &setup.home, id, &bytes, folder).await?;
+    let losses = written.losses.0.iter();
+    let told: Vec<String> = losses
+        .map(|(loss, count)| format!("{count} × {loss:?}"))
+        .collect();
+    Ok(Some(told.join(", ")))
+}
+
+fn invalid(reason: &impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Invalid, reason.to_string())
+}
+
+fn text_of(folder: &Path) -> Result<String, Error> {
+    let text = folder.to_str().map(str::to_owned);
+    text.ok_or_else(|| invalid(&"the folder's name is not UTF-8"))
 }
 
 /// The bytes of a record.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use segno_agents::program::Permissions;
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
 use segno_core::snapshot::{Nowhere, Snapshots};
@@ -68,16 +69,31 @@ impl Context {
 
     /// The world of a command that works with sessions, and the person's settings.
     pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
-        self.join(keep, Place::Beside)
+        self.join(keep, Place::Beside, None)
+    }
+
+    /// The same, where it was said what agents' programs may do.
+    pub(crate) fn world_with(
+        &self,
+        keep: Keep,
+        permissions: Option<Permissions>,
+    ) -> Result<(World, Config), Failure> {
+        self.join(keep, Place::Beside, permissions)
     }
 
     /// The world of a command that does one thing after the other, so that nothing has to go on
     /// while it works with files.
     pub(crate) fn still_world(&self) -> Result<World, Failure> {
-        self.join(Keep::Home, Place::Here).map(|(world, _)| world)
+        self.join(Keep::Home, Place::Here, None)
+            .map(|(world, _)| world)
     }
 
-    fn join(&self, keep: Keep, place: Place) -> Result<(World, Config), Failure> {
+    fn join(
+        &self,
+        keep: Keep,
+        place: Place,
+        permissions: Option<Permissions>,
+    ) -> Result<(World, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
@@ -127,7 +143,7 @@ impl Context {
                 reach: config.reach.clone(),
                 prices: config.prices.clone(),
                 programs: config.programs.clone(),
-                permissions: None,
+                permissions,
                 web: std::sync::OnceLock::new(),
             }),
             people: Arc::new(Nobody),

@@ -205,11 +205,12 @@ impl From<segno_engine::Error> for Failure {
             | E::NoSecret { .. }
             | E::NoServer { .. }
             | E::OutOfReach { .. }
-            | E::NoClient { .. } => 2,
+            | E::NoClient { .. }
+            | E::NoStandIn { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::NoPrice { .. } => 18,
             E::Budget { .. } => 20,
-            E::Changed { .. } => 22,
+            E::Changed { .. } | E::Drifted { .. } => 22,
             E::NoRoom { .. }
             | E::Unreadable { .. }
             | E::ArtifactExists { .. }

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Answer, Error, Listener, Request};
+use crate::conversation::Entry;
 use crate::conversation::analysis::Unanswered;
 use crate::ports::{Boxed, Random};
 use crate::session::words;
@@ -86,6 +87,8 @@ impl Gauge {
 pub struct Record {
     /// The folder that the conversation is about, if the record says so.
     pub folder: Option<String>,
+    /// How long it is.
+    pub bytes: u64,
     /// How it stands.
     pub health: Health,
     /// Calls in it whose outcome is unknown.
@@ -150,4 +153,14 @@ pub trait Companion: Send + Sync {
         kept: &'a [u8],
         folder: &'a Path,
     ) -> Boxed<'a, Result<(), Error>>;
+
+    /// Writes a record of what was said elsewhere, as one about `folder` under a name that nobody has,
+    /// so that the program can go on with it. Returns what it could not take, in words; `None` if it
+    /// takes no such record.
+    fn compose<'a>(
+        &'a self,
+        id: &'a str,
+        entries: &'a [Entry],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Option<String>, Error>>;
 }

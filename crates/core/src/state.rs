@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{
     AgentOpened, AgentSaid, Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq,
-    TalkShortened, ToolFinished, ToolStarted,
+    TalkShortened, ToolFinished, ToolStarted, WorkspaceSeen,
 };
 use crate::ladder::Rung;
 use crate::session::{Kind, Status};
@@ -59,6 +59,9 @@ pub struct State {
     pub warned: BTreeSet<Limit>,
     /// How long runs went on, by their own clocks.
     pub active_ms: u64,
+    /// How the workspace looked when the newest run let go of it; absent while one goes on, and after one
+    /// that was lost.
+    pub seen: Option<WorkspaceSeen>,
     /// Files written so far.
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
@@ -213,6 +216,7 @@ impl State {
             questions: BTreeMap::new(),
             warned: BTreeSet::new(),
             active_ms: 0,
+            seen: None,
             artifacts: BTreeMap::new(),
             error: None,
         }
@@ -305,6 +309,7 @@ impl State {
                 self.run = entry.run;
                 self.status = Status::Running;
                 self.error = None;
+                self.seen = None;
             }
             Event::StepStarted(event) => {
                 let before = self.open.remove(&event.path);
@@ -406,6 +411,7 @@ impl State {
             Event::LimitNeared(event) => {
                 self.warned.insert(event.limit);
             }
+            Event::WorkspaceSeen(event) => self.seen = Some(event.clone()),
             Event::ArtifactWritten(event) => {
                 self.artifacts.insert(event.path.clone(), event.digest);
             }

@@ -442,6 +442,22 @@ pub enum Error {
         /// The steps that the edit changes.
         steps: Vec<String>,
     },
+    /// Others changed the workspace, and the policy is to refuse.
+    #[error("the workspace is not as session {name} left it: {}", list(.drift.iter()))]
+    Drifted {
+        /// The session's name.
+        name: Name,
+        /// What differs.
+        drift: Vec<String>,
+    },
+    /// Nobody of this name can take over.
+    #[error("`{agent}` cannot take over: {reason}")]
+    NoStandIn {
+        /// Who was named.
+        agent: String,
+        /// Why not.
+        reason: String,
+    },
     /// An artifact would replace a file that this session did not write.
     #[error("artifact {} exists, and this session did not write it", .path.display())]
     ArtifactExists {
@@ -558,6 +574,7 @@ impl Diagnose for Error {
             | Error::Loop { .. }
             | Error::NoPrice { .. }
             | Error::NotAnAnswer { .. }
+            | Error::NoStandIn { .. }
             | Error::WhichQuestion { .. } => Kind::Invalid,
             Error::Held { .. }
             | Error::Exists { .. }
@@ -568,6 +585,7 @@ impl Diagnose for Error {
             | Error::Stopped { .. }
             | Error::Unknown { .. }
             | Error::Changed { .. }
+            | Error::Drifted { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
             Error::NoKey { .. } | Error::NoSecret { .. } | Error::OutOfReach { .. } => {
                 Kind::Forbidden
@@ -628,6 +646,8 @@ impl Diagnose for Error {
             Error::Changed { .. } => "R0104",
             Error::Unusable { .. } => "R0105",
             Error::WrongInput { .. } => "R0113",
+            Error::Drifted { .. } => "R0114",
+            Error::NoStandIn { .. } => "R0115",
             Error::BelowScore { .. } => "R0106",
             Error::Loop { .. } => "R0107",
             Error::Waiting { .. } => "R0108",
@@ -763,6 +783,12 @@ impl Diagnose for Error {
             Error::Changed { name, .. } => format!(
                 "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
             ),
+            Error::Drifted { name, .. } => format!(
+                "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"
+            ),
+            Error::NoStandIn { .. } => {
+                "name `claude`, `codex`, or an agent of the spec whose provider is one of them".into()
+            }
             Error::ArtifactExists { .. } => {
                 "move it away, or run with `--force` or another `--out`".into()
             }

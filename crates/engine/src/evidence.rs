@@ -22,6 +22,13 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
+    /// How long the record is that the work would go on from.
+    pub(crate) fn bytes(&self) -> u64 {
+        let copy = self.copy.as_ref().map(|copy| copy.len() as u64);
+        let record = self.record.as_ref().map(|record| record.bytes);
+        copy.or(record).unwrap_or_default()
+    }
+
     /// Calls whose outcome is unknown, from the program's record and from what was `heard` of it: each
     /// may have what the other lacks.
     pub(crate) fn unanswered(&self, heard: Vec<Unanswered>) -> Vec<Unanswered> {

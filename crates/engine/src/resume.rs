@@ -4,31 +4,91 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::checkpoint::Trigger;
+use segno_core::companion::Companion;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
+use segno_core::ladder::Rung;
 use segno_core::session::{Status, Summary};
 use segno_core::state::{Created, Standing, State};
 use segno_core::step;
 use tokio::task::JoinHandle;
 
+use crate::drift::OnDrift;
 use crate::error::Error;
 use crate::flow::Cast;
 use crate::observe::Observer;
 use crate::run::{self, Begin, Outcome};
-use crate::spec::{self, Change, StepChange, Workflow};
+use crate::spec::{self, Change, Provider, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
 use crate::stop::Brake;
-use crate::world::World;
-use crate::{boundaries, claim, flow, history, pen};
+use crate::world::{Speaker, World};
+use crate::{boundaries, claim, flow, history, pen, plan, reconcile};
 
 /// What a person asks for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What to do if the spec was edited.
     pub on_change: OnChange,
     /// What to do about steps with unknown outcome; otherwise the spec says.
     pub in_flight: Option<InFlight>,
+    /// What to do if others changed the workspace.
+    pub on_drift: OnDrift,
+    /// Who goes on with what was begun, instead of who began it: an agent of the spec, or a program.
+    pub with: Option<String>,
+    /// The best way in which an agent may go on.
+    pub rung: Option<Rung>,
+    /// What the agent is told besides.
+    pub say: Option<String>,
+}
+
+/// How work goes on that was begun before, where a person wants it otherwise than usual.
+#[derive(Clone, Default)]
+pub(crate) struct Wish {
+    /// Who goes on.
+    pub(crate) companion: Option<Arc<dyn Companion>>,
+    /// Ways that are not to be taken.
+    pub(crate) skipped: Vec<Rung>,
+    /// What the agent is told besides.
+    pub(crate) say: Option<String>,
+}
+
+/// The ways above the best one that is allowed.
+pub(crate) fn skipped(best: Option<Rung>) -> Vec<Rung> {
+    let best = best.unwrap_or(Rung::Native);
+    let above = Rung::ALL.iter().copied();
+    above.take_while(|rung| *rung != best).collect()
+}
+
+/// Who takes over: an agent of the spec by its name, or a program by its own.
+pub(crate) fn stand_in(workflow: &Workflow, name: &str) -> Result<Provider, Error> {
+    let program = || {
+        let name = if name == "claude" {
+            "claude-code"
+        } else {
+            name
+        };
+        let program = name.parse().map_err(|_| Error::NoStandIn {
+            agent: name.to_owned(),
+            reason: "neither the spec nor Segno knows it".to_owned(),
+        })?;
+        Ok::<_, Error>(Provider::Program {
+            program,
+            model: None,
+        })
+    };
+    let own = workflow.agents.get(name);
+    let provider = own.map_or_else(program, |agent| Ok(agent.provider.clone()))?;
+    match provider {
+        Provider::Program { .. } => Ok(provider),
+        other => Err(Error::NoStandIn {
+            agent: name.to_owned(),
+            reason: format!(
+                "it is spoken to through `{}`, which cannot take over in the middle of a step",
+                other.name()
+            ),
+        }),
+    }
 }
 
 /// Goes on with a session.
@@ -63,7 +123,7 @@ pub async fn resume(
     Box::pin(run::execute(&world, begin, observer, brake)).await
 }
 
-fn over(summary: &Summary) -> Result<(), Error> {
+pub(crate) fn over(summary: &Summary) -> Result<(), Error> {
     if summary.status.is_resumable() {
         return Ok(());
     }
@@ -121,6 +181,37 @@ async fn begin(
         observer,
     );
     let cast = gathered.await?;
+    if options.on_drift != OnDrift::Accept && state.seen.is_some() {
+        let sight = reconcile::look(&world, workspace).await;
+        let drift = plan::drifted(&state, &sight).unwrap_or_default();
+        if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
+            return Err(Error::Drifted {
+                name: summary.name.clone(),
+                drift,
+            });
+        }
+        if !drift.is_empty() {
+            observer.notice(&format!(
+                "the workspace is not as this session left it: {}",
+                drift.join("; ")
+            ));
+        }
+    }
+    let companion = match &options.with {
+        Some(name) => match world
+            .drivers
+            .driver(&stand_in(&spec.workflow, name)?, workspace)?
+        {
+            Speaker::Companion(companion) => Some(companion),
+            Speaker::Agent(_) | Speaker::Model(_) => None,
+        },
+        None => None,
+    };
+    let wish = Wish {
+        companion,
+        skipped: skipped(options.rung),
+        say: options.say,
+    };
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);
@@ -134,6 +225,7 @@ async fn begin(
         finished,
         opening,
         on_change: options.on_change,
+        wish,
     };
     Ok((world, begin))
 }

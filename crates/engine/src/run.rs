@@ -20,13 +20,14 @@ use crate::flow::{self, Cast, Flow, Saved};
 use crate::notes::Notes;
 use crate::observe::Observer;
 use crate::pen::Pen;
+use crate::resume::Wish;
 use crate::scope::Scope;
 use crate::spec::Workflow;
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::trace::Tracer;
 use crate::world::World;
-use crate::{artifacts, claim, patterns};
+use crate::{artifacts, claim, drift, patterns, reconcile};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub(crate) struct Begin {
     /// Entries that this run writes first.
     pub(crate) opening: Vec<Event>,
     pub(crate) on_change: OnChange,
+    /// How what was begun before is to go on.
+    pub(crate) wish: Wish,
 }
 
 /// Runs a session to its end, or to where it stops. Whatever happens is written down, except by a
@@ -78,6 +81,7 @@ pub(crate) async fn execute(
         finished,
         opening,
         on_change,
+        wish,
     } = begin;
     let created = state
         .created
@@ -123,6 +127,7 @@ pub(crate) async fn execute(
         brake: brake.clone(),
         finished,
         on_change,
+        wish,
         cast,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
@@ -238,6 +243,10 @@ async fn end(
         Err(error @ Error::Budget { .. }) => (Status::Paused, Some(failure(world, error))),
         Err(error) => (Status::Failed, Some(failure(world, error))),
     };
+    if status != Status::Completed && flow.cast.has_companions() {
+        let sight = reconcile::look(world, &flow.workspace).await;
+        events.extend(drift::seen(&sight).map(Event::from));
+    }
     events.push(RunEnded { status, error }.into());
     match (flow.pen.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.

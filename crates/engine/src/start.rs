@@ -14,6 +14,7 @@ use segno_core::store::{Batch, Error as StoreError, Hold, New};
 use crate::error::Error;
 use crate::flow::Cast;
 use crate::observe::Observer;
+use crate::resume::Wish;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Workflow};
 use crate::stop::Brake;
@@ -132,6 +133,7 @@ pub async fn start(
         finished: Finished::default(),
         opening: Vec::new(),
         on_change: OnChange::Warn,
+        wish: Wish::default(),
     };
     Box::pin(run::execute(world, begin, observer, brake)).await
 }

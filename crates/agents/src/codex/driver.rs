@@ -6,6 +6,7 @@ use std::path::Path;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
 use segno_core::companion::{Companion, Program, Record, Way};
+use segno_core::conversation::Entry;
 use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
@@ -133,6 +134,21 @@ impl Companion for Codex {
             &self.setup.home,
             id,
             kept,
+            folder,
+        ))
+    }
+
+    fn compose<'a>(
+        &'a self,
+        id: &'a str,
+        entries: &'a [Entry],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Option<String>, Error>> {
+        Box::pin(record::compose(
+            Native::Codex,
+            &self.setup,
+            id,
+            entries,
             folder,
         ))
     }

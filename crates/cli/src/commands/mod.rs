@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod gc;
+mod handoff;
 mod key;
 mod logs;
 mod plan;
@@ -42,6 +43,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(run::Args),
     Resume(resume::Args),
+    Handoff(handoff::Args),
     Validate(validate::Args),
     Plan(plan::Args),
     Explain(explain::Args),
@@ -76,6 +78,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => args.json,
             Command::Resume(args) => args.json,
+            Command::Handoff(args) => args.json,
             Command::Validate(args) => args.json,
             Command::Plan(args) => args.json,
             Command::Explain(args) => args.json,
@@ -96,6 +99,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(args, context).await,
             Command::Resume(args) => resume::run(args, context).await,
+            Command::Handoff(args) => handoff::run(args, context).await,
             Command::Validate(args) => validate::run(&args, context),
             Command::Plan(args) => plan::run(&args, context),
             Command::Explain(args) => explain::run(&args, context),

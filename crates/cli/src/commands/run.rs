@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
@@ -13,6 +14,7 @@ use segno_engine::{Brake, HANGUP, Outcome, Stop, World, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::resume::PermissionsArg;
 use super::sessions::cleanup;
 use crate::config::Config;
 use crate::context::{Context, Keep, workspace};
@@ -68,6 +70,9 @@ pub(crate) struct Policy {
     /// What to do about a step that was in flight when its run was lost [default: as the spec says]
     #[arg(long, value_enum, value_name = "POLICY")]
     in_flight: Option<InFlightArg>,
+    /// What agents' programs may do [default: as the settings say, else edit]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) permissions: Option<PermissionsArg>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -107,6 +112,7 @@ impl Policy {
                 InFlightArg::Repeat => InFlight::Repeat,
                 InFlightArg::Stop => InFlight::Stop,
             }),
+            ..Options::default()
         }
     }
 }
@@ -126,7 +132,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     } else {
         Keep::Home
     };
-    let (mut world, config) = context.world(keep)?;
+    let permissions = args.policy.permissions.map(Permissions::from);
+    let (mut world, config) = context.world_with(keep, permissions)?;
     world.people = people::here(args.json);
     let ran = play(args, keep, &world).await;
     tidied(ran, &world, &config).await

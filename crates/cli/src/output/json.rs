@@ -3,11 +3,12 @@
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Text};
-use segno_core::session::Status;
+use segno_core::session::{Status, Summary};
 use segno_core::step::Path;
 use segno_core::store::Finding;
-use segno_core::usage::Usage;
+use segno_core::usage::{Cost, Usage};
 use segno_engine::Outcome;
+use segno_engine::plan::{Climb, Plan, Way};
 use segno_engine::sessions::{Listed, Shown, StepStanding};
 use serde_json::{Map, Value, json};
 
@@ -45,6 +46,7 @@ pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
     match &entry.event {
         Event::StepFinished(event) => line.insert("usage".into(), usage(&event.usage)),
         Event::StepFailed(event) => line.insert("usage".into(), usage(&event.usage)),
+        Event::AgentSaid(event) => line.insert("usage".into(), usage(&event.usage)),
         _ => None,
     };
     Value::Object(line)
@@ -172,6 +174,71 @@ pub(crate) fn finding(finding: &Finding) -> Value {
         "problem": finding.problem,
     })));
     Value::Object(line)
+}
+
+/// What a resume would do.
+pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
+    let mut line = object("resume_plan");
+    let owner = plan.held_by.as_ref();
+    let steps = plan.steps.iter().map(|step| {
+        let mut line = Map::new();
+        line.insert("path".into(), step.path.as_str().into());
+        line.insert("agent".into(), step.agent.as_str().into());
+        match &step.way {
+            Way::Again => line.insert("way".into(), "again".into()),
+            Way::Journal => line.insert("way".into(), "journal".into()),
+            Way::Ladder(climb) => {
+                line.extend(self::climb(climb));
+                line.insert("way".into(), "ladder".into())
+            }
+        };
+        Value::Object(line)
+    });
+    let repository = plan.sight.repository.as_ref();
+    line.insert("session".into(), summary.id.to_string().into());
+    line.insert("name".into(), summary.name.as_str().into());
+    line.insert("status".into(), plan.status.as_str().into());
+    line.insert("steps_finished".into(), plan.finished.into());
+    line.insert(
+        "held_by".into(),
+        json!(owner.map(|owner| json!({"host": owner.host, "pid": owner.pid}))),
+    );
+    line.insert(
+        "workspace".into(),
+        json!({
+            "folder": summary.workspace,
+            "branch": repository.and_then(|repository| repository.branch.as_deref()),
+            "commit": repository.and_then(|repository| repository.commit.as_deref()),
+            "changed": plan.sight.changed,
+            "drift": plan.drift,
+        }),
+    );
+    line.insert("steps".into(), steps.collect());
+    Value::Object(line)
+}
+
+/// How an agent's program would go on.
+fn climb(climb: &Climb) -> Map<String, Value> {
+    let because = climb.plan.because.iter();
+    let because = because.map(|(rung, why)| json!({"rung": rung.as_str(), "reason": why}));
+    let dollars = |cost: Option<Cost>| json!(cost.map(Cost::usd));
+    let estimate = &climb.estimate;
+    let Value::Object(line) = json!({
+        "program": climb.program.as_str(),
+        "native": climb.native,
+        "rung": climb.plan.rung.as_str(),
+        "not": because.collect::<Vec<_>>(),
+        "lost": climb.plan.lost,
+        "context_used": climb.gauge.map(|gauge| gauge.used),
+        "context_window": climb.gauge.and_then(|gauge| gauge.window),
+        "tokens": estimate.tokens,
+        "tokens_counted": estimate.counted,
+        "cost_usd_warm": dollars(estimate.warm),
+        "cost_usd_cold": dollars(estimate.cold),
+    }) else {
+        unreachable!("it is written as an object")
+    };
+    line
 }
 
 /// Tokens and money.

@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 pub(crate) mod plain;
+pub(crate) mod plans;
 pub(crate) mod progress;
 pub(crate) mod said;
 pub(crate) mod table;

@@ -291,6 +291,11 @@ pub(crate) fn describe(entry: &Entry) -> String {
         Event::ArtifactWritten(event) => {
             format!("  wrote {} ({} bytes)", event.path, number(event.bytes))
         }
+        Event::WorkspaceSeen(event) => format!(
+            "the workspace is on {} with {}",
+            event.branch.as_deref().unwrap_or("no branch"),
+            count(event.changed, "changed file")
+        ),
         Event::StopRequested(event) => {
             let when = if event.mode == StopMode::Now {
                 "at once"

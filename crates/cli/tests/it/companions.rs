@@ -134,8 +134,10 @@ impl Set {
         set
     }
 
-    /// Resumes by this rung, to the end.
+    /// Resumes by this rung, as the plan says before, to the end.
     fn goes_on(&self, rung: &str) {
+        let plan = self.segno(&["resume", "task", "--plan", "--json"]).good();
+        assert_eq!(plan.json()[0]["steps"][0]["rung"], rung, "{plan:?}");
         self.segno(&["resume", "task"]).good();
         self.is_done();
         let opened = self.opened();
@@ -281,5 +283,56 @@ fn a_record_that_is_gone_comes_back_from_a_checkpoint() {
         let after = std::fs::read(set.record()).unwrap();
         let first = before.split(|byte| *byte == b'\n').next().unwrap();
         assert!(after.starts_with(first), "{agent:?}");
+    }
+}
+
+#[test]
+fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
+    for (first, second) in [("claude", "codex"), ("codex", "claude")] {
+        let agent = if first == "claude" {
+            Agent::Claude
+        } else {
+            Agent::Codex
+        };
+        let set = Set::with(agent, standard());
+        let mut child = set.start();
+        until("the first command runs", || {
+            set.stage.signs().contains(&"place".to_owned())
+        });
+        until("the third turn is answered", || {
+            set.server.paid("standard").contains(&2)
+        });
+        child.kill().unwrap();
+        wait(child);
+        until("nothing runs", || set.stage.processes().is_empty());
+        let mut command = set.command(&["handoff", "task", "--to", second]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        until("the slow command runs", || {
+            set.stage.signs().contains(&"slow".to_owned())
+        });
+        child.kill().unwrap();
+        wait(child);
+        until("nothing runs", || set.stage.processes().is_empty());
+        let sent = conversation(&set.server.request("standard", 4).unwrap());
+        let calls = sent.iter().filter(|part| matches!(part, Part::Call(..)));
+        assert!(calls.count() >= 3, "calls stay calls: {sent:#?}");
+        set.segno(&["handoff", "task", "--to", first]).good();
+        set.is_done();
+        let rungs: Vec<String> = set.opened().into_iter().map(|(_, rung)| rung).collect();
+        assert_eq!(rungs, ["-", "other", "other"], "{first}");
+        for asked in set.server.asked() {
+            let usual = if asked.path.contains("/responses") {
+                "gpt-"
+            } else {
+                "claude-"
+            };
+            let model = asked.body["model"].as_str().unwrap_or(usual);
+            assert!(
+                model.starts_with(usual),
+                "{} is asked for {model:?}",
+                asked.path
+            );
+        }
     }
 }

@@ -434,6 +434,20 @@ events! {
         /// How long it is.
         bytes: u64,
     }
+    /// How the workspace looked to git when a run let go of it, so that a later one notices what others
+    /// did to it.
+    WorkspaceSeen = "workspace_seen" {
+        /// The branch; absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The commit; absent before the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
+        /// How many files differ from the commit.
+        changed: u64,
+        /// The digest of their names.
+        names: Digest,
+    }
     /// Someone asked the run to stop.
     StopRequested = "stop_requested" {
         /// Who or what asked.

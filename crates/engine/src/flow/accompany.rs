@@ -7,7 +7,7 @@
 use segno_core::agent::{self, Answer, ErrorKind, Event as Told, Listener, Request};
 use segno_core::companion::{self, Companion, Gauge, Record, Way};
 use segno_core::conversation::analysis::{Analysis, Unanswered};
-use segno_core::conversation::{Entry, Said};
+use segno_core::conversation::{Entry, Origin, Part, Said};
 use segno_core::journal::{AgentOpened, Event};
 use segno_core::ladder::{Plan, Rung, choose};
 use segno_core::state::Open;
@@ -35,6 +35,8 @@ struct Course {
     id: String,
     /// How it goes on; `None` if it begins.
     rung: Option<Rung>,
+    /// Whether the program has a record of that conversation.
+    has_record: bool,
     /// What it is asked instead of the question.
     words: Option<String>,
 }
@@ -63,10 +65,7 @@ impl Flow {
                 folder: self.workspace.to_string_lossy().into_owned(),
                 rung: course.rung,
             };
-            let goes_on = matches!(
-                course.rung,
-                Some(Rung::Native | Rung::Repaired | Rung::Rehomed)
-            );
+            let goes_on = course.has_record;
             let way = if goes_on {
                 Way::Continue { id: &course.id }
             } else {
@@ -130,12 +129,16 @@ impl Flow {
             return Ok(Course {
                 id: fresh(),
                 rung: None,
+                has_record: false,
                 words: None,
             });
         }
         let known = evidence::gather(&self.world, self.session, companion, native.as_ref());
         let mut remains = known.await.map_err(Trouble::Own)?;
         remains.evidence.left = left.to_vec();
+        if before.is_some() {
+            remains.evidence.left.extend(&self.wish.skipped);
+        }
         let plan = choose(&remains.evidence);
         let unanswered = remains.unanswered(unanswered);
         let cause = cause(&plan, open.as_ref(), before);
@@ -151,7 +154,14 @@ impl Flow {
         if let (Rung::Rehomed, Some(copy)) = (plan.rung, &remains.copy) {
             companion.settle(&id, copy, &self.workspace).await?;
         }
+        let mut has_record = matches!(plan.rung, Rung::Native | Rung::Repaired | Rung::Rehomed);
+        if plan.rung == Rung::Other && !left.contains(&Rung::Other) {
+            has_record = self.compose(companion, ask, &id, &entries).await?;
+        }
         let words = match plan.rung {
+            Rung::Other if has_record => {
+                reconcile::words(&cause, &self.workspace, &sight, &unanswered, "")
+            }
             Rung::Native | Rung::Repaired | Rung::Rehomed => {
                 let missing = missing(&entries, own, remains.record.as_ref());
                 let fence = Fence::new(&*self.world.random);
@@ -166,11 +176,46 @@ impl Flow {
                 self.compiled(ask, &cause, &truth, &entries)
             }
         };
+        let words = match &self.wish.say {
+            Some(said) if before.is_some() => format!("{words}\n\n{said}"),
+            _ => words,
+        };
         Ok(Course {
             id,
             rung: Some(plan.rung),
+            has_record,
             words: Some(words),
         })
+    }
+
+    /// Gives another program a record of what was said, if it takes one.
+    async fn compose(
+        &self,
+        companion: &dyn Companion,
+        ask: &Ask<'_>,
+        id: &str,
+        entries: &[Entry],
+    ) -> Result<bool, Trouble> {
+        let asked = Entry::new(Said::User {
+            origin: Origin::Person,
+            parts: vec![Part::Text {
+                text: ask.input.to_string(),
+            }],
+        });
+        let mut all = vec![asked];
+        all.extend_from_slice(entries);
+        match companion.compose(id, &all, &self.workspace).await? {
+            Some(lost) if lost.is_empty() => Ok(true),
+            Some(lost) => {
+                let program = companion.program();
+                self.observer.notice(&format!(
+                    "step {}: not carried over to {program}: {lost}",
+                    ask.path
+                ));
+                Ok(true)
+            }
+            None => Ok(false),
+        }
     }
 
     /// What an agent is told that begins anew.

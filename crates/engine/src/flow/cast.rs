@@ -102,6 +102,12 @@ impl Cast {
         self.kits.get(names)
     }
 
+    /// Whether any of them is a program that keeps its conversation.
+    pub(crate) fn has_companions(&self) -> bool {
+        let mut all = self.performers.values();
+        all.any(|performer| matches!(performer.speaker, Speaker::Companion(_)))
+    }
+
     /// One of them. A spec that was read names nobody else.
     pub(super) fn get(&self, name: &str) -> &Performer {
         &self.performers[name]

@@ -35,6 +35,7 @@ use crate::notes::{Note, Notes};
 use crate::observe::Observer;
 use crate::patterns::find;
 use crate::pen::{self, Pen};
+use crate::resume::Wish;
 use crate::scope::Scope;
 use crate::spec::{Compaction, Schema};
 use crate::stop::{Brake, Stop};
@@ -61,6 +62,8 @@ pub struct Flow {
     pub(crate) brake: Brake,
     pub(crate) finished: Finished,
     pub(crate) on_change: OnChange,
+    /// How what earlier runs began is to go on.
+    pub(crate) wish: Wish,
     pub(crate) cast: Cast,
     pub(crate) retry: Policy,
     pub(crate) timeout: Option<std::time::Duration>,

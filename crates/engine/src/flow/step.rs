@@ -232,8 +232,9 @@ impl Flow {
             }
         };
         point(Point::StepBeforeEffect);
+        let stand_in = self.stand_in(ask);
         let asked = async {
-            match ask.speaker {
+            match stand_in.as_ref().unwrap_or(ask.speaker) {
                 Speaker::Agent(driver) => Ok(driver.ask(request, &ear).await?),
                 Speaker::Companion(companion) => {
                     self.accompany(&**companion, ask, revision, &request, heard, &ear)
@@ -291,6 +292,23 @@ impl Flow {
             path: ask.path.clone(),
             revision,
         })
+    }
+
+    /// Who goes on with a step that an earlier run began, if it is not who the spec names: whom a person
+    /// wants, or whoever had it last.
+    fn stand_in(&self, ask: &Ask<'_>) -> Option<Speaker> {
+        let begun = self.begun.get(&ask.path)?;
+        let wanted = self.wish.companion.clone();
+        let companion = wanted.or_else(|| {
+            let last = begun.native.as_ref()?.program;
+            let own = matches!(ask.speaker, Speaker::Companion(own) if own.program() == last);
+            if own {
+                None
+            } else {
+                self.world.drivers.companion(last)
+            }
+        });
+        companion.map(Speaker::Companion)
     }
 
     fn wait(&self, failed: u32, error: &agent::Error) -> Option<std::time::Duration> {

@@ -450,7 +450,7 @@ fn all_problems_are_told_in_the_order_of_their_lines() {
         "/env/secrets/0 (line 3): secrets are read from the environment or a file: fetch it before, \
          and use source `env`",
         "/runtime/provider (line 5): provider `acp` is not supported yet; this version runs \
-         `anthropic`, `openai`, `azure_openai`, `gemini`, `bedrock`, `ollama`, `command`, `scripted`",
+         `anthropic`, `openai`, `azure_openai`, `gemini`, `bedrock`, `ollama`, `claude-code`, `codex`, `command`, `scripted`",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(told(&spec), lines.join("\n"));

@@ -67,6 +67,7 @@ fn the_whole_help_text() {
     Commands:
       run         Run a workflow
       resume      Go on where a session stopped
+      handoff     Hand a session that stopped in the middle of a step to another agent
       validate    Check a workflow's spec without running it
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
@@ -141,6 +142,14 @@ fn the_whole_help_text() {
               - repeat: Ask it again
               - stop:   Stop and let a person decide
 
+          --permissions <WHAT>
+              What agents' programs may do [default: as the settings say, else edit]
+
+              Possible values:
+              - read: Look, and change nothing
+              - edit: Change files in the workspace
+              - all:  Everything, unasked
+
           --out <FOLDER>
               Where artifacts go
 
@@ -160,8 +169,9 @@ fn the_whole_help_text() {
 
     Go on where a session stopped.
 
-    Finished steps are not run again. A step that was in flight when the run was lost is asked again,
-    unless the spec says that a person decides.
+    Finished steps are not run again. A step that was in flight when the run was lost goes on: a model
+    from what the journal has, an agent's program from its own conversation by the best way that there
+    is, anything else by asking again, unless the spec says that a person decides.
 
     Usage: segno resume [OPTIONS] [SESSION]
 
@@ -171,6 +181,32 @@ fn the_whole_help_text() {
               folder]
 
     Options:
+          --plan
+              Show what would be done, what would be lost and what it may cost, and do nothing
+
+          --with <AGENT>
+              Let another agent go on: `claude`, `codex`, or an agent of the spec
+
+          --rung <RUNG>
+              The best way that may be taken [default: native]
+
+              Possible values:
+              - native:   The agent's own conversation, as it is
+              - repaired: The same, after its record was put in order
+              - rehomed:  The same, from a kept copy of its record
+              - compiled: A fresh conversation that is told what was done
+
+          --say <TEXT>
+              Tell the agent this, too
+
+          --on-drift <POLICY>
+              What to do if others changed the workspace since [default: warn]
+
+              Possible values:
+              - warn:   Say so, and go on
+              - refuse: Refuse to go on
+              - accept: Go on
+
           --on-change <POLICY>
               What to do about finished steps that an edited spec asks differently [default: warn]
 
@@ -187,6 +223,14 @@ fn the_whole_help_text() {
               Possible values:
               - repeat: Ask it again
               - stop:   Stop and let a person decide
+
+          --permissions <WHAT>
+              What agents' programs may do [default: as the settings say, else edit]
+
+              Possible values:
+              - read: Look, and change nothing
+              - edit: Change files in the workspace
+              - all:  Everything, unasked
 
           --json
               Print events as JSON, one per line

@@ -1,0 +1,90 @@
+//! What a resume would do, for people.
+
+use std::fmt::Write;
+
+use segno_core::session::Summary;
+use segno_engine::plan::{Climb, Estimate, Plan, StepPlan, Way};
+use segno_engine::reconcile;
+
+use super::plain::{count, number, plain};
+
+/// A plan as text.
+pub(crate) fn shown(summary: &Summary, plan: &Plan) -> String {
+    let mut out = format!(
+        "session {} ({}) is {}\n",
+        plain(summary.name.as_str()),
+        summary.id,
+        plan.status
+    );
+    if let Some(owner) = &plan.held_by {
+        let _ = writeln!(
+            out,
+            "held by process {} on {}: a resume would be refused",
+            owner.pid,
+            plain(&owner.host)
+        );
+    }
+    let _ = writeln!(out, "{} done, not done again", count(plan.finished, "step"));
+    let _ = writeln!(
+        out,
+        "the folder {}{}",
+        plain(&summary.workspace),
+        plain(&reconcile::described(&plan.sight))
+    );
+    match &plan.drift {
+        None => {}
+        Some(drift) if drift.is_empty() => out.push_str("nobody else changed it\n"),
+        Some(drift) => {
+            let _ = writeln!(out, "changed by others: {}", plain(&drift.join("; ")));
+        }
+    }
+    if plan.steps.is_empty() {
+        out.push_str("no step is in the middle of anything; the next one begins\n");
+    }
+    for step in &plan.steps {
+        step_shown(&mut out, step);
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn step_shown(out: &mut String, step: &StepPlan) {
+    let _ = write!(out, "\nstep {} (agent {}): ", step.path, plain(&step.agent));
+    match &step.way {
+        Way::Again => out.push_str("asked again from the beginning\n"),
+        Way::Journal => out.push_str(
+            "goes on from the journal; at most the model call that was in flight is made again\n",
+        ),
+        Way::Ladder(climb) => climb_shown(out, climb),
+    }
+}
+
+fn climb_shown(out: &mut String, climb: &Climb) {
+    let _ = write!(out, "{} ({})", climb.plan.rung, climb.program);
+    if let Some(native) = &climb.native {
+        let _ = write!(out, ", conversation {}", plain(native));
+    }
+    out.push('\n');
+    for (rung, reason) in &climb.plan.because {
+        let _ = writeln!(out, "  not {rung}: {}", plain(reason));
+    }
+    for lost in &climb.plan.lost {
+        let _ = writeln!(out, "  lost: {}", plain(lost));
+    }
+    if let Some(percent) = climb.gauge.and_then(|gauge| gauge.percent()) {
+        let _ = writeln!(out, "  context: {percent} % used");
+    }
+    let _ = writeln!(out, "  reads {}", estimated(&climb.estimate));
+}
+
+fn estimated(estimate: &Estimate) -> String {
+    let about = if estimate.counted { "" } else { "about " };
+    let mut text = format!("{about}{} tokens", number(estimate.tokens));
+    if let (Some(warm), Some(cold)) = (estimate.warm, estimate.cold) {
+        let _ = write!(
+            text,
+            ": {cold}, or {warm} if they are in the vendor's cache"
+        );
+    }
+    text
+}

@@ -1,0 +1,206 @@
+//! What a resume would do, looked at without doing it.
+
+use std::path::Path as FilePath;
+
+use segno_core::companion::{Companion, Gauge, Program};
+use segno_core::ladder::{self, Rung};
+use segno_core::lease::{Owner, Verdict};
+use segno_core::session::{Status, Summary};
+use segno_core::snapshot::Sight;
+use segno_core::state::{Open, State};
+use segno_core::step::Path;
+use segno_core::usage::{Cost, Price, Usage};
+
+use crate::drift::drift;
+use crate::error::Error;
+use crate::resume::{self, Options};
+use crate::spec::{Provider, Workflow};
+use crate::world::World;
+use crate::{claim, evidence, history, reconcile};
+
+/// How many bytes a token has, where nobody counted.
+const BYTES_PER_TOKEN: u64 = 4;
+/// What is told at most to an agent that begins anew, in tokens.
+const TOLD_ANEW: u64 = 26_000;
+/// What tokens from a cache cost, in hundredths of what others do. Vendors differ by little.
+const CACHED: u64 = 10;
+
+/// What a resume would do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where the session stands.
+    pub status: Status,
+    /// Who has it now; a resume would be refused.
+    pub held_by: Option<Owner>,
+    /// Steps that are done and will not be done again.
+    pub finished: u64,
+    /// Steps that were begun and would go on.
+    pub steps: Vec<StepPlan>,
+    /// How the workspace looks.
+    pub sight: Sight,
+    /// What others did to it since the session let go of it; `None` if that is not known.
+    pub drift: Option<Vec<String>>,
+}
+
+/// How a step would go on.
+#[derive(Debug, Clone)]
+pub struct StepPlan {
+    /// The step.
+    pub path: Path,
+    /// Who would be asked.
+    pub agent: String,
+    /// How.
+    pub way: Way,
+}
+
+/// How a step goes on.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// It is asked from the beginning: what answers for it keeps nothing.
+    Again,
+    /// From what the journal has of its conversation with a model.
+    Journal,
+    /// By a program that keeps its conversation.
+    Ladder(Box<Climb>),
+}
+
+/// How a program goes on.
+#[derive(Debug, Clone)]
+pub struct Climb {
+    /// The program.
+    pub program: Program,
+    /// Its name for the conversation, if it told one.
+    pub native: Option<String>,
+    /// The rung, why those above it do not hold, and what is lost.
+    pub plan: ladder::Plan,
+    /// How full the context was.
+    pub gauge: Option<Gauge>,
+    /// What it would read before it does anything.
+    pub estimate: Estimate,
+}
+
+/// What it takes to go on, as far as it can be told before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Tokens that are read.
+    pub tokens: u64,
+    /// Whether that was counted by the model's vendor rather than estimated.
+    pub counted: bool,
+    /// What they cost if the vendor has them in its cache; `None` without a price.
+    pub warm: Option<Cost>,
+    /// What they cost otherwise.
+    pub cold: Option<Cost>,
+}
+
+/// Looks at what a resume would do. Nothing is changed, and nobody is asked anything.
+pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result<Plan, Error> {
+    resume::over(summary)?;
+    let state = history::look(world, summary.id).await?;
+    let workflow = resume::kept_spec(world, summary.id, &state).await?;
+    let lease = world.store.lease(summary.id).await?;
+    let held = claim::verdict(world, &lease) == Verdict::Held;
+    let sight = reconcile::look(world, FilePath::new(&summary.workspace)).await;
+    let mut steps = Vec::new();
+    for (path, open) in &state.open {
+        let way = way(world, summary, &workflow, open, options).await?;
+        steps.push(StepPlan {
+            path: path.clone(),
+            agent: options.with.clone().unwrap_or_else(|| open.agent.clone()),
+            way,
+        });
+    }
+    Ok(Plan {
+        status: claim::standing(world, summary, &lease),
+        held_by: lease.owner.filter(|_| held),
+        finished: state.finished,
+        steps,
+        drift: drifted(&state, &sight),
+        sight,
+    })
+}
+
+/// What others did to the workspace since the session let go of it.
+pub(crate) fn drifted(state: &State, sight: &Sight) -> Option<Vec<String>> {
+    state.seen.as_ref().map(|seen| drift(seen, sight))
+}
+
+async fn way(
+    world: &World,
+    summary: &Summary,
+    workflow: &Workflow,
+    open: &Open,
+    options: &Options,
+) -> Result<Way, Error> {
+    let own = workflow
+        .agents
+        .get(&open.agent)
+        .map(|agent| &agent.provider);
+    let taken_over = options.with.as_deref();
+    let provider = match taken_over {
+        Some(name) => Some(resume::stand_in(workflow, name)?),
+        None => own.cloned(),
+    };
+    let program = match &provider {
+        Some(Provider::Program { program, .. }) => *program,
+        Some(Provider::Api(_)) => return Ok(Way::Journal),
+        _ => return Ok(Way::Again),
+    };
+    let Some(companion) = world.drivers.companion(program) else {
+        return Ok(Way::Again);
+    };
+    let climb = climb(
+        world,
+        summary,
+        &*companion,
+        open,
+        options,
+        provider.as_ref(),
+    );
+    Ok(Way::Ladder(Box::new(climb.await?)))
+}
+
+async fn climb(
+    world: &World,
+    summary: &Summary,
+    companion: &dyn Companion,
+    open: &Open,
+    options: &Options,
+    provider: Option<&Provider>,
+) -> Result<Climb, Error> {
+    let native = open.native.as_ref();
+    let mut remains = evidence::gather(world, summary.id, companion, native).await?;
+    remains.evidence.left = resume::skipped(options.rung);
+    let plan = ladder::choose(&remains.evidence);
+    let gauge = native.and_then(|native| native.context);
+    let own = matches!(plan.rung, Rung::Native | Rung::Repaired | Rung::Rehomed);
+    let (tokens, counted) = match gauge.filter(|_| own) {
+        Some(gauge) => (gauge.used, true),
+        None if own => (remains.bytes() / BYTES_PER_TOKEN, false),
+        None => (TOLD_ANEW, false),
+    };
+    let model = provider.and_then(Provider::model);
+    let price = model.and_then(|model| world.drivers.price(model));
+    Ok(Climb {
+        program: companion.program(),
+        native: native.map(|native| native.id.clone()),
+        plan,
+        gauge,
+        estimate: estimate(tokens, counted, price),
+    })
+}
+
+fn estimate(tokens: u64, counted: bool, price: Option<Price>) -> Estimate {
+    let cost = |tokens: u64| {
+        let read = Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        };
+        price.map(|price| price.on(read).cost)
+    };
+    Estimate {
+        tokens,
+        counted,
+        warm: cost(tokens * CACHED / 100),
+        cold: cost(tokens),
+    }
+}
