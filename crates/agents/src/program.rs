@@ -38,6 +38,8 @@ pub struct Setup {
     pub allow: Vec<String>,
     /// The model, if one is chosen.
     pub model: Option<String>,
+    /// How many tokens fit into the model's context, if the person has said so.
+    pub window: Option<u64>,
     /// How its warden is started.
     pub warden: Launch,
 }

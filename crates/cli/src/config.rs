@@ -54,6 +54,8 @@ pub(crate) struct Started {
     pub(crate) permissions: Permissions,
     /// Tools that it may use besides, in its own words.
     pub(crate) allow: Vec<String>,
+    /// How many tokens fit into its model's context.
+    pub(crate) window: Option<u64>,
 }
 
 impl Default for Config {
@@ -95,6 +97,7 @@ const KEYS: &[&str] = &[
     "claude-code.program",
     "claude-code.permissions",
     "claude-code.allow",
+    "claude-code.context_window",
     "codex.program",
     "codex.permissions",
 ];
@@ -296,6 +299,7 @@ fn started(table: &toml::Table, section: &str) -> Result<Started, String> {
         program,
         permissions,
         allow,
+        window: number(table, section, "context_window", 1_000..=100_000_000)?,
     })
 }
 

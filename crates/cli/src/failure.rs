@@ -209,7 +209,7 @@ impl From<segno_engine::Error> for Failure {
             | E::NoStandIn { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::NoPrice { .. } => 18,
-            E::Budget { .. } => 20,
+            E::Budget { .. } | E::ContextFull { .. } => 20,
             E::Changed { .. } | E::Drifted { .. } => 22,
             E::NoRoom { .. }
             | E::Unreadable { .. }

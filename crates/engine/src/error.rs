@@ -442,6 +442,16 @@ pub enum Error {
         /// The steps that the edit changes.
         steps: Vec<String>,
     },
+    /// An agent's context is nearly full, and the policy is to pause.
+    #[error("step {path} is paused: {percent} % of the agent's context is used")]
+    ContextFull {
+        /// The session's name.
+        name: Name,
+        /// The step.
+        path: Path,
+        /// How much is used, in hundredths.
+        percent: u64,
+    },
     /// Others changed the workspace, and the policy is to refuse.
     #[error("the workspace is not as session {name} left it: {}", list(.drift.iter()))]
     Drifted {
@@ -598,7 +608,8 @@ impl Diagnose for Error {
             | Error::Artifact { .. }
             | Error::Waiting { .. }
             | Error::Unanswered { .. }
-            | Error::Budget { .. } => Kind::Unavailable,
+            | Error::Budget { .. }
+            | Error::ContextFull { .. } => Kind::Unavailable,
             Error::Unimportable { .. }
             | Error::Unpackable { .. }
             | Error::Senseless { .. }
@@ -647,6 +658,7 @@ impl Diagnose for Error {
             Error::Unusable { .. } => "R0105",
             Error::WrongInput { .. } => "R0113",
             Error::Drifted { .. } => "R0114",
+            Error::ContextFull { .. } => "R0116",
             Error::NoStandIn { .. } => "R0115",
             Error::BelowScore { .. } => "R0106",
             Error::Loop { .. } => "R0107",
@@ -782,6 +794,9 @@ impl Diagnose for Error {
             }
             Error::Changed { name, .. } => format!(
                 "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
+            ),
+            Error::ContextFull { name, .. } => format!(
+                "`segno resume {name}` goes on in a fresh conversation that is told what was done"
             ),
             Error::Drifted { name, .. } => format!(
                 "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"

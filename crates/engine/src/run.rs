@@ -134,6 +134,7 @@ pub(crate) async fn execute(
         longest_wait: workflow.longest_wait,
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
+        context_full: workflow.context_full,
         remembers: workflow.remembers,
         compaction: workflow.context.compaction.clone(),
         notes: workflow.context.notes.clone().map(Notes::new),
@@ -240,7 +241,9 @@ async fn end(
             (*status, None)
         }
         Err(Error::Waiting { .. }) => (Status::Waiting, None),
-        Err(error @ Error::Budget { .. }) => (Status::Paused, Some(failure(world, error))),
+        Err(error @ (Error::Budget { .. } | Error::ContextFull { .. })) => {
+            (Status::Paused, Some(failure(world, error)))
+        }
         Err(error) => (Status::Failed, Some(failure(world, error))),
     };
     if status != Status::Completed && flow.cast.has_companions() {

@@ -85,7 +85,7 @@ impl ClaudeCode {
             input: &[above, between, request.input],
         };
         let (Way::Begin { id } | Way::Continue { id }) = way;
-        let mut stream = Stream::new(id, listener, &*self.clock);
+        let mut stream = Stream::new(id, self.setup.window, listener, &*self.clock);
         let mut lines = Lines::new(LONGEST_LINE, |line: &[u8]| stream.line(line));
         // How long it may take is the engine's to say: it drops the future.
         let ended = errand.run(&mut lines, pending()).await?;

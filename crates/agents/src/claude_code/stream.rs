@@ -32,6 +32,8 @@ pub(super) struct Stream<'a> {
     /// The message that was counted last.
     counted: Option<String>,
     gauge: Option<Gauge>,
+    /// How much fits into the context, as far as it is known.
+    window: Option<u64>,
     /// The last result.
     last: Option<Object>,
     /// When a limit is lifted that was run into, in seconds since 1970.
@@ -41,7 +43,12 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(expected: &'a str, listener: &'a dyn Listener, clock: &'a dyn Clock) -> Self {
+    pub(super) fn new(
+        expected: &'a str,
+        window: Option<u64>,
+        listener: &'a dyn Listener,
+        clock: &'a dyn Clock,
+    ) -> Self {
         Self {
             expected,
             listener,
@@ -52,6 +59,7 @@ impl<'a> Stream<'a> {
             open: Usage::default(),
             counted: None,
             gauge: None,
+            window,
             last: None,
             resets_at: None,
             noise: 0,
@@ -120,10 +128,9 @@ impl<'a> Stream<'a> {
             self.listener.hear(Event::Usage(self.settled + self.open));
         }
         if *thread == Thread::Main {
-            let window = self.gauge.and_then(|gauge| gauge.window);
             self.gauge(Gauge {
                 used: tokens.sum(),
-                window,
+                window: self.window,
             });
         }
     }
@@ -185,9 +192,11 @@ impl<'a> Stream<'a> {
                 .get("contextWindow")?
                 .as_u64()
         });
+        // What the person said about it counts.
+        self.window = self.window.or(window);
         if let Some(gauge) = self.gauge {
             self.gauge(Gauge {
-                window: window.or(gauge.window),
+                window: self.window,
                 ..gauge
             });
         }

@@ -290,6 +290,7 @@ impl MachineDrivers {
             home: home.ok_or_else(nowhere)?,
             permissions: self.permissions.unwrap_or(started.permissions),
             allow: started.allow,
+            window: started.window,
             model: model.cloned(),
             warden: warden(),
         };

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use segno_testkit::model::{
-    ModelServer, Part, Role, Script, conversation, files, standard, standard_files,
+    Call, ModelServer, Part, Role, Script, Turn, Usage, conversation, files, standard,
+    standard_files,
 };
 use segno_testkit::programs::{Agent, Stage};
 use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
@@ -154,6 +155,15 @@ impl Set {
             "{:?} mended {mended:?}",
             self.agent
         );
+    }
+
+    /// An agent that is ended between two turns may have asked for the next one already.
+    fn pays_at_most_one_call_again(&self) {
+        let mut paid = self.server.paid("filling");
+        let all = paid.len();
+        paid.dedup();
+        assert_eq!(paid, [0, 1, 2, 3]);
+        assert!(all <= 5, "{all} calls for 4 turns");
     }
 
     /// What people said to the model, as it was sent for its last turn.
@@ -335,4 +345,59 @@ fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
             );
         }
     }
+}
+
+/// A script in which the second answer fills the context.
+fn filling() -> Script {
+    let full = Usage {
+        input: 18_000,
+        cached: 0,
+        output: 50,
+    };
+    Script::new(
+        "filling",
+        [
+            Turn::say("One.").call(Call::write("one.txt", "one\n")),
+            Turn::say("Two.")
+                .call(Call::write("two.txt", "two\n"))
+                .using(full),
+            Turn::say("Three.").call(Call::write("three.txt", "three\n")),
+            Turn::say("Done with all three."),
+        ],
+    )
+}
+
+#[test]
+fn an_agent_whose_context_is_nearly_full_is_relieved_by_a_fresh_conversation() {
+    let set = Set::with(Agent::Claude, filling());
+    set.sandbox
+        .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
+    let said = set.segno(&["run", set.spec.to_str().unwrap()]).good();
+    assert!(said.stdout.contains("Done with all three."), "{said:?}");
+    let rungs: Vec<String> = set.opened().into_iter().map(|(_, rung)| rung).collect();
+    assert_eq!(rungs, ["-", "compiled"], "{said:?}");
+    let files = files(&set.stage.work());
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["one.txt", "three.txt", "two.txt"]);
+    set.pays_at_most_one_call_again();
+}
+
+#[test]
+fn a_session_can_be_paused_when_the_context_is_nearly_full() {
+    let set = Set::with(Agent::Claude, filling());
+    set.sandbox
+        .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
+    let spec = std::fs::read_to_string(&set.spec).unwrap();
+    let spec = format!("{spec}continuity: {{context_full: pause}}\n");
+    std::fs::write(&set.spec, spec).unwrap();
+    set.segno(&["run", set.spec.to_str().unwrap()]).refused(
+        20,
+        &["% of the agent's context is used", "segno resume task"],
+    );
+    let plan = set.segno(&["resume", "task", "--plan"]).good();
+    assert!(plan.stdout.contains("compiled (claude-code)"), "{plan:?}");
+    assert!(plan.stdout.contains("not native: 9"), "{plan:?}");
+    let said = set.segno(&["resume", "task"]).good();
+    assert!(said.stdout.contains("Done with all three."), "{said:?}");
+    set.pays_at_most_one_call_again();
 }

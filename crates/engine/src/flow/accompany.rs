@@ -22,12 +22,16 @@ use crate::error::Error;
 use crate::evidence;
 use crate::pen;
 use crate::reconcile::{self, Cause};
+use crate::spec::ContextFull;
 
 /// How many bytes of what was said are looked at for what an agent is told.
 const MEMORY: usize = 8 << 20;
 
 /// How many of the newest things that were said are looked for in a record that is short.
 const NEWEST: usize = 64;
+
+/// The ways that need the program's own record.
+const OWN: [Rung; 3] = [Rung::Native, Rung::Repaired, Rung::Rehomed];
 
 /// What a program is asked, and how.
 struct Course {
@@ -80,10 +84,38 @@ impl Flow {
                 input: course.words.as_deref().unwrap_or(request.input),
                 ..*request
             };
-            let asked = companion.ask(request, way, &ear).await;
+            let full = async {
+                match self.context_full {
+                    ContextFull::Agent => std::future::pending().await,
+                    ContextFull::Handoff | ContextFull::Pause => ear.full().await,
+                }
+            };
+            // Dropping the question ends the program with everything it started.
+            let asked = tokio::select! {
+                asked = companion.ask(request, way, &ear) => Ok(asked),
+                percent = full => Err(percent),
+            };
             drop(ear);
             let written = scribe.await.expect("what is heard is written down");
             let rest = |usage: Usage| less(priced(ask.price, usage), written.usage);
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(percent) if self.context_full == ContextFull::Pause => {
+                    return Err(Trouble::Own(Error::ContextFull {
+                        name: self.name.clone(),
+                        path: ask.path.clone(),
+                        percent,
+                    }));
+                }
+                Err(percent) => {
+                    self.observer.notice(&format!(
+                        "step {}: {percent} % of the context is used; a fresh conversation goes on",
+                        ask.path
+                    ));
+                    left.extend(OWN);
+                    continue;
+                }
+            };
             match asked {
                 Ok(answer) => {
                     return Ok(Answer {
@@ -99,6 +131,14 @@ impl Flow {
                         error.message
                     ));
                     left.extend(course.rung);
+                }
+                // What was said is known, so that a fresh conversation can go on.
+                Err(error) if error.kind == ErrorKind::ContextFull && written.entries > 0 => {
+                    self.observer.notice(&format!(
+                        "step {}: {}; a fresh conversation goes on",
+                        ask.path, error.message
+                    ));
+                    left.extend(OWN);
                 }
                 Err(error) => {
                     listener.hear(Told::Usage(rest(written.heard)));

@@ -1,15 +1,15 @@
 //! What an agent's program reports, on its way into the journal.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use segno_core::agent::{Event as Told, Listener};
 use segno_core::companion::Gauge;
-use segno_core::conversation::Entry;
+use segno_core::conversation::{Entry, Said, Thread, Utterance};
 use segno_core::journal::{AgentOpened, AgentSaid};
 use segno_core::step::Path;
 use segno_core::usage::{Price, Usage};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::Flow;
@@ -67,10 +67,77 @@ pub(super) struct Ear {
     queue: mpsc::UnboundedSender<Report>,
     observer: Arc<dyn Observer>,
     path: Path,
+    room: Mutex<Room>,
+    /// Told when the context is nearly full and no tool is at work.
+    full: Notify,
+}
+
+/// How full a context is, and whether it is a good moment to leave it.
+#[derive(Default)]
+struct Room {
+    percent: u64,
+    warned: bool,
+    /// Calls of the main thread that have no answer.
+    open: BTreeSet<String>,
+}
+
+impl Ear {
+    /// Returns when the context is nearly full and nothing is in flight: how much of it is used.
+    pub(super) async fn full(&self) -> u64 {
+        self.full.notified().await;
+        self.room().percent
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gauge(&self, gauge: Gauge) {
+        let mut room = self.room();
+        room.percent = gauge.percent().unwrap_or_default();
+        if room.percent >= Gauge::NEARLY_FULL && !room.warned {
+            room.warned = true;
+            self.observer.notice(&format!(
+                "step {}: {} % of the agent's context is used",
+                self.path, room.percent
+            ));
+        }
+    }
+
+    /// Follows which calls are open. A good moment is when the last of them has its answer: the
+    /// program is about to ask its model again.
+    fn follow(&self, entry: &Entry) {
+        if entry.thread != Thread::Main {
+            return;
+        }
+        let mut room = self.room();
+        match &entry.said {
+            Said::Assistant { parts, .. } => room.open.extend(calls(parts)),
+            Said::Result(answer) => {
+                let was_open = room.open.remove(&answer.id);
+                if was_open && room.open.is_empty() && room.percent >= Gauge::FULL {
+                    self.full.notify_one();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn calls(parts: &[Utterance]) -> impl Iterator<Item = String> {
+    parts.iter().filter_map(|part| match part {
+        Utterance::Call(call) => Some(call.id.clone()),
+        _ => None,
+    })
 }
 
 impl Listener for Ear {
     fn hear(&self, told: Told<'_>) {
+        match &told {
+            Told::Context(gauge) => self.gauge(*gauge),
+            Told::Said(entry) => self.follow(entry),
+            _ => {}
+        }
         let report = match told {
             // What is said comes whole, too.
             Told::Text(_) => return,
@@ -111,6 +178,8 @@ impl Flow {
             queue,
             observer: Arc::clone(&self.observer),
             path: ask.path.clone(),
+            room: Mutex::default(),
+            full: Notify::new(),
         };
         let scribe = Scribe {
             world: self.world.clone(),

@@ -37,7 +37,7 @@ use crate::patterns::find;
 use crate::pen::{self, Pen};
 use crate::resume::Wish;
 use crate::scope::Scope;
-use crate::spec::{Compaction, Schema};
+use crate::spec::{Compaction, ContextFull, Schema};
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::{Speaker, World};
@@ -72,6 +72,8 @@ pub struct Flow {
     /// How many agents may be asked at once.
     pub(crate) slots: Semaphore,
     pub(crate) budget: Budget,
+    /// What is done when the context of an agent's program is nearly full.
+    pub(crate) context_full: ContextFull,
     /// Whether agents remember the steps before.
     pub(crate) remembers: bool,
     /// When a conversation is made shorter.

@@ -138,7 +138,7 @@ impl Flow {
                 }
                 Attempt::Broken(error) => {
                     // Nothing was in flight: a person is asked whether it may go on.
-                    if matches!(error, Error::Waiting { .. }) {
+                    if matches!(error, Error::Waiting { .. } | Error::ContextFull { .. }) {
                         self.pen.note(StepPaused {
                             path: ask.path.clone(),
                             revision,

@@ -62,4 +62,4 @@ pub use security::Guardrails;
 pub use skills::Skill;
 pub use telemetry::Telemetry;
 pub use tools::{Declared, Executor, Server, Transport, native as native_tools};
-pub use workflow::{Checkpoints, Workflow, load, parse};
+pub use workflow::{Checkpoints, ContextFull, Workflow, load, parse};

@@ -50,7 +50,13 @@ const METADATA_KEYS: Keys = Keys {
 };
 const CONTINUITY_KEYS: Keys = Keys {
     required: &[],
-    optional: &["in_flight", "memory", "max_wait_s", "checkpoint"],
+    optional: &[
+        "in_flight",
+        "memory",
+        "max_wait_s",
+        "checkpoint",
+        "context_full",
+    ],
     later: &[],
 };
 
@@ -59,6 +65,18 @@ const CHECKPOINT_KEYS: Keys = Keys {
     optional: &["on", "every_s", "include", "exclude"],
     later: &[],
 };
+
+/// What is done when the context of an agent's program is nearly full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ContextFull {
+    /// A fresh conversation goes on, and is told what was done.
+    #[default]
+    Handoff,
+    /// The session is paused.
+    Pause,
+    /// The program is left to itself.
+    Agent,
+}
 
 /// A spec that holds together: every name in it leads somewhere, every template compiles.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +115,8 @@ pub struct Workflow {
     pub remembers: bool,
     /// How long a step waits where its provider says when to come back.
     pub longest_wait: Duration,
+    /// What is done when an agent's context is nearly full.
+    pub context_full: ContextFull,
     /// When its files are kept.
     pub checkpoints: Checkpoints,
 }
@@ -272,6 +292,13 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         checkpoints: continuity("checkpoint")
             .map(|place| Checkpoints::read(&place))
             .unwrap_or_default(),
+        context_full: continuity("context_full").map_or(ContextFull::Handoff, |place| {
+            place.choice(&[
+                ("handoff", ContextFull::Handoff),
+                ("pause", ContextFull::Pause),
+                ("agent", ContextFull::Agent),
+            ])
+        }),
         longest_wait: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
             Duration::from_secs(place.integer(0..=WEEK_S).into())
         }),
