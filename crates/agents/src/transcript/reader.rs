@@ -80,6 +80,11 @@ impl<R: Read + Seek> Reader<R> {
         choose(self.native.adapters(), self.facts.version.as_deref()).1
     }
 
+    /// The line that a record goes on with which follows one that is not there.
+    pub(super) fn instead(&self, line: u64) -> Option<u64> {
+        self.tree.as_ref()?.instead(line)
+    }
+
     /// How new an answer to a call in this line may be.
     pub(super) fn newest(&self, line: u64) -> Option<Newest> {
         match &self.tree {
@@ -112,7 +117,7 @@ impl<R: Read + Seek> Reader<R> {
         if self.facts.version != before {
             (self.adapter, _) = choose(self.native.adapters(), self.facts.version.as_deref());
         }
-        let lost = self.tree.as_ref().is_some_and(|tree| tree.is_lost(at.line));
+        let lost = self.instead(at.line).is_some();
         let reasons = [
             reading.shape.map(Reason::Shape),
             lost.then_some(Reason::LostParent),

@@ -6,14 +6,15 @@
 //! unchanged, and so does a repaired one. What is too long or too deep to be looked into stays too;
 //! since it may hold answers, calls before it are left as they are.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
 
-use segno_core::conversation::{Branch, Entry, Said, Thread, Utterance};
+use segno_core::conversation::{Branch, Entry, Said, Utterance};
+use segno_core::digest::Digest;
 use serde::Serialize;
 
 use super::damage::Severity;
-use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason};
+use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason, text};
 use crate::claude_code::transcript::Newest;
 use crate::{claude_code, codex};
 
@@ -21,6 +22,10 @@ use crate::{claude_code, codex};
 const LISTED: usize = 1000;
 /// How many unanswered calls are closed at most.
 const CLOSED: usize = 1 << 16;
+/// How many answers are remembered, at 32 bytes each.
+const ANSWERED: usize = 1 << 16;
+/// The longest id or name of a call that is closed.
+const NAME: usize = 1024;
 
 /// What was done to a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -71,8 +76,9 @@ pub(crate) struct Closing {
 
 /// How one agent's records are made.
 pub(crate) trait Mend {
-    /// What must stand before a record, in which a note takes the place of its lost parent.
-    fn bridge(&mut self, record: &Object) -> Option<Vec<u8>>;
+    /// What must stand before a record: a note in the place of its lost parent, which follows
+    /// `parent`.
+    fn bridge(&mut self, record: &Object, parent: &str) -> Option<Vec<u8>>;
 
     /// Hears of every record, before it is copied.
     fn hear(&mut self, record: &Object);
@@ -103,6 +109,7 @@ impl Native {
             Self::Codex => Box::new(codex::transcript::Mender::default()),
         };
         let mut lines = Lines::new(source, limits.line)?;
+        let mut anchors: HashMap<u64, String> = HashMap::new();
         let mut repair = Repair {
             left_open: plan.left_open,
             ..Repair::default()
@@ -120,11 +127,18 @@ impl Native {
                 Content::Unreadable(_) | Content::Blank => None,
             };
             if let Some(record) = &record {
-                if plan.bridges.contains(&found.at.line)
-                    && let Some(note) = mender.bridge(record)
+                let line = found.at.line;
+                if let Some(before) = plan.bridges.get(&line)
+                    && let Some(parent) = anchors.get(before)
+                    && let Some(note) = mender.bridge(record, parent)
                 {
                     put(to, &note)?;
                     repair.bridged += 1;
+                }
+                if plan.anchors.contains(&line)
+                    && let Some(id) = text(record, "uuid")
+                {
+                    anchors.insert(line, id.to_owned());
                 }
                 mender.hear(record);
             }
@@ -187,12 +201,19 @@ fn copy<R: Read + Seek>(
 #[derive(Debug, Default)]
 struct Plan {
     closing: BTreeMap<u64, Closing>,
-    bridges: HashSet<u64>,
+    /// The records whose lost parent is replaced, each with the record that comes before.
+    bridges: HashMap<u64, u64>,
+    anchors: HashSet<u64>,
     left_open: u64,
 }
 
-/// Calls without an answer so far, by thread and id.
-type Open = BTreeMap<(Thread, String), Call>;
+/// Calls without an answer so far, and what was answered: a record may stand twice in a file, and
+/// an answer before its call.
+#[derive(Debug, Default)]
+struct Open {
+    calls: BTreeMap<String, Call>,
+    answered: HashSet<Digest>,
+}
 
 /// A call without an answer so far.
 #[derive(Debug)]
@@ -208,8 +229,8 @@ struct Call {
 impl Plan {
     fn make<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
         let mut plan = Self::default();
-        let mut open = Open::new();
-        let (mut broken, mut opaque) = (None, None);
+        let mut open = Open::default();
+        let (mut broken, mut opaque, mut lost) = (None, None, Vec::new());
         let mut reader = native.read_within(source, limits)?;
         for item in reader.by_ref() {
             match item? {
@@ -220,19 +241,22 @@ impl Plan {
                     // records were left out on purpose has lost parents and is taken whole.
                     Severity::Odd => {
                         if damage.reason == Reason::LostParent && broken.is_some() {
-                            plan.bridges.insert(damage.at.line);
+                            lost.push(damage.at.line);
                         }
                     }
                 },
-                Item::Entry { entry, at } => plan.left_open += track(&mut open, &entry, at.line),
+                Item::Entry { entry, at } => plan.left_open += open.hear(&entry, at.line),
             }
         }
-        if opaque.is_some() {
-            plan.bridges.clear();
+        // A line that cannot be looked into may be the parent.
+        if opaque.is_none() {
+            let instead = |line| Some((line, reader.instead(line)?));
+            plan.bridges = lost.into_iter().filter_map(instead).collect();
+            plan.anchors = plan.bridges.values().copied().collect();
         }
-        let mut calls: Vec<_> = open.into_iter().collect();
+        let mut calls: Vec<_> = open.calls.into_iter().collect();
         calls.sort_by_key(|(_, call)| (call.line, call.order));
-        for ((_, id), call) in calls {
+        for (id, call) in calls {
             let Call { line, name, .. } = call;
             // What has no name cannot be followed by an answer.
             let followed = native == Native::Codex || call.record.is_some();
@@ -251,36 +275,44 @@ impl Plan {
     }
 }
 
-/// Opens and closes calls; how many could not be opened.
-fn track(open: &mut Open, entry: &Entry, line: u64) -> u64 {
-    if entry.branch == Branch::Side {
-        return 0;
-    }
-    let mut over = 0;
-    match &entry.said {
-        Said::Assistant { parts, .. } => {
-            for (order, part) in parts.iter().enumerate() {
-                let Utterance::Call(call) = part else {
-                    continue;
-                };
-                if open.len() == CLOSED {
-                    over += 1;
-                    continue;
+impl Open {
+    /// Opens and closes calls; how many could not be opened.
+    fn hear(&mut self, entry: &Entry, line: u64) -> u64 {
+        if entry.branch == Branch::Side {
+            return 0;
+        }
+        let mut over = 0;
+        match &entry.said {
+            Said::Assistant { parts, .. } => {
+                for (order, part) in parts.iter().enumerate() {
+                    let Utterance::Call(call) = part else {
+                        continue;
+                    };
+                    let long = call.id.len().max(call.name.len()) > NAME;
+                    if self.answered.contains(&Digest::of(call.id.as_bytes())) {
+                        continue;
+                    }
+                    if long || self.calls.len() == CLOSED {
+                        over += 1;
+                        continue;
+                    }
+                    let opened = Call {
+                        line,
+                        order,
+                        name: call.name.clone(),
+                        record: entry.id.clone(),
+                    };
+                    self.calls.insert(call.id.clone(), opened);
                 }
-                let key = (entry.thread.clone(), call.id.clone());
-                let opened = Call {
-                    line,
-                    order,
-                    name: call.name.clone(),
-                    record: entry.id.clone(),
-                };
-                open.insert(key, opened);
             }
+            Said::Result(answer) => {
+                self.calls.remove(&answer.id);
+                if self.answered.len() < ANSWERED {
+                    self.answered.insert(Digest::of(answer.id.as_bytes()));
+                }
+            }
+            _ => {}
         }
-        Said::Result(answer) => {
-            open.remove(&(entry.thread.clone(), answer.id.clone()));
-        }
-        _ => {}
+        over
     }
-    over
 }

@@ -167,6 +167,33 @@ fn closing_an_old_call_does_not_change_the_branch() {
 }
 
 #[test]
+fn a_record_that_stands_twice_is_answered_once() {
+    let text = one(Native::ClaudeCode, "forked");
+    let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
+    for twice in 0..lines.len() {
+        let mut with = lines.clone();
+        with.push(lines[twice]);
+        let (repaired, done) = repair(Native::ClaudeCode, &with.concat());
+        assert!(done.is_nothing(), "line {twice}: {done:?}");
+        assert!(repaired == with.concat());
+    }
+}
+
+#[test]
+fn a_note_follows_what_the_lost_record_was_read_to_follow() {
+    let text = one(Native::ClaudeCode, "killed-and-resumed");
+    let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
+    // A record that stands again later counts there, so the one before it goes before the note.
+    for (broken, twice) in (1..lines.len()).map(|line| (line, line - 1)) {
+        let mut with = lines.clone();
+        with[broken] = b"garbage\n";
+        with.push(lines[twice]);
+        let (repaired, _) = repair(Native::ClaudeCode, &with.concat());
+        sound(Native::ClaudeCode, &repaired);
+    }
+}
+
+#[test]
 fn a_transcript_with_records_left_out_on_purpose_is_healthy() {
     let text = one(Native::ClaudeCode, "three");
     let lines = text.split_inclusive(|&byte| byte == b'\n');

@@ -1,10 +1,11 @@
 //! What a stream of entries adds up to, without holding it (P10).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use serde::Serialize;
 
 use super::{Branch, Entry, Origin, Said, Thread, Tokens, Utterance, words};
+use crate::digest::Digest;
 use crate::model::ToolCall;
 use crate::time::Timestamp;
 
@@ -12,6 +13,10 @@ use crate::time::Timestamp;
 const LISTED_CALLS: usize = 1024;
 /// The longest input of an unanswered call that is listed, in bytes of JSON.
 const LISTED_INPUT: usize = 64 << 10;
+/// How many answers are remembered, at 32 bytes each.
+const ANSWERED: usize = 1 << 16;
+/// The longest id or name of an unanswered call that is listed.
+const LISTED_NAME: usize = 1024;
 /// How many changed files are listed; more are only counted.
 const LISTED_FILES: usize = 4096;
 /// Within how many messages the entries of one message are expected.
@@ -70,7 +75,9 @@ pub struct Unanswered {
 #[derive(Debug, Default)]
 pub struct Analysis {
     summary: Summary,
-    open: BTreeMap<(Thread, String), (u64, Unanswered)>,
+    open: BTreeMap<Digest, (u64, Unanswered)>,
+    /// What was answered: a record may stand twice in a file, and an answer before its call.
+    answered: HashSet<Digest>,
     /// The messages that were counted last, so that a repeated one replaces itself.
     counted: VecDeque<((Thread, String), Tokens)>,
     messages: Tokens,
@@ -119,8 +126,11 @@ impl Analysis {
             }
             Said::Result(answer) => {
                 if current {
-                    let key = (entry.thread.clone(), answer.id.clone());
-                    self.open.remove(&key);
+                    let call = Digest::of(answer.id.as_bytes());
+                    self.open.remove(&call);
+                    if self.answered.len() < ANSWERED {
+                        self.answered.insert(call);
+                    }
                 }
             }
             Said::Compaction { summary, after, .. } => {
@@ -199,7 +209,12 @@ impl Analysis {
                 self.summary.files_unlisted += 1;
             }
         }
-        if self.open.len() == LISTED_CALLS {
+        let key = Digest::of(call.id.as_bytes());
+        if self.answered.contains(&key) {
+            return;
+        }
+        let long = call.id.len().max(call.name.len()) > LISTED_NAME;
+        if long || self.open.len() == LISTED_CALLS {
             self.summary.unanswered_unlisted += 1;
             return;
         }
@@ -211,7 +226,6 @@ impl Analysis {
             thread: entry.thread.clone(),
             record: entry.id.clone(),
         };
-        let key = (entry.thread.clone(), call.id.clone());
         self.open.insert(key, (self.summary.entries, unanswered));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
-use segno_core::conversation::{Thread, UNKNOWN_OUTCOME};
+use segno_core::conversation::UNKNOWN_OUTCOME;
 use segno_core::time::Timestamp;
 use serde_json::json;
 
 use super::made::{Said, beside};
-use super::record::thread;
 use super::tree::Newest;
 use crate::transcript::{Closing, Mend, Object, moment, text, uuid};
 
@@ -17,13 +16,12 @@ const LOST: &str = "A record of this transcript was damaged and is left out here
 /// Adds answers and notes. Each takes its time, folder and session from the record beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Mender {
-    /// The records that came last: of the main thread, and of sub-agents.
-    last: [Option<String>; 2],
+    /// The records in whose place a note stands already.
     bridged: HashSet<String>,
 }
 
 impl Mend for Mender {
-    fn bridge(&mut self, record: &Object) -> Option<Vec<u8>> {
+    fn bridge(&mut self, record: &Object, parent: &str) -> Option<Vec<u8>> {
         let lost = text(record, "parentUuid")?.to_owned();
         if !self.bridged.insert(lost.clone()) {
             return None;
@@ -33,15 +31,10 @@ impl Mend for Mender {
             level: "warning",
             content: LOST,
         };
-        let last = self.last[slot(record)].as_deref();
-        Some(beside(record, last, lost, "system", said))
+        Some(beside(record, Some(parent), lost, "system", said))
     }
 
-    fn hear(&mut self, record: &Object) {
-        if let Some(id) = text(record, "uuid") {
-            self.last[slot(record)] = Some(id.to_owned());
-        }
-    }
+    fn hear(&mut self, _: &Object) {}
 
     fn close(&mut self, record: &Object, closing: &Closing) -> Vec<Vec<u8>> {
         let record = &dated(record, closing.newest);
@@ -71,10 +64,6 @@ impl Mend for Mender {
     fn end(&mut self) -> Vec<Vec<u8>> {
         Vec::new()
     }
-}
-
-fn slot(record: &Object) -> usize {
-    usize::from(thread(record) != Thread::Main)
 }
 
 /// The record with the time that its answer may have.

@@ -5,6 +5,7 @@
 //! answers. A record that follows one which is not there (its line was broken, or left out) goes on
 //! with the record before it in the file, so that nothing before a broken line is lost.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Seek};
 
 use segno_core::conversation::{Branch, Thread};
@@ -21,7 +22,8 @@ pub(crate) struct Tree {
     /// By line number; `None` if there are more records than are followed.
     current: Option<Bits>,
     linked: Bits,
-    lost: Bits,
+    /// The lines whose parent is not there, each with the line that it goes on with.
+    lost: Vec<(u32, u32)>,
     /// The line that the branch ends in, and its time.
     leaf: Option<(u64, Option<Timestamp>)>,
 }
@@ -37,13 +39,17 @@ pub(crate) enum Newest {
     Timeless,
 }
 
+/// How often what lies beside the branch is looked through.
+const PASSES: usize = 8;
+
 /// A record, as much as its links need.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     id: u64,
     /// 0 if it has none.
     parent: u64,
-    /// What it belongs to: for a model's record its message, for an answer its call.
+    /// What it belongs to: for a model's record its message, for an answer its call in the record
+    /// that it follows.
     key: u64,
     when: i64,
     line: u32,
@@ -87,13 +93,13 @@ impl Tree {
             return Ok(Self {
                 current: None,
                 linked: Bits::default(),
-                lost: Bits::default(),
+                lost: Vec::new(),
                 leaf: None,
             });
         }
         // A sub-agent's own file has nothing but its thread, which is the main one there.
         let nodes = if main.is_empty() { side } else { main };
-        Ok(Self::of(&nodes))
+        Ok(Self::of(nodes))
     }
 
     /// Where a record stands. One of another thread is followed by its own program only.
@@ -105,9 +111,11 @@ impl Tree {
         }
     }
 
-    /// Whether the record follows one that is not there.
-    pub(crate) fn is_lost(&self, line: u64) -> bool {
-        self.lost.has(line)
+    /// The line that a record goes on with which follows one that is not there.
+    pub(crate) fn instead(&self, line: u64) -> Option<u64> {
+        let line = u32::try_from(line).ok()?;
+        let at = self.lost.binary_search_by_key(&line, |(lost, _)| *lost);
+        Some(u64::from(self.lost[at.ok()?].1))
     }
 
     /// How new an answer to a call in this line may be; `None` if it cannot be told apart from the
@@ -122,18 +130,22 @@ impl Tree {
         }
     }
 
-    fn of(nodes: &[Node]) -> Self {
+    fn of(mut nodes: Vec<Node>) -> Self {
+        let mut linked = Bits::default();
+        for node in &nodes {
+            linked.set(u64::from(node.line));
+        }
+        drop_repeated(&mut nodes);
+        let nodes = &nodes[..];
         let order = Order::of(nodes);
         let mut tree = Self {
             current: Some(Bits::default()),
-            linked: Bits::default(),
-            lost: Bits::default(),
+            linked,
+            lost: Vec::new(),
             leaf: None,
         };
         let mut current = Bits::default();
-        for node in nodes {
-            tree.linked.set(u64::from(node.line));
-        }
+        let mut missing = HashSet::new();
         let mut at = leaf(nodes, &order);
         tree.leaf = at.map(|at| {
             let when = Some(Timestamp(nodes[at].when)).filter(|when| when.0 != i64::MIN);
@@ -150,12 +162,14 @@ impl Tree {
                     if current.has(u64::from(nodes[before].line)) {
                         return None;
                     }
-                    tree.lost.set(u64::from(nodes[here].line));
+                    tree.lost.push((nodes[here].line, nodes[before].line));
+                    missing.insert(parent);
                     Some(before)
                 }),
             };
         }
-        adopt(nodes, &order, &mut current);
+        tree.lost.sort_unstable();
+        adopt(nodes, &order, &missing, &mut current);
         tree.current = Some(current);
         tree
     }
@@ -164,22 +178,25 @@ impl Tree {
 fn node(record: &Object, line: u32) -> Option<Node> {
     let id = hash(text(record, "uuid")?);
     let message = record.get("message");
+    let parent = text(record, "parentUuid").or_else(|| text(record, "logicalParentUuid"));
     let (sort, key) = match text(record, "type") {
         Some("assistant") => {
             let id = message.and_then(|message| message.get("id"));
-            (Sort::Assistant, id.and_then(Value::as_str))
+            (Sort::Assistant, id.and_then(Value::as_str).map(hash))
         }
         Some("user") => match answered(message) {
-            Some(call) => (Sort::Answer, Some(call)),
+            Some(call) => {
+                let from = parent.unwrap_or_default();
+                (Sort::Answer, Some(hash(&format!("{call} of {from}"))))
+            }
             None => (Sort::Other, None),
         },
         _ => (Sort::Other, None),
     };
-    let parent = text(record, "parentUuid").or_else(|| text(record, "logicalParentUuid"));
     Some(Node {
         id,
         parent: parent.map_or(0, hash),
-        key: key.map_or(0, hash),
+        key: key.unwrap_or_default(),
         when: text(record, "timestamp")
             .and_then(moment)
             .map_or(i64::MIN, |when| when.0),
@@ -217,11 +234,28 @@ impl Order {
         Self(order)
     }
 
-    /// Of two that have the same id, the later one, as the program has it.
     fn find(&self, nodes: &[Node], id: u64) -> Option<usize> {
         let after = self.0.partition_point(|&at| nodes[at as usize].id <= id);
         let at = *self.0.get(after.checked_sub(1)?)? as usize;
         (nodes[at].id == id).then_some(at)
+    }
+}
+
+/// Leaves the last of several nodes of one id, as the program does.
+fn drop_repeated(nodes: &mut Vec<Node>) {
+    let order = Order::of(nodes);
+    let repeated = order.0.windows(2).filter(|pair| {
+        let [one, next] = [pair[0], pair[1]].map(|at| nodes[at as usize].id);
+        one == next
+    });
+    let mut dropped = Bits::default();
+    let mut any = false;
+    for pair in repeated {
+        any |= dropped.set(u64::from(pair[0]));
+    }
+    if any {
+        let mut at = 0..;
+        nodes.retain(|_| at.next().is_none_or(|at| !dropped.has(at)));
     }
 }
 
@@ -242,7 +276,8 @@ fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
 
 /// Takes in what belongs to the branch beside the way back: the other calls of a message on it,
 /// and the answers to calls on it that have no other.
-fn adopt(nodes: &[Node], order: &Order, current: &mut Bits) {
+/// What follows a record that is not there, as the branch does, follows the branch.
+fn adopt(nodes: &[Node], order: &Order, missing: &HashSet<u64>, current: &mut Bits) {
     let on = |current: &Bits, node: &Node| current.has(u64::from(node.line));
     // What could belong to it is looked for on it, since there is less of that.
     let beside = nodes
@@ -260,20 +295,26 @@ fn adopt(nodes: &[Node], order: &Order, current: &mut Bits) {
         let at = wanted.binary_search_by_key(&key, |(key, _)| *key);
         key != 0 && at.is_ok_and(|at| wanted[at].1)
     };
-    for node in nodes {
-        let Some(parent) = order.find(nodes, node.parent) else {
-            continue;
-        };
-        if on(current, node) || !on(current, &nodes[parent]) {
-            continue;
+    // A record comes after the one that it follows, unless lines were moved about.
+    for _ in 0..PASSES {
+        let mut changed = false;
+        for node in nodes {
+            let follows = match order.find(nodes, node.parent) {
+                Some(parent) => on(current, &nodes[parent]),
+                None => missing.contains(&node.parent),
+            };
+            if !follows || on(current, node) {
+                continue;
+            }
+            let belongs = match node.sort {
+                Sort::Assistant => present(node.key),
+                Sort::Answer => !present(node.key),
+                Sort::Other => false,
+            };
+            changed |= belongs && current.set(u64::from(node.line));
         }
-        let belongs = match node.sort {
-            Sort::Assistant => present(node.key),
-            Sort::Answer => nodes[parent].sort == Sort::Assistant && !present(node.key),
-            Sort::Other => false,
-        };
-        if belongs {
-            current.set(u64::from(node.line));
+        if !changed {
+            break;
         }
     }
 }

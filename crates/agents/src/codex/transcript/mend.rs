@@ -16,7 +16,7 @@ pub(crate) struct Mender {
 
 impl Mend for Mender {
     /// Records follow each other by their place.
-    fn bridge(&mut self, _: &Object) -> Option<Vec<u8>> {
+    fn bridge(&mut self, _: &Object, _: &str) -> Option<Vec<u8>> {
         None
     }
 
