@@ -15,9 +15,11 @@ FEATURES := --features segno-cli/failpoints
 SEED ?= 1
 # How many bits of each byte `make crash` flips; 8 takes hours.
 BITS ?= 1
+# How long `make fuzz` tries each parser.
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench crash tools
+.PHONY: help demo test lint bench crash fuzz tools
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +51,11 @@ crash: tools ## Kill runs and checkpoints at every failpoint and write-like syst
 	@$(CARGO) build --quiet -p segno-cli -p segno-testkit $(FEATURES)
 	@./target/debug/crash --segno target/debug/segno --seed $(SEED)
 	@./target/debug/flips --segno target/debug/segno --seed $(SEED) --bits $(BITS)
+
+fuzz: ## Try every parser of outside bytes with broken transcripts, MINUTES for each
+	@$(CARGO) build --quiet --release --manifest-path fuzz/Cargo.toml
+	@for target in claude_transcript codex_rollout; do \
+	  ./fuzz/target/release/segno-fuzz $$target $(MINUTES) $(SEED) || exit 1; done
 
 tools:
 	@mkdir -p target

@@ -1,0 +1,167 @@
+//! The promises of `segno_agents::transcript`.
+
+use std::io::Cursor;
+
+use segno_agents::transcript::{Damage, Item, Limits, Move, Native, Span, Target};
+use segno_core::conversation::messages::to_messages;
+use segno_core::conversation::turns::Loss;
+use segno_core::conversation::{Entry, Said, UNKNOWN_OUTCOME, words};
+use segno_core::time::Timestamp;
+
+const SESSION: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
+
+/// Panics if a promise is broken.
+pub fn hold(native: Native, bytes: &[u8]) {
+    // The limits are part of what is tried.
+    let limits = match bytes.len() % 4 {
+        0 => Limits {
+            line: 600,
+            records: 12,
+        },
+        1 => Limits {
+            line: 4096,
+            ..Limits::default()
+        },
+        _ => Limits::default(),
+    };
+    let (entries, damage) = read(native, bytes, limits);
+    places(bytes, &entries, &damage);
+    repaired(native, bytes, limits, &entries);
+    moved(native, bytes);
+    written(
+        &entries
+            .into_iter()
+            .map(|(entry, _)| entry)
+            .collect::<Vec<_>>(),
+    );
+}
+
+fn read(native: Native, bytes: &[u8], limits: Limits) -> (Vec<(Entry, Span)>, Vec<Damage>) {
+    let (mut entries, mut damage) = (Vec::new(), Vec::new());
+    for item in native
+        .read_within(Cursor::new(bytes), limits)
+        .expect("memory can be read")
+    {
+        match item.expect("memory can be read") {
+            Item::Entry { entry, at } => entries.push((entry, at)),
+            Item::Damage(found) => damage.push(found),
+        }
+    }
+    (entries, damage)
+}
+
+/// Everything is where it is said to be: a line of the file, and nothing is said by no line.
+fn places(bytes: &[u8], entries: &[(Entry, Span)], damage: &[Damage]) {
+    let spans = entries
+        .iter()
+        .map(|(_, at)| at)
+        .chain(damage.iter().map(|found| &found.at));
+    for at in spans {
+        let (start, length) = (index(at.offset), index(at.length));
+        let line = &bytes[start..start + length];
+        assert!(!line.contains(&b'\n') && !line.is_empty());
+        assert!(start == 0 || bytes[start - 1] == b'\n');
+        assert!(start + length == bytes.len() || bytes[start + length] == b'\n');
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("it is within memory")
+}
+
+/// A repair keeps what can be read, adds nothing but its own, and is done after once.
+fn repaired(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, Span)]) {
+    let mut once = Vec::new();
+    let done = native
+        .repair_within(Cursor::new(bytes), &mut once, limits)
+        .expect("memory can be written");
+    if done.is_nothing() {
+        assert!(once == bytes, "a healthy transcript changed");
+    }
+    let mut twice = Vec::new();
+    let again = native
+        .repair_within(Cursor::new(&once), &mut twice, limits)
+        .expect("memory can be written");
+    assert!(again.is_nothing(), "{again:?} after {done:?}");
+    assert!(once == twice, "a repaired transcript changed");
+    let report = native
+        .examine_within(Cursor::new(&once), limits)
+        .expect("memory can be read");
+    assert!(!report.is_torn());
+    assert_eq!(report.broken().count(), 0);
+    let open = report.summary.unanswered.len() as u64 + report.summary.unanswered_unlisted;
+    assert_eq!(open, done.left_open);
+    let (after, _) = read(native, &once, limits);
+    assert_eq!(own(before), own(&after));
+}
+
+/// What was said, without what a repair may add.
+fn own(entries: &[(Entry, Span)]) -> Vec<&Said> {
+    let added = |said: &Said| match said {
+        Said::Result(answer) => words(&answer.parts) == UNKNOWN_OUTCOME,
+        Said::Raw { record } => record == "system/informational",
+        _ => false,
+    };
+    let said = entries.iter().map(|(entry, _)| &entry.said);
+    said.filter(|said| !added(said)).collect()
+}
+
+/// A move changes no byte that it need not.
+fn moved(native: Native, bytes: &[u8]) {
+    let rehome = |from: &str, to: &str, session: Option<&str>| {
+        let target = Move {
+            from: from.into(),
+            to: to.into(),
+            session: session.map(str::to_owned),
+        };
+        let mut made = Vec::new();
+        let moved = native
+            .rehome(Cursor::new(bytes), &mut made, &target)
+            .expect("memory can be written");
+        (made, moved)
+    };
+    let (same, _) = rehome("/home/user/project", "/home/user/project", None);
+    assert!(same == bytes, "a move to the same place changed something");
+    let (made, moved) = rehome("/home/user/project", "/srv/\"x\"", Some(SESSION));
+    if moved.folders + moved.sessions == 0 {
+        assert!(made == bytes);
+    }
+    let said = |bytes: &[u8]| {
+        let (entries, _) = read(native, bytes, Limits::default());
+        let said = entries
+            .into_iter()
+            .map(|(entry, _)| (entry.when, entry.branch, entry.said));
+        said.collect::<Vec<_>>()
+    };
+    assert_eq!(said(bytes), said(&made));
+}
+
+/// Whatever was said can be written for every agent, and is taken whole.
+fn written(entries: &[Entry]) {
+    let target = Target {
+        session: SESSION.into(),
+        cwd: "/srv".into(),
+        model: "m".into(),
+        now: Timestamp(1_794_738_089_007),
+    };
+    for native in [Native::ClaudeCode, Native::Codex] {
+        let mut made = Vec::new();
+        native
+            .write(entries, &target, &mut made)
+            .expect("memory can be written");
+        let (back, damage) = read(native, &made, Limits::default());
+        assert_eq!(damage, []);
+        let back: Vec<_> = back.into_iter().map(|(entry, _)| entry).collect();
+        let (messages, losses) = to_messages(&back);
+        for loss in [Loss::Unanswered, Loss::StrayResult, Loss::SideBranch] {
+            assert_eq!(losses.count(loss), 0, "{loss:?}");
+        }
+        let mut again = Vec::new();
+        native
+            .write(&back, &target, &mut again)
+            .expect("memory can be written");
+        let (back, _) = read(native, &again, Limits::default());
+        let back: Vec<_> = back.into_iter().map(|(entry, _)| entry).collect();
+        assert_eq!(to_messages(&back).0, messages);
+    }
+}
