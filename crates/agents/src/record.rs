@@ -9,13 +9,13 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Cursor};
+use std::io::{self, Cursor, Read, Seek};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use segno_core::agent::{Error, ErrorKind};
 use segno_core::companion::{Health, Record};
-use segno_core::conversation::Entry;
+use segno_core::conversation::{Branch, Entry, Origin, Said, Thread, Tokens};
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
@@ -36,9 +36,10 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
     };
     beside(path, move |path| {
         let report = native.examine(File::open(path)?)?;
+        let question = question(native, File::open(path)?)?;
         Ok(Some(Record {
             bytes: report.bytes,
-            health: health(&report),
+            health: health(&report, &question),
             named: named(native, path)?,
             folder: report.facts.cwd,
             unanswered: report.summary.unanswered,
@@ -98,7 +99,8 @@ pub(crate) async fn settle(
     beside(found.clone().unwrap_or(place), move |path| {
         if found.is_some() {
             let there = native.examine(File::open(path)?)?;
-            if health(&there) != Health::Empty {
+            let question = question(native, File::open(path)?)?;
+            if health(&there, &question) != Health::Empty {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             keep_beside(path)?;
@@ -186,10 +188,49 @@ fn missing(id: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no record of {id}"))
 }
 
+/// Whether the first thing that was asked is in a record.
+#[derive(Debug, PartialEq, Eq)]
+enum Question {
+    There,
+    /// It is not, or nobody can tell: why.
+    Missing(String),
+}
+
+/// Looks for the first question. A program that is killed soon may have named its conversation and not
+/// have written down what it is about. It would go on all the same, and its model would be told to go on
+/// with a task that it never heard of.
+fn question(native: Native, source: impl Read + Seek) -> io::Result<Question> {
+    for item in native.read(source)? {
+        match item? {
+            // It could have been this one.
+            Item::Damage(damage) if damage.hides_something() => {
+                return Ok(Question::Missing(damage.to_string()));
+            }
+            Item::Entry { entry, .. } if is_question(&entry) => return Ok(Question::There),
+            _ => {}
+        }
+    }
+    Ok(Question::Missing("nobody asks anything in it".to_owned()))
+}
+
+fn is_question(entry: &Entry) -> bool {
+    let asked = matches!(
+        &entry.said,
+        Said::User { origin: Origin::Person, parts } if !parts.is_empty()
+    );
+    asked && entry.thread == Thread::Main && entry.branch != Branch::Side
+}
+
 /// Whether the program itself would lose something by going on with it.
-fn health(report: &Report) -> Health {
-    if report.summary.title.is_none() && report.facts.model.is_none() {
-        return Health::Empty;
+fn health(report: &Report, question: &Question) -> Health {
+    if let Question::Missing(why) = question {
+        let summary = &report.summary;
+        let answered = summary.usage != Tokens::default() || !summary.unanswered.is_empty();
+        return if answered {
+            Health::Unreadable(format!("what was asked is not in it ({why})"))
+        } else {
+            Health::Empty
+        };
     }
     let harmful = report
         .damage
@@ -289,4 +330,71 @@ fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
     // What cannot be listed cannot be read by the program either.
     let found = native.find(home, id, &list).unwrap_or_default();
     found.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: &str =
+        include_str!("../tests/golden/claude_code/2.1.325/normal.transcript.jsonl");
+    const CODEX: &str = include_str!("../tests/golden/codex/0.166.0/normal.rollout.jsonl");
+
+    fn stands(native: Native, record: &str) -> Health {
+        let report = native.examine(Cursor::new(record)).unwrap();
+        health(&report, &question(native, Cursor::new(record)).unwrap())
+    }
+
+    /// Both programs' records of the same conversation, and the line in which it is asked for.
+    fn records() -> [(Native, Vec<&'static str>, usize); 2] {
+        [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)].map(|(native, record)| {
+            let lines: Vec<&str> = record.split_inclusive('\n').collect();
+            let is_asked = |line: &&str| {
+                line.contains("\"role\":\"user\"") && line.contains("[script:standard]")
+            };
+            let asked = lines.iter().position(is_asked).unwrap();
+            (native, lines, asked)
+        })
+    }
+
+    #[test]
+    fn a_record_without_its_question_is_empty_however_much_else_is_in_it() {
+        for (native, lines, asked) in records() {
+            for end in 0..=lines.len() {
+                let health = stands(native, &lines[..end].concat());
+                assert_eq!(health == Health::Empty, end <= asked, "{native:?} {end}");
+            }
+            let torn = &lines[asked][..lines[asked].len() / 2];
+            let health = stands(native, &(lines[..asked].concat() + torn));
+            assert_eq!(health, Health::Empty, "{native:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_lost_its_question_is_not_gone_on_with() {
+        for (native, mut lines, asked) in records() {
+            for broken in ["{\"type\":\"us\0\0\n", ""] {
+                lines[asked] = broken;
+                let health = stands(native, &lines.concat());
+                assert!(
+                    matches!(&health, Health::Unreadable(why) if why.contains("what was asked")),
+                    "{native:?} {health:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_broken_after_its_question_can_be_put_in_order() {
+        for (native, mut lines, asked) in records() {
+            let last = lines.len() - 1;
+            assert!(last > asked + 1, "{native:?}");
+            lines[last] = "{\"type\":\"ass\0\0\n";
+            let health = stands(native, &lines.concat());
+            assert!(
+                matches!(health, Health::Damaged(_)),
+                "{native:?} {health:?}"
+            );
+        }
+    }
 }

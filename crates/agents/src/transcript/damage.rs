@@ -70,6 +70,11 @@ impl Damage {
         self.reason.severity() == Severity::Broken
             || matches!(self.reason, Reason::LostParent | Reason::NoNewline)
     }
+
+    /// Whether something may have stood there, or before it, that is not known now.
+    pub(crate) fn hides_something(&self) -> bool {
+        self.reason.severity() == Severity::Broken || self.reason == Reason::LostParent
+    }
 }
 
 impl Reason {
