@@ -5,6 +5,7 @@
 mod bad_input;
 mod commands;
 mod companions;
+mod companions_killed;
 mod crash;
 mod crash_checkpoints;
 mod damage;

@@ -1,8 +1,8 @@
 //! `crash --segno PATH`: kills segno everywhere it can be killed, and counts what was lost.
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills by
-//! lot (`--seed S` draws the same again), `--only KILL` repeats a single one, and `--part runs` or
-//! `--part checkpoints` does only that.
+//! lot (`--seed S` draws the same again), `--only KILL` repeats a single one, and `--part runs`,
+//! `--part checkpoints` or `--part agents` does only that.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, io, thread};
 
 use segno_testkit::crash::{
-    Fault, Hit, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points,
+    Fault, Hit, Home, Kill, Outcome, Tally, Workload, agents, at_every_position, at_points,
     at_points_again, at_syscalls, attempt_all, deeds, explain, left_out, require_strace, sample,
 };
+use segno_testkit::programs::Agent;
 
-const USAGE: &str =
-    "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents]";
 
 /// How often progress is told.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -36,6 +36,11 @@ const MIDDLE: Fault = Fault::Point {
 
 /// How many rounds of changing files, and of captures and sweeps at once.
 const ROUNDS: usize = 15;
+
+/// How often each agent is struck with each signal, and how many agents are at work at once: each of
+/// them keeps a processor busy.
+const STRIKES: usize = 30;
+const AGENTS: usize = 2;
 
 struct Args {
     segno: PathBuf,
@@ -52,16 +57,19 @@ enum Part {
     Runs,
     /// What is done with checkpoints.
     Checkpoints,
+    /// Agents at work.
+    Agents,
 }
 
 impl Part {
-    const ALL: &[Self] = &[Self::Runs, Self::Checkpoints];
+    const ALL: &[Self] = &[Self::Runs, Self::Checkpoints, Self::Agents];
 }
 
 /// A single one to repeat.
 enum Only {
     Kill(Kill),
     Trial(deeds::Trial),
+    Strike(agents::Strike),
 }
 
 fn main() -> ExitCode {
@@ -81,11 +89,13 @@ fn main() -> ExitCode {
             show.attempt(&args.segno, std::slice::from_ref(kill));
         }
         Some(Only::Trial(trial)) => show.disturb(&args.segno, std::slice::from_ref(trial)),
+        Some(Only::Strike(strike)) => show.strike(&args.segno, std::slice::from_ref(strike)),
         None => {
             for part in &args.parts {
                 match part {
                     Part::Runs => runs(&args, &show),
                     Part::Checkpoints => checkpoints(&args, &show),
+                    Part::Agents => at_work(&args, &show),
                 }
             }
         }
@@ -143,6 +153,17 @@ fn checkpoints(args: &Args, show: &Show) {
     show.disturb(&args.segno, &trials);
 }
 
+/// Strikes agents at work, and the segno above them.
+fn at_work(args: &Args, show: &Show) {
+    let mut strikes = Vec::new();
+    for agent in Agent::ALL {
+        for blow in agents::Blow::ALL {
+            strikes.extend(agents::strikes(agent, blow, STRIKES, args.seed));
+        }
+    }
+    show.strike(&args.segno, &args.draw(strikes, 1));
+}
+
 /// One kill of each workload at each failpoint: the one at its latest visit but the last, if there
 /// are several. After these the resume has most to do and to skip.
 fn middles(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
@@ -195,6 +216,7 @@ struct Show {
 struct Heard {
     runs: Tally,
     checkpoints: deeds::Tally,
+    agents: agents::Tally,
     told: Instant,
 }
 
@@ -204,6 +226,7 @@ impl Show {
         let heard = Heard {
             runs: Tally::default(),
             checkpoints: deeds::Tally::default(),
+            agents: agents::Tally::default(),
             told: begun,
         };
         Self {
@@ -232,6 +255,16 @@ impl Show {
         });
     }
 
+    fn strike(&self, segno: &Path, strikes: &[agents::Strike]) {
+        agents::attempt_all(segno, strikes, AGENTS, |outcome| {
+            let wrong = (!outcome.is_good()).then(|| agents::explain(outcome));
+            self.hear(wrong, |heard| {
+                heard.agents.add(outcome);
+                heard.agents.to_string()
+            });
+        });
+    }
+
     /// Counts an outcome, and tells what is wrong with it and, now and then, how it goes.
     fn hear(&self, wrong: Option<String>, count: impl FnOnce(&mut Heard) -> String) {
         let mut heard = self.inside.lock().expect("no one panics while holding it");
@@ -249,12 +282,18 @@ impl Show {
     fn end(self, is_whole: bool) -> ExitCode {
         let heard = self.inside.into_inner();
         let heard = heard.expect("no one panics while holding it");
-        let (runs, checkpoints) = (&heard.runs, &heard.checkpoints);
+        let (runs, checkpoints, agents) = (&heard.runs, &heard.checkpoints, &heard.agents);
         if runs.kills() + runs.missed > 0 {
             let _ = writeln!(io::stdout(), "{runs}");
         }
         if checkpoints.disturbed() + checkpoints.missed > 0 {
             let _ = writeln!(io::stdout(), "{checkpoints}");
+        }
+        if agents.kills() + agents.missed() > 0 {
+            for line in agents.each() {
+                let _ = writeln!(io::stdout(), "{line}");
+            }
+            let _ = writeln!(io::stdout(), "{agents}");
         }
         say(&format!("took {} s", self.begun.elapsed().as_secs()));
         let left_out = left_out(runs, checkpoints);
@@ -262,7 +301,7 @@ impl Show {
             say(&format!("error: nothing was killed at {left_out:?}"));
             return ExitCode::FAILURE;
         }
-        if runs.is_good() && checkpoints.is_good() {
+        if runs.is_good() && checkpoints.is_good() && agents.is_good() {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
@@ -309,10 +348,12 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--seed" => seed = number()?,
             "--only" => {
                 let kill = value.parse().map(Only::Kill);
-                only = Some(kill.or_else(|_| value.parse().map(Only::Trial))?);
+                let trial = kill.or_else(|_| value.parse().map(Only::Trial));
+                only = Some(trial.or_else(|_| value.parse().map(Only::Strike))?);
             }
             "--part" if value == "runs" => parts = vec![Part::Runs],
             "--part" if value == "checkpoints" => parts = vec![Part::Checkpoints],
+            "--part" if value == "agents" => parts = vec![Part::Agents],
             _ => return Err(format!("`{word}` is unknown")),
         }
     }

@@ -37,8 +37,10 @@
 //! calls than segno has made before them, so that a kill hits segno; one that hits them is counted
 //! apart, and fails an attempt, which is repeated.
 //!
-//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with.
+//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with, and
+//! [`agents`] to real agents at work.
 
+pub mod agents;
 pub mod deeds;
 mod kill;
 mod model;

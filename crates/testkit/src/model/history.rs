@@ -150,10 +150,10 @@ fn flat(value: &Value) -> String {
 }
 
 fn outcome(text: &str, failed: bool) -> Outcome {
-    if CUT_OFF
-        .iter()
-        .any(|begin| text.trim_start().starts_with(begin))
-    {
+    let begins = |begin: &&str| text.trim_start().starts_with(begin);
+    // Codex says first how long it took.
+    let aborted = text.starts_with("Wall time: ") && text.contains("\naborted by user");
+    if aborted || CUT_OFF.iter().any(begins) {
         Outcome::Unknown
     } else if failed {
         Outcome::Failed

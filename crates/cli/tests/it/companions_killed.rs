@@ -1,0 +1,148 @@
+//! Agents whose programs keep their conversations, struck at any moment (P6, P7, P11), and gone on with
+//! twice at once (P3). The strikes are a part of what `crash --segno PATH --part agents` does in full;
+//! `SEGNO_CRASH_SEED` draws another.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test damages the records of programs as anything might, and one that fails shows its seed and its strikes"
+)]
+
+use std::path::Path;
+
+use segno_testkit::crash::agents::{Blow, Run, Scene, Tally, attempt_all, explain, strikes};
+use segno_testkit::crash::sample;
+use segno_testkit::model::{Call, Part, Purpose, Role, Script, Turn, conversation, standard};
+use segno_testkit::programs::Agent;
+use segno_testkit::sandbox::until;
+use serde_json::Value;
+
+/// How often a test strikes each agent.
+const SAMPLE: usize = 4;
+
+fn scene(agent: Agent, script: Script) -> Scene {
+    Scene::new(Path::new(env!("CARGO_BIN_EXE_segno")), agent, script)
+}
+
+fn survive(agent: Agent) {
+    let seed = std::env::var("SEGNO_CRASH_SEED").map_or(1, |seed| seed.parse().unwrap());
+    println!("SEGNO_CRASH_SEED={seed}");
+    let all = Blow::ALL.into_iter();
+    let all = all.flat_map(|blow| strikes(agent, blow, 30, seed));
+    let drawn = sample(all.collect(), SAMPLE, seed);
+    let segno = Path::new(env!("CARGO_BIN_EXE_segno"));
+    let outcomes = attempt_all(segno, &drawn, 2, |outcome| {
+        println!("{} {:?} {:?}", outcome.strike, outcome.hit, outcome.rungs);
+    });
+    let tally: Tally = outcomes.iter().collect();
+    println!("{tally}");
+    let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
+    let wrong: Vec<String> = wrong.map(explain).collect();
+    assert!(tally.is_good(), "{tally}\n{}", wrong.join("\n"));
+    assert!(
+        tally.kills() + 1 >= SAMPLE as u64,
+        "too many misses: {tally}"
+    );
+}
+
+#[test]
+fn claude_code_goes_on_wherever_it_is_struck() {
+    survive(Agent::Claude);
+}
+
+#[test]
+fn codex_goes_on_wherever_it_is_struck() {
+    survive(Agent::Codex);
+}
+
+/// What the journal has of one kind.
+fn entries(scene: &Scene, kind: &str) -> Vec<Value> {
+    let journal = scene.journal().into_iter();
+    let own = journal.filter(|(known, _)| known == kind);
+    own.map(|(_, body)| body).collect()
+}
+
+/// Kills segno in the middle of the slow command, and waits until all is quiet.
+fn killed(agent: Agent) -> Scene {
+    let scene = scene(agent, standard());
+    let mut run = scene.begin();
+    let slow = "slow".to_owned();
+    assert!(scene.until(&mut run, |_| scene.stage.signs().contains(&slow)));
+    drop(run);
+    assert_eq!(scene.orphans(), Vec::<u32>::new());
+    scene
+}
+
+#[test]
+fn a_record_that_does_not_say_what_was_asked_is_not_gone_on_with() {
+    for agent in Agent::ALL {
+        let scene = killed(agent);
+        let opened = entries(&scene, "agent_opened");
+        let id = opened[0]["native"].as_str().unwrap();
+        let path = agent.record(&scene.stage, id).unwrap();
+        // As a program leaves it that is killed when it has named its conversation and no more.
+        let record = std::fs::read_to_string(&path).unwrap();
+        let lines = record.split_inclusive('\n');
+        let begun = lines.take_while(|line| !line.contains("[script:standard]"));
+        std::fs::write(&path, begun.collect::<String>()).unwrap();
+        scene.segno(&["resume", "task"]).good();
+        let opened = entries(&scene, "agent_opened");
+        assert_eq!(opened.len(), 2, "{agent:?} {opened:?}");
+        assert_eq!(opened[1]["rung"], "compiled", "{agent:?}");
+        let sent = conversation(&scene.server.request("standard", 8).unwrap());
+        let asked = sent.iter().any(|part| {
+            matches!(part, Part::Text(Role::User, text) if text.contains("Do the task. [script:standard]"))
+        });
+        assert!(asked, "{agent:?} {sent:?}");
+        assert_eq!(
+            scene.server.paid("standard"),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8],
+            "{agent:?}"
+        );
+    }
+}
+
+#[test]
+fn of_two_resumes_of_a_conversation_at_once_one_runs_and_one_is_refused() {
+    let turns = [
+        Turn::say("I begin.").call(Call::write("a.txt", "a\n")),
+        Turn::say("I am done.").held(),
+    ];
+    let scene = scene(Agent::Claude, Script::new("held", turns));
+    let mut run = scene.begin();
+    assert!(scene.until(&mut run, |_| scene.server.holds("held", 1)));
+    drop(run);
+    assert_eq!(scene.orphans(), Vec::<u32>::new());
+    let asked = || {
+        let answers = scene.server.answers();
+        let last = answers
+            .iter()
+            .filter(|answer| matches!(answer.purpose, Purpose::Turn { turn: 1, .. }));
+        last.count()
+    };
+    assert_eq!(asked(), 1);
+    let mut resumes = [(); 2].map(|()| scene.start(&["resume", "task"]));
+    // The model is held back, so that whoever ends now was refused.
+    until("one of them asks, and one has ended", || {
+        asked() == 2 && resumes.iter_mut().any(Run::is_over)
+    });
+    let [one, other] = &mut resumes;
+    let (refused, running) = if one.is_over() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    assert_eq!(refused.end().code(), Some(21), "{}", refused.told());
+    let holder = format!("process {} on ", running.id());
+    for words in ["[S0107]", "hint:", &holder] {
+        assert!(refused.told().contains(words), "{}", refused.told());
+    }
+    assert!(!running.is_over());
+    scene.server.release("held", 1);
+    assert!(running.end().success(), "{}", running.told());
+    assert_eq!(asked(), 2, "nobody else asked");
+    let opened = entries(&scene, "agent_opened");
+    assert_eq!(opened.len(), 2, "{opened:?}");
+    assert_eq!(opened[0]["native"], opened[1]["native"]);
+    assert_eq!(entries(&scene, "step_finished").len(), 1);
+}

@@ -1,0 +1,230 @@
+//! What is done to an agent at work, and when.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rustix::process::Signal;
+
+use crate::programs::Agent;
+
+/// Whom it hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Victim {
+    /// Segno itself.
+    Segno,
+    /// The agent's program, below its warden.
+    Program,
+}
+
+/// The signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Blow {
+    /// SIGKILL: nobody can do anything about it.
+    Kill,
+    /// SIGTERM: an orderly end is asked for.
+    Terminate,
+    /// SIGINT, as from Ctrl-C. Segno gets it twice: once would only mean *after this step*.
+    Interrupt,
+}
+
+impl Blow {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Kill, Self::Terminate, Self::Interrupt];
+
+    /// The signal that it is.
+    pub const fn signal(self) -> Signal {
+        match self {
+            Self::Kill => Signal::KILL,
+            Self::Terminate => Signal::TERM,
+            Self::Interrupt => Signal::INT,
+        }
+    }
+
+    /// The name of the signal.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "SIGKILL",
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Terminate => "term",
+            Self::Interrupt => "int",
+        }
+    }
+}
+
+/// When: something is seen, and so many milliseconds go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Moment {
+    /// The answer of a turn is being sent, slowly.
+    Stream {
+        /// Which turn of the script.
+        turn: usize,
+        /// The pause.
+        ms: u64,
+    },
+    /// A command has begun.
+    Tool {
+        /// Which of the commands that leave a sign.
+        command: usize,
+        /// The pause.
+        ms: u64,
+    },
+    /// The answer of a turn was sent whole.
+    Between {
+        /// Which turn of the script.
+        turn: usize,
+        /// The pause.
+        ms: u64,
+    },
+    /// The journal names the conversation.
+    Opened {
+        /// The pause.
+        ms: u64,
+    },
+    /// The program was started.
+    Random {
+        /// The pause.
+        ms: u64,
+    },
+}
+
+impl Moment {
+    /// The same after half the pause.
+    pub(super) const fn sooner(self) -> Self {
+        match self {
+            Self::Stream { turn, ms } => Self::Stream { turn, ms: ms / 2 },
+            Self::Tool { command, ms } => Self::Tool {
+                command,
+                ms: ms / 2,
+            },
+            Self::Between { turn, ms } => Self::Between { turn, ms: ms / 2 },
+            Self::Opened { ms } => Self::Opened { ms: ms / 2 },
+            Self::Random { ms } => Self::Random { ms: ms / 2 },
+        }
+    }
+}
+
+/// The commands of the standard script that leave a sign when they begin.
+pub(super) const COMMANDS: [&str; 3] = ["place", "slow", "count"];
+
+/// One disturbance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strike {
+    /// Who is at work.
+    pub agent: Agent,
+    /// Whom it hits.
+    pub victim: Victim,
+    /// With what.
+    pub blow: Blow,
+    /// When.
+    pub moment: Moment,
+}
+
+/// The agent's name in words of a strike.
+pub(super) const fn word(agent: Agent) -> &'static str {
+    match agent {
+        Agent::Claude => "claude",
+        Agent::Codex => "codex",
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream { turn, ms } => write!(f, "stream-{turn}:{ms}"),
+            Self::Tool { command, ms } => write!(f, "{}:{ms}", COMMANDS[*command]),
+            Self::Between { turn, ms } => write!(f, "between-{turn}:{ms}"),
+            Self::Opened { ms } => write!(f, "opened:{ms}"),
+            Self::Random { ms } => write!(f, "random:{ms}"),
+        }
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let victim = match self.victim {
+            Victim::Segno => "segno",
+            Victim::Program => "program",
+        };
+        let (agent, blow) = (word(self.agent), self.blow.word());
+        write!(f, "{agent}/{victim}/{blow}/{}", self.moment)
+    }
+}
+
+impl FromStr for Strike {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || {
+            format!(
+                "`{text}` is not claude|codex/segno|program/kill|term|int/MOMENT:MS, where MOMENT is stream-TURN, between-TURN, {}, opened or random",
+                COMMANDS.join(", ")
+            )
+        };
+        let words: Vec<&str> = text.split('/').collect();
+        let [agent, victim, blow, moment] = words[..] else {
+            return Err(unknown());
+        };
+        let agent = Agent::ALL.into_iter().find(|known| word(*known) == agent);
+        let blow = Blow::ALL.into_iter().find(|known| known.word() == blow);
+        let victim = match victim {
+            "segno" => Some(Victim::Segno),
+            "program" => Some(Victim::Program),
+            _ => None,
+        };
+        Ok(Self {
+            agent: agent.ok_or_else(unknown)?,
+            victim: victim.ok_or_else(unknown)?,
+            blow: blow.ok_or_else(unknown)?,
+            moment: read_moment(moment).ok_or_else(unknown)?,
+        })
+    }
+}
+
+fn read_moment(text: &str) -> Option<Moment> {
+    let (what, ms) = text.split_once(':')?;
+    let ms = ms.parse().ok()?;
+    if let Some(command) = COMMANDS.iter().position(|name| *name == what) {
+        return Some(Moment::Tool { command, ms });
+    }
+    match what.split_once('-') {
+        Some(("stream", turn)) => turn.parse().ok().map(|turn| Moment::Stream { turn, ms }),
+        Some(("between", turn)) => turn.parse().ok().map(|turn| Moment::Between { turn, ms }),
+        None if what == "opened" => Some(Moment::Opened { ms }),
+        None if what == "random" => Some(Moment::Random { ms }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strike_is_read_back_from_its_words() {
+        for words in [
+            "claude/segno/kill/stream-3:40",
+            "codex/program/term/slow:300",
+            "claude/program/int/between-7:0",
+            "codex/segno/int/opened:12",
+            "codex/segno/kill/random:1500",
+        ] {
+            assert_eq!(words.parse::<Strike>().unwrap().to_string(), words);
+        }
+        for words in [
+            "claude/segno/kill",
+            "gemini/segno/kill/random:1",
+            "claude/segno/stop/random:1",
+            "claude/segno/kill/stream:1",
+            "claude/segno/kill/random:x",
+        ] {
+            words.parse::<Strike>().unwrap_err();
+        }
+    }
+}
