@@ -143,7 +143,7 @@ pub(crate) async fn compose(
     settle(native, &setup.home, id, &bytes, folder).await?;
     let losses = written.losses.0.iter();
     let told: Vec<String> = losses
-        .map(|(loss, count)| format!("{count} × {loss:?}"))
+        .map(|(loss, count)| format!("{count} {loss}"))
         .collect();
     Ok(Some(told.join(", ")))
 }

@@ -94,6 +94,30 @@ pub enum Loss {
     Empty,
 }
 
+/// What it is, for people, after a number.
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Thinking => "times thinking",
+            Self::SideBranch => "entries of a branch that was left behind",
+            Self::SubAgent => "entries of sub-agents",
+            Self::BeforeCompaction => "entries from before the last summary",
+            Self::Record => "records that only their vendor understands",
+            Self::Part => "parts that only their vendor understands",
+            Self::Image => "pictures",
+            Self::Notice => "notes of the program",
+            Self::Unanswered => "calls without an answer (told as of unknown outcome)",
+            Self::StrayResult => "answers without a call (told as text)",
+            Self::CallChanged => "calls by another name",
+            Self::CallQuoted => "calls as calls (told as text)",
+            Self::Outcome => "times how a call went",
+            Self::Model => "times which model spoke",
+            Self::Origin => "times who wrote it",
+            Self::Empty => "empty texts",
+        })
+    }
+}
+
 /// What is not carried over, with how often it happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
