@@ -10,7 +10,6 @@ use std::thread;
 use super::strike::{Blow, Strike, word};
 use super::trial::{Outcome, attempt};
 use crate::crash::trial::{Hit, Wrong};
-use crate::programs::Agent;
 
 /// Goes through every strike, `workers` at a time, and tells `heard` of each as it is done.
 pub fn attempt_all(
@@ -152,12 +151,6 @@ impl Tally {
     /// How many came too late.
     pub fn missed(&self) -> u64 {
         self.all.missed
-    }
-
-    /// How often an agent went on with its own conversation, as it was.
-    pub fn native(&self, agent: Agent) -> u64 {
-        let own = self.counts.iter().filter(|((of, _), _)| *of == word(agent));
-        own.map(|(_, counts)| counts.native).sum()
     }
 
     /// Whether every promise held.
