@@ -32,6 +32,7 @@ pub mod scripted;
 pub mod tools;
 pub mod transcript;
 
+pub use acp::Acp;
 pub use anthropic::Anthropic;
 pub use bedrock::Bedrock;
 pub use claude_code::ClaudeCode;

@@ -8,6 +8,8 @@ use segno_core::agent::{Error, ErrorKind, Request};
 use segno_core::ports::Clock;
 
 use crate::Launch;
+use crate::command::output::Line;
+use crate::transcript::{Object, parse};
 
 /// The longest line of a program that is looked into. Longer ones are left out and counted.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
@@ -67,10 +69,89 @@ pub(crate) fn kind_of_status(status: u64, wait: Option<Duration>) -> ErrorKind {
     }
 }
 
+/// What a program's complaint about its model's provider means, where only words tell; `None` if they
+/// say nothing that is known.
+pub(crate) fn kind_of_words(message: &str) -> Option<ErrorKind> {
+    let lower = message.to_lowercase();
+    let status = |before: &str| {
+        let (_, rest) = lower.split_once(before)?;
+        let mut numbers = rest.split(|c: char| !c.is_ascii_digit());
+        numbers.find(|number| number.len() == 3)?.parse().ok()
+    };
+    let has = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    let full = [
+        "context_length_exceeded",
+        "context window",
+        "prompt is too long",
+    ];
+    if has(&full) {
+        Some(ErrorKind::ContextFull)
+    } else if has(&["usage limit", "rate limit"]) {
+        Some(ErrorKind::RateLimited(wait(&lower)))
+    } else if has(&["thread not found", "session not found"]) {
+        Some(ErrorKind::NotFound)
+    } else if let Some(status) = status("status").or_else(|| status("api error: ")) {
+        Some(kind_of_status(status, wait(&lower)))
+    } else if has(&["stream disconnected", "connect"]) {
+        Some(ErrorKind::Network)
+    } else {
+        None
+    }
+}
+
+/// `… try again in 2 days 3 hours 4 minutes.`: how long that is.
+fn wait(lower: &str) -> Option<Duration> {
+    let (_, rest) = lower.split_once("try again in ")?;
+    let mut words = rest.split([' ', ',']).filter(|w| !w.is_empty());
+    let mut seconds = 0_u64;
+    while let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) {
+        let unit = match words.next()?.trim_end_matches(['.', 's']) {
+            "day" => 24 * 3600,
+            "hour" => 3600,
+            "minute" | "min" => 60,
+            "second" | "sec" | "" => 1,
+            _ => break,
+        };
+        seconds = seconds.saturating_add(count.saturating_mul(unit));
+    }
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
 /// How long it is until a moment that is given in seconds since 1970.
 pub(crate) fn until(clock: &dyn Clock, seconds: u64) -> Duration {
     let now = u64::try_from(clock.now().0).unwrap_or_default();
     Duration::from_millis(seconds.saturating_mul(1000).saturating_sub(now))
+}
+
+/// A record of a program's stream; `None` if the line is nothing that was meant for us. What begins
+/// like a record and cannot be read is an error: it may have been anything.
+pub(crate) fn record(line: Line<'_>) -> Result<Option<Object>, Damaged> {
+    let Line::Whole(line) = line else {
+        return Err(Damaged);
+    };
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    match parse(line) {
+        Ok(record) => Ok(Some(record)),
+        Err(_) if line.trim_ascii_start().starts_with(b"{") => Err(Damaged),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A record that cannot be read.
+pub(crate) struct Damaged;
+
+/// So many lines, in words.
+pub(crate) fn lines(count: u64) -> String {
+    match count {
+        1 => "1 line".to_owned(),
+        count => format!("{count} lines"),
+    }
+}
+
+/// Whether a conversation can be called that: it becomes an argument and part of a file's name.
+pub(crate) fn is_name(id: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=128).contains(&id.len()) && !id.starts_with('-') && id.chars().all(fits)
 }
 
 /// The program went on with another conversation than it was asked to.

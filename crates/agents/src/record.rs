@@ -42,7 +42,7 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
             health: health(&report, &question),
             named: named(native, path)?,
             folder: report.facts.cwd,
-            unanswered: report.summary.unanswered,
+            unanswered: Some(report.summary.unanswered),
         }))
     })
     .await

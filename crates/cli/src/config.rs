@@ -100,6 +100,7 @@ const KEYS: &[&str] = &[
     "claude-code.context_window",
     "codex.program",
     "codex.permissions",
+    "acp.permissions",
 ];
 
 /// Why the configuration cannot be used.
@@ -209,6 +210,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "prices",
         "claude-code",
         "codex",
+        "acp",
     ] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));

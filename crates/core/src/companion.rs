@@ -22,6 +22,8 @@ words! {
         ClaudeCode = "claude-code",
         /// Codex.
         Codex = "codex",
+        /// An agent that speaks the Agent Client Protocol.
+        Acp = "acp",
     }
 }
 
@@ -91,8 +93,8 @@ pub struct Record {
     pub bytes: u64,
     /// How it stands.
     pub health: Health,
-    /// Calls in it whose outcome is unknown.
-    pub unanswered: Vec<Unanswered>,
+    /// Calls in it whose outcome is unknown; `None` if nobody but the program can look into it.
+    pub unanswered: Option<Vec<Unanswered>>,
     /// The names of the newest messages, calls and answers that are in it
     /// ([`Said::names`](crate::conversation::Said::names)), if the program reports the same names while
     /// it works. What was reported and is not here did not reach the record.
@@ -135,8 +137,13 @@ pub trait Companion: Send + Sync {
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>>;
 
-    /// What the program has of a conversation; `None` if nothing. Changes nothing.
-    fn record<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<Record>, Error>>;
+    /// What the program has of a conversation, which was about `folder`; `None` if nothing. Changes
+    /// nothing.
+    fn record<'a>(
+        &'a self,
+        id: &'a str,
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Option<Record>, Error>>;
 
     /// Puts a record in order that is damaged: what cannot be read is left out, and what it was is
     /// kept beside it. Returns what was done, in words.

@@ -1,5 +1,7 @@
 //! What there is of some work, before it goes on.
 
+use std::path::Path;
+
 use segno_core::companion::{Companion, Health, Record};
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::id::SessionId;
@@ -32,10 +34,13 @@ impl Remains {
     /// Calls whose outcome is unknown, from the program's record and from what was `heard` of it: each
     /// may have what the other lacks.
     pub(crate) fn unanswered(&self, heard: Vec<Unanswered>) -> Vec<Unanswered> {
-        let Some(record) = &self.record else {
+        let Some((record, recorded)) = self.record.as_ref().and_then(|record| {
+            let recorded = record.unanswered.as_ref()?;
+            Some((record, recorded))
+        }) else {
             return heard;
         };
-        let mut all = record.unanswered.clone();
+        let mut all = recorded.clone();
         // Where names do not tell, the same call would be there twice.
         if let Some(named) = &record.named {
             let reached = |call: &Unanswered| named.contains(&call.id);
@@ -58,7 +63,8 @@ pub(crate) async fn gather(
     let other_agent = native.program != companion.program();
     let (mut health, mut record) = (None, None);
     if !other_agent {
-        match companion.record(&native.id).await {
+        let looked = companion.record(&native.id, Path::new(&native.folder));
+        match looked.await {
             Ok(found) => {
                 health = found.as_ref().map(|found| found.health.clone());
                 record = found;

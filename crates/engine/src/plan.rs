@@ -15,7 +15,7 @@ use crate::drift::drift;
 use crate::error::Error;
 use crate::resume::{self, Options};
 use crate::spec::{Provider, Workflow};
-use crate::world::World;
+use crate::world::{Speaker, World};
 use crate::{claim, evidence, history, reconcile};
 
 /// How many bytes a token has, where nobody counted.
@@ -102,7 +102,7 @@ pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result
     let sight = reconcile::look(world, FilePath::new(&summary.workspace)).await;
     let mut steps = Vec::new();
     for (path, open) in &state.open {
-        let way = way(world, summary, &workflow, open, options).await?;
+        let way = way(world, summary, &workflow, &state, open, options).await?;
         steps.push(StepPlan {
             path: path.clone(),
             agent: options.with.clone().unwrap_or_else(|| open.agent.clone()),
@@ -128,6 +128,7 @@ async fn way(
     world: &World,
     summary: &Summary,
     workflow: &Workflow,
+    state: &State,
     open: &Open,
     options: &Options,
 ) -> Result<Way, Error> {
@@ -140,22 +141,23 @@ async fn way(
         Some(name) => Some(resume::stand_in(workflow, name)?),
         None => own.cloned(),
     };
-    let program = match &provider {
-        Some(Provider::Program { program, .. }) => *program,
-        Some(Provider::Api(_)) => return Ok(Way::Journal),
-        _ => return Ok(Way::Again),
-    };
-    let Some(companion) = world.drivers.companion(program) else {
+    let Some(provider) = provider else {
         return Ok(Way::Again);
     };
-    let climb = climb(
-        world,
-        summary,
-        &*companion,
-        open,
-        options,
-        provider.as_ref(),
-    );
+    let created = state.created.as_ref();
+    let folder = created.map_or("", |created| created.spec_path.as_str());
+    let folder = FilePath::new(folder).parent().unwrap_or(FilePath::new("."));
+    let companion = match &provider {
+        Provider::Program { .. } | Provider::Acp { .. } => {
+            match world.drivers.driver(&provider, folder)? {
+                Speaker::Companion(companion) => companion,
+                Speaker::Agent(_) | Speaker::Model(_) => return Ok(Way::Again),
+            }
+        }
+        Provider::Api(_) => return Ok(Way::Journal),
+        Provider::Command { .. } | Provider::Scripted { .. } => return Ok(Way::Again),
+    };
+    let climb = climb(world, summary, &*companion, open, options, &provider);
     Ok(Way::Ladder(Box::new(climb.await?)))
 }
 
@@ -165,7 +167,7 @@ async fn climb(
     companion: &dyn Companion,
     open: &Open,
     options: &Options,
-    provider: Option<&Provider>,
+    provider: &Provider,
 ) -> Result<Climb, Error> {
     let native = open.native.as_ref();
     let mut remains = evidence::gather(world, summary.id, companion, native).await?;
@@ -178,8 +180,9 @@ async fn climb(
         None if own => (remains.bytes() / BYTES_PER_TOKEN, false),
         None => (TOLD_ANEW, false),
     };
-    let model = provider.and_then(Provider::model);
-    let price = model.and_then(|model| world.drivers.price(model));
+    let price = provider
+        .model()
+        .and_then(|model| world.drivers.price(model));
     Ok(Climb {
         program: companion.program(),
         native: native.map(|native| native.id.clone()),

@@ -80,7 +80,7 @@ pub(crate) fn stand_in(workflow: &Workflow, name: &str) -> Result<Provider, Erro
     let own = workflow.agents.get(name);
     let provider = own.map_or_else(program, |agent| Ok(agent.provider.clone()))?;
     match provider {
-        Provider::Program { .. } => Ok(provider),
+        Provider::Program { .. } | Provider::Acp { .. } => Ok(provider),
         other => Err(Error::NoStandIn {
             agent: name.to_owned(),
             reason: format!(
@@ -197,10 +197,11 @@ async fn begin(
             ));
         }
     }
+    let spec_folder = spec_path.parent().unwrap_or(Path::new("."));
     let companion = match &options.with {
         Some(name) => match world
             .drivers
-            .driver(&stand_in(&spec.workflow, name)?, workspace)?
+            .driver(&stand_in(&spec.workflow, name)?, spec_folder)?
         {
             Speaker::Companion(companion) => Some(companion),
             Speaker::Agent(_) | Speaker::Model(_) => None,

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::Means;
 use super::error::{AcpError, Trouble};
-use super::leave;
+use super::leave::{self, Known};
 use super::link::Link;
 use super::rpc::{self, Message, Refusal};
 use super::turn::{Replay, Turn};
-use super::update::{Tool, ToolKind, Update};
+use super::update::{Status, Tool, Update};
 use crate::mcp::words::clean;
 
 /// The version of the protocol that this speaks.
@@ -22,7 +22,7 @@ const VERSION: u64 = 1;
 /// The longest name of a session, which an agent chooses.
 const LONGEST_ID: usize = 1 << 10;
 
-/// Of how many tools the sort is remembered: some ask for leave without saying it again.
+/// Of how many tools is remembered what they do: some ask for leave without saying it again.
 const MOST_TOOLS: usize = 10_000;
 
 /// How much of an agent's complaint is told.
@@ -40,7 +40,7 @@ pub struct Connection {
     open: Option<u64>,
     /// The folders of sessions.
     folders: HashMap<String, PathBuf>,
-    kinds: HashMap<String, ToolKind>,
+    tools: HashMap<String, Known>,
     /// Whether the turn under way was given up.
     pub(super) cancelled: bool,
 }
@@ -90,7 +90,7 @@ impl Connection {
             asked: 0,
             open: None,
             folders: HashMap::new(),
-            kinds: HashMap::new(),
+            tools: HashMap::new(),
             cancelled: false,
         })
     }
@@ -136,6 +136,11 @@ impl Connection {
         };
         self.folders.insert(id.clone(), cwd.to_owned());
         Ok(Session { id, value })
+    }
+
+    /// Whether it said that it can bring sessions back.
+    pub fn can_load(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.load_session)
     }
 
     /// Brings a session back. What it consists of is replayed, and is not new.
@@ -273,11 +278,14 @@ impl Connection {
     }
 
     fn remember(&mut self, tool: &Tool) {
-        let known = self.kinds.contains_key(&tool.id);
-        if let Some(kind) = &tool.kind
-            && (known || self.kinds.len() < MOST_TOOLS && tool.id.len() <= LONGEST_ID)
-        {
-            self.kinds.insert(tool.id.clone(), kind.clone());
+        if matches!(tool.status, Some(Status::Completed | Status::Failed)) {
+            self.tools.remove(&tool.id);
+        } else if let Some(known) = self.tools.get_mut(&tool.id) {
+            known.update(tool);
+        } else if self.tools.len() < MOST_TOOLS && tool.id.len() <= LONGEST_ID {
+            let mut known = Known::default();
+            known.update(tool);
+            self.tools.insert(tool.id.clone(), known);
         }
     }
 
@@ -290,15 +298,17 @@ impl Connection {
         let session = params["sessionId"].as_str();
         let folder = session.and_then(|session| self.folders.get(session));
         if method == "session/request_permission" {
-            let Some(tool) = Tool::read(&params["toolCall"]).filter(|_| folder.is_some()) else {
+            let (Some(tool), Some(folder)) = (Tool::read(&params["toolCall"]), folder) else {
                 let why = "a session and a tool call are needed".to_owned();
                 return (Err((rpc::WRONG_PARAMS, why)), None);
             };
-            let kind = tool.kind.as_ref().or_else(|| self.kinds.get(&tool.id));
+            let mut known = self.tools.get(&tool.id).cloned().unwrap_or_default();
+            known.update(&tool);
             let (answer, granted) = if self.cancelled {
                 (leave::cancelled(), false)
             } else {
-                self.means.policy.answer(kind, &params["options"])
+                let policy = self.means.policy;
+                policy.answer(&known, folder, &params["options"])
             };
             return (Ok(answer), Some(Update::Leave { tool, granted }));
         }

@@ -1,24 +1,75 @@
-//! Leave to use a tool: given once, for the sorts that a policy lists, and never for good.
+//! Leave to use a tool: given once, for what a policy says, and never for good.
+
+use std::io::ErrorKind;
+use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 
-use super::update::ToolKind;
+use super::update::{Tool, ToolKind};
+use crate::program::Permissions;
 
-/// Which tools an agent may use where it asks. Without anything, none.
+/// What an agent may do where it asks. What it does unasked is its own affair.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Look and search, in the session's folder.
+    Read,
+    /// That, and change and remove files in the session's folder.
+    Edit,
+    /// Everything.
+    All,
+}
+
+impl From<Permissions> for Policy {
+    fn from(permissions: Permissions) -> Self {
+        match permissions {
+            Permissions::Read => Self::Read,
+            Permissions::Edit => Self::Edit,
+            Permissions::All => Self::All,
+        }
+    }
+}
+
+/// What is known of a tool when leave is asked for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Policy {
-    /// Sorts of tools that are allowed, each time anew.
-    pub allow: Vec<ToolKind>,
+pub(super) struct Known {
+    pub(super) kind: Option<ToolKind>,
+    /// The files that it touches.
+    pub(super) places: Vec<String>,
+}
+
+impl Known {
+    /// With what is told now in place of what was told before.
+    pub(super) fn update(&mut self, tool: &Tool) {
+        if let Some(kind) = &tool.kind {
+            self.kind = Some(kind.clone());
+        }
+        let places = places(tool);
+        if !places.is_empty() {
+            self.places = places;
+        }
+    }
+}
+
+/// The files that a tool names: those that it touches, and those that it shows changes of.
+fn places(tool: &Tool) -> Vec<String> {
+    let locations = tool.locations.iter().flatten();
+    let diffs = tool.content.iter().flatten();
+    let diffs = diffs.filter_map(|content| content["path"].as_str());
+    let named = locations.map(|location| location.path.as_str());
+    named.chain(diffs).map(str::to_owned).collect()
 }
 
 impl Policy {
-    /// What is answered, and whether that is leave. A tool of no known sort gets none.
-    pub(super) fn answer(&self, kind: Option<&ToolKind>, options: &Value) -> (Value, bool) {
+    /// What is answered, and whether that is leave.
+    pub(super) fn answer(self, known: &Known, folder: &Path, options: &Value) -> (Value, bool) {
         let option = |wanted: &str| {
             let mut all = options.as_array().into_iter().flatten();
             all.find(|option| option["kind"] == wanted && option["optionId"].is_string())
         };
-        let allowed = kind.is_some_and(|kind| self.allow.contains(kind));
+        let allowed = self.allows(known, folder);
         let granted = option("allow_once").filter(|_| allowed);
         match granted.or_else(|| option("reject_once")) {
             Some(option) => {
@@ -28,6 +79,46 @@ impl Policy {
             None => (cancelled(), false),
         }
     }
+
+    /// A tool of no known sort is allowed only where everything is. What changes files must say
+    /// which.
+    fn allows(self, known: &Known, folder: &Path) -> bool {
+        let inside = || {
+            let mut places = known.places.iter();
+            places.all(|place| is_inside(folder, Path::new(place)))
+        };
+        match (self, &known.kind) {
+            (Self::All, _) | (Self::Read | Self::Edit, Some(ToolKind::Think)) => true,
+            (Self::Read | Self::Edit, Some(ToolKind::Read | ToolKind::Search)) => inside(),
+            (Self::Edit, Some(ToolKind::Edit | ToolKind::Delete)) => {
+                !known.places.is_empty() && inside()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a path leads into the folder, links followed.
+fn is_inside(folder: &Path, path: &Path) -> bool {
+    let Ok(root) = folder.canonicalize() else {
+        return false;
+    };
+    let given = root.join(path);
+    if given
+        .components()
+        .any(|part| matches!(part, Component::ParentDir))
+    {
+        return false;
+    }
+    // What is not there yet is where its nearest folder is.
+    for there in given.ancestors() {
+        match there.canonicalize() {
+            Ok(real) => return real.starts_with(&root),
+            Err(error) if error.kind() == ErrorKind::NotFound && !there.is_symlink() => {}
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// The answer that decides nothing.
@@ -38,6 +129,13 @@ pub(super) fn cancelled() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn known(kind: Option<ToolKind>, places: &[&str]) -> Known {
+        Known {
+            kind,
+            places: places.iter().map(ToString::to_string).collect(),
+        }
+    }
 
     #[test]
     fn leave_is_given_once_or_not_at_all() {
@@ -51,24 +149,63 @@ mod tests {
             {"optionId": "always", "kind": "allow_always"},
             {"optionId": "never", "kind": "reject_always"},
         ]);
-        let policy = Policy {
-            allow: vec![ToolKind::Edit],
-        };
-        let (edit, run) = (ToolKind::Edit, ToolKind::Execute);
-        for (policy, kind, options, expected) in [
-            (&policy, Some(&edit), &options, "once"),
-            (&policy, Some(&run), &options, "no"),
-            (&policy, None, &options, "no"),
-            (&Policy::default(), Some(&edit), &options, "no"),
-            (&policy, Some(&edit), &only_for_good, ""),
-            (&policy, Some(&run), &only_for_good, ""),
-            (&policy, Some(&edit), &Value::Null, ""),
-            (&policy, Some(&edit), &json!([{"kind": "allow_once"}]), ""),
+        let nameless = json!([{"kind": "allow_once"}]);
+        for (policy, options, expected) in [
+            (Policy::All, &options, "once"),
+            (Policy::Nothing, &options, "no"),
+            (Policy::All, &only_for_good, ""),
+            (Policy::Nothing, &only_for_good, ""),
+            (Policy::All, &Value::Null, ""),
+            (Policy::All, &nameless, ""),
         ] {
-            let (answer, granted) = policy.answer(kind, options);
+            let (answer, granted) = policy.answer(&Known::default(), Path::new("/"), options);
             let chosen = answer["outcome"]["optionId"].as_str().unwrap_or_default();
-            assert_eq!(chosen, expected, "{kind:?} {options}");
+            assert_eq!(chosen, expected, "{policy:?} {options}");
             assert_eq!(granted, expected == "once");
+        }
+    }
+
+    #[test]
+    fn a_policy_allows_what_it_says_and_nothing_that_is_not_known() {
+        use ToolKind::{Delete, Edit, Execute, Fetch, Move, Read, Search, Think, Unknown};
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        std::os::unix::fs::symlink("/etc", folder.join("out")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/at/all", folder.join("gone")).unwrap();
+        let inside = folder.join("new/a.txt").display().to_string();
+        let (read, edit) = ([Policy::Read, Policy::Edit], [Policy::Edit]);
+        let nobody: [Policy; 0] = [];
+        let cases: [(Option<ToolKind>, &[&str], &[Policy]); 19] = [
+            (Some(Read), &["a.txt"], &read),
+            (Some(Read), &[], &read),
+            (Some(Search), &[&inside], &read),
+            (Some(Think), &[], &read),
+            (Some(Read), &["/etc/passwd"], &nobody),
+            (Some(Edit), &["a.txt"], &edit),
+            (Some(Edit), &[&inside, "b"], &edit),
+            (Some(Delete), &["a.txt"], &edit),
+            (Some(Edit), &[], &nobody),
+            (Some(Edit), &["a.txt", "/etc/passwd"], &nobody),
+            (Some(Edit), &["../a.txt"], &nobody),
+            (Some(Edit), &["out/passwd"], &nobody),
+            (Some(Edit), &["out/new"], &nobody),
+            (Some(Edit), &["gone"], &nobody),
+            (Some(Move), &["a.txt"], &nobody),
+            (Some(Execute), &[], &nobody),
+            (Some(Fetch), &[], &nobody),
+            (Some(Unknown("edit ".into())), &["a.txt"], &nobody),
+            (None, &["a.txt"], &nobody),
+        ];
+        for (kind, places, allowing) in cases {
+            let known = known(kind, places);
+            for policy in [Policy::Nothing, Policy::Read, Policy::Edit, Policy::All] {
+                let expected = policy == Policy::All || allowing.contains(&policy);
+                assert_eq!(
+                    policy.allows(&known, folder),
+                    expected,
+                    "{policy:?} {known:?}"
+                );
+            }
         }
     }
 }

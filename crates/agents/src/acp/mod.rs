@@ -14,10 +14,15 @@
 //! What an agent says is data from a stranger. What is known is read strictly; what is not is kept
 //! as it came ([`Update::Raw`]); what cannot be a message ends the conversation with an error that
 //! says why. Answers to what was never asked are passed over.
+//!
+//! [`Acp`] asks such an agent for the engine: a process for each question, and what it reports as
+//! entries of a conversation.
 
 mod connection;
+mod driver;
 mod error;
 mod files;
+mod fold;
 mod leave;
 mod link;
 mod rpc;
@@ -31,10 +36,11 @@ use segno_core::ports::{Clock, Disk};
 
 use crate::Launch;
 pub use connection::{Agent, Connection, Session};
+pub use driver::Acp;
 pub use error::AcpError;
 pub use leave::Policy;
 pub use turn::{Event, Outcome, Replay, Replayed, Stop, Tokens, Turn};
-pub use update::{Deed, Location, Money, PlanEntry, Status, Tool, ToolKind, Update};
+pub use update::{Deed, Location, Money, Piece, PlanEntry, Status, Tool, ToolKind, Update};
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
     /// A piece of its answer.
-    Text(String),
+    Text(Piece),
     /// A piece of what it thinks.
-    Thought(String),
+    Thought(Piece),
     /// A piece of what the person said; in a replay.
-    Said(String),
+    Said(Piece),
     /// A tool is about to be used.
     ToolStarted(Tool),
     /// Something about a tool is known now. What is `None` has not changed.
@@ -56,6 +56,25 @@ pub enum Update {
         /// As it came.
         value: Value,
     },
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The words.
+    pub text: String,
+    /// The message that it is a piece of, if that was said.
+    pub message: Option<String>,
+}
+
+impl From<&str> for Piece {
+    /// Words of which nothing else is known.
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            message: None,
+        }
+    }
 }
 
 /// A tool that an agent uses, as far as it was told.
@@ -175,6 +194,25 @@ impl From<&str> for ToolKind {
     }
 }
 
+impl ToolKind {
+    /// The protocol's word for it.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Move => "move",
+            Self::Search => "search",
+            Self::Execute => "execute",
+            Self::Think => "think",
+            Self::Fetch => "fetch",
+            Self::SwitchMode => "switch_mode",
+            Self::Other => "other",
+            Self::Unknown(word) => word,
+        }
+    }
+}
+
 impl From<&str> for Status {
     fn from(word: &str) -> Self {
         match word {
@@ -218,9 +256,9 @@ impl Update {
     pub(super) fn read(value: &Value) -> Self {
         let kind = value["sessionUpdate"].as_str().unwrap_or_default();
         let known = match kind {
-            "agent_message_chunk" => text(value).map(Self::Text),
-            "agent_thought_chunk" => text(value).map(Self::Thought),
-            "user_message_chunk" => text(value).map(Self::Said),
+            "agent_message_chunk" => piece(value).map(Self::Text),
+            "agent_thought_chunk" => piece(value).map(Self::Thought),
+            "user_message_chunk" => piece(value).map(Self::Said),
             "tool_call" => Tool::read(value).map(Self::ToolStarted),
             "tool_call_update" => Tool::read(value).map(Self::ToolChanged),
             "plan" => plan(value).map(Self::Plan),
@@ -234,12 +272,15 @@ impl Update {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+fn piece(value: &Value) -> Option<Piece> {
     let content = &value["content"];
     let text = content["text"]
         .as_str()
-        .filter(|_| content["type"] == "text");
-    text.map(str::to_owned)
+        .filter(|_| content["type"] == "text")?;
+    Some(Piece {
+        text: text.to_owned(),
+        message: value["messageId"].as_str().map(str::to_owned),
+    })
 }
 
 fn plan(value: &Value) -> Option<Vec<PlanEntry>> {
@@ -279,10 +320,15 @@ mod tests {
     fn what_real_agents_report_is_understood() {
         let chunk = |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "a"}, "messageId": "m"});
         let read = |value: Value| Update::read(&value);
-        assert_eq!(read(chunk("agent_message_chunk")), Update::Text("a".into()));
-        let thought = Update::Thought("a".into());
+        let piece = Piece {
+            message: Some("m".into()),
+            ..Piece::from("a")
+        };
+        let text = Update::Text(piece.clone());
+        assert_eq!(read(chunk("agent_message_chunk")), text);
+        let thought = Update::Thought(piece.clone());
         assert_eq!(read(chunk("agent_thought_chunk")), thought);
-        assert_eq!(read(chunk("user_message_chunk")), Update::Said("a".into()));
+        assert_eq!(read(chunk("user_message_chunk")), Update::Said(piece));
         let cost = json!({"amount": 0.25, "currency": "USD"});
         assert_eq!(
             read(json!({"sessionUpdate": "usage_update", "used": 1, "size": 9, "cost": cost})),

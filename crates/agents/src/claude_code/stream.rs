@@ -14,8 +14,9 @@ use segno_core::usage::{Cost, Usage};
 use serde_json::Value;
 
 use super::transcript;
-use crate::program::{another, kind_of_status, until};
-use crate::transcript::{Facts, Object, parse, text};
+use crate::command::output::Line;
+use crate::program::{Damaged, another, kind_of_status, lines, record, until};
+use crate::transcript::{Facts, Object, text};
 
 /// Folds the lines of one process.
 pub(super) struct Stream<'a> {
@@ -38,8 +39,8 @@ pub(super) struct Stream<'a> {
     last: Option<Object>,
     /// When a limit is lifted that was run into, in seconds since 1970.
     resets_at: Option<u64>,
-    /// Lines that are no records.
-    noise: u64,
+    /// Records since the last result that cannot be read.
+    lost: u64,
 }
 
 impl<'a> Stream<'a> {
@@ -62,15 +63,19 @@ impl<'a> Stream<'a> {
             window,
             last: None,
             resets_at: None,
-            noise: 0,
+            lost: 0,
         }
     }
 
     /// Takes the next line.
-    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), Error> {
-        let Ok(record) = parse(line) else {
-            self.noise += u64::from(!line.trim_ascii().is_empty());
-            return Ok(());
+    pub(super) fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
+        let record = match record(line) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()),
+            Err(Damaged) => {
+                self.lost += 1;
+                return Ok(());
+            }
         };
         self.check_name(&record)?;
         match text(&record, "type") {
@@ -86,11 +91,18 @@ impl<'a> Stream<'a> {
 
     /// Every record names its conversation.
     fn check_name(&mut self, record: &Object) -> Result<(), Error> {
+        let sort = text(record, "type");
+        // A conversation that is not found is told of under a name of its own.
+        let is_error = record.get("is_error") == Some(&Value::Bool(true));
+        let failed = sort == Some("result") && is_error && !self.named;
         let Some(told) = text(record, "session_id") else {
+            let speaks = matches!(sort, Some("assistant" | "user" | "result"));
+            if speaks && !self.named {
+                let message = "claude did not say which conversation it uses";
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
             return Ok(());
         };
-        // A conversation that is not found is told of under a name of its own.
-        let failed = record.get("is_error") == Some(&Value::Bool(true));
         if told != self.expected && !failed {
             return Err(another("claude", self.expected, told));
         }
@@ -201,28 +213,39 @@ impl<'a> Stream<'a> {
             });
         }
         self.last = Some(record);
+        self.lost = 0;
     }
 
     /// The answer, once the process has ended: `trouble` is what its end alone says.
     pub(super) fn finish(self, trouble: Option<Error>) -> Result<Answer, Error> {
         let Some(last) = &self.last else {
             return Err(trouble.unwrap_or_else(|| {
-                let noise = match self.noise {
+                let lost = match self.lost {
                     0 => String::new(),
-                    count => format!(" ({count} lines were no records)"),
+                    count => format!(" ({} cannot be read)", lines(count)),
                 };
-                let message = format!("claude ended without a result{noise}");
+                let message = format!("claude ended without a result{lost}");
                 Error::new(ErrorKind::Crashed, message)
             }));
         };
-        let failed = last.get("is_error") != Some(&Value::Bool(false));
-        if !failed && trouble.is_none() {
-            return Ok(Answer {
-                text: text(last, "result").unwrap_or_default().to_owned(),
-                usage: self.settled + self.open,
-            });
+        let well = last.get("is_error") == Some(&Value::Bool(false))
+            && text(last, "subtype").is_none_or(|subtype| subtype == "success");
+        let Some(answer) = text(last, "result").filter(|_| well) else {
+            return Err(self.failure(last, trouble));
+        };
+        if let Some(trouble) = trouble {
+            return Err(trouble);
         }
-        Err(self.failure(last, trouble))
+        // Another result may have been in what was lost.
+        if self.lost > 0 {
+            let lost = lines(self.lost);
+            let message = format!("claude ended, and {lost} after its result cannot be read");
+            return Err(Error::new(ErrorKind::Crashed, message));
+        }
+        Ok(Answer {
+            text: answer.to_owned(),
+            usage: self.settled + self.open,
+        })
     }
 
     fn failure(&self, last: &Object, trouble: Option<Error>) -> Error {
@@ -249,8 +272,13 @@ impl<'a> Stream<'a> {
                 _ => ErrorKind::Crashed,
             }
         };
-        match trouble {
-            Some(trouble) if message.is_empty() => trouble,
+        let reason = reason.or_else(|| text(last, "subtype"));
+        match (trouble, reason) {
+            (Some(trouble), _) if message.is_empty() => trouble,
+            (None, Some(reason)) if message.is_empty() => {
+                let reason = crate::command::output::harmless(reason);
+                Error::new(kind, format!("claude gave no answer: {reason}"))
+            }
             _ => Error::new(kind, format!("claude: {message}")),
         }
     }

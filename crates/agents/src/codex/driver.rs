@@ -11,7 +11,7 @@ use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
 use super::stream::Stream;
-use crate::command::output::Lines;
+use crate::command::output::{Line, Lines};
 use crate::command::{Errand, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::record;
@@ -86,7 +86,7 @@ impl Codex {
         };
         let mark = format!("{}.", request.attempt);
         let mut stream = Stream::new(expected, before, mark, listener);
-        let mut lines = Lines::new(LONGEST_LINE, |line: &[u8]| stream.line(line));
+        let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
         // How long it may take is the engine's to say: it drops the future.
         let ended = errand.run(&mut lines, pending()).await?;
         stream.finish(errand.judge(&ended))
@@ -111,7 +111,11 @@ impl Companion for Codex {
         Box::pin(self.answer(request, way, listener))
     }
 
-    fn record<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<Record>, Error>> {
+    fn record<'a>(
+        &'a self,
+        id: &'a str,
+        _folder: &'a Path,
+    ) -> Boxed<'a, Result<Option<Record>, Error>> {
         Box::pin(record::look(Native::Codex, &self.setup.home, id))
     }
 

@@ -1,5 +1,6 @@
 //! What `codex exec --json` writes to its stdout, line by line, as it works.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use segno_core::agent::{Answer as Done, Error, ErrorKind, Event, Listener};
@@ -8,13 +9,16 @@ use segno_core::model::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
-use crate::program::{another, kind_of_status};
-use crate::transcript::{Object, parse, text};
+use crate::command::output::Line;
+use crate::program::{Damaged, another, is_name, kind_of_words, lines, record};
+use crate::transcript::{Object, text};
 
 /// Folds the lines of one process.
 pub(super) struct Stream<'a> {
-    /// The thread that it is to be; `None` if it begins one.
-    expected: Option<&'a str>,
+    /// The thread that it is to be, or has begun; `None` if nobody has said it yet.
+    expected: Option<Cow<'a, str>>,
+    /// Whether it said which thread it is.
+    named: bool,
     listener: &'a dyn Listener,
     /// What the thread had taken before: what is told is the sum of it all.
     before: Usage,
@@ -29,6 +33,8 @@ pub(super) struct Stream<'a> {
     completed: bool,
     /// Why the last turn failed.
     failed: Option<String>,
+    /// Records since the last message that cannot be read.
+    lost: u64,
 }
 
 impl<'a> Stream<'a> {
@@ -39,7 +45,8 @@ impl<'a> Stream<'a> {
         listener: &'a dyn Listener,
     ) -> Self {
         Self {
-            expected,
+            expected: expected.map(Cow::Borrowed),
+            named: false,
             listener,
             before,
             mark,
@@ -48,25 +55,30 @@ impl<'a> Stream<'a> {
             text: String::new(),
             completed: false,
             failed: None,
+            lost: 0,
         }
     }
 
     /// Takes the next line.
-    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), Error> {
-        let Ok(record) = parse(line) else {
-            return Ok(());
+    pub(super) fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
+        let record = match record(line) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()),
+            Err(Damaged) => {
+                self.lost += 1;
+                return Ok(());
+            }
         };
         let item = record.get("item").and_then(Value::as_object);
-        match (text(&record, "type"), item) {
-            (Some("thread.started"), _) => {
-                let told = text(&record, "thread_id").unwrap_or_default();
-                if let Some(expected) = self.expected
-                    && told != expected
-                {
-                    return Err(another("codex", expected, told));
-                }
-                self.listener.hear(Event::Native(told));
-            }
+        let sort = text(&record, "type");
+        let speaks =
+            sort.is_some_and(|sort| sort.starts_with("item.") || sort.starts_with("turn."));
+        if speaks && !self.named {
+            let message = "codex did not say which conversation it uses";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        match (sort, item) {
+            (Some("thread.started"), _) => self.name(&record)?,
             (Some("turn.started"), _) => self.completed = false,
             (Some("item.started"), Some(item)) => self.begin(item),
             (Some("item.completed"), Some(item)) => self.end(item),
@@ -91,6 +103,23 @@ impl<'a> Stream<'a> {
             // What another version may tell, and what does not matter.
             _ => {}
         }
+        Ok(())
+    }
+
+    /// It says which thread it is.
+    fn name(&mut self, record: &Object) -> Result<(), Error> {
+        let told = text(record, "thread_id").unwrap_or_default();
+        if let Some(expected) = &self.expected
+            && told != expected
+        {
+            return Err(another("codex", expected, told));
+        }
+        if !is_name(told) {
+            return Err(another("codex", "of its own", told));
+        }
+        self.expected = Some(Cow::Owned(told.to_owned()));
+        self.named = true;
+        self.listener.hear(Event::Native(told));
         Ok(())
     }
 
@@ -123,6 +152,7 @@ impl<'a> Stream<'a> {
         let part = match text(item, "type") {
             Some("agent_message") => {
                 self.text = words();
+                self.lost = 0;
                 Utterance::Text { text: words() }
             }
             Some("reasoning") => Utterance::Thinking {
@@ -205,6 +235,13 @@ impl<'a> Stream<'a> {
     /// The answer, once the process has ended: `trouble` is what its end alone says.
     pub(super) fn finish(self, trouble: Option<Error>) -> Result<Done, Error> {
         match (self.failed, trouble) {
+            // What it answered may have been in what was lost.
+            (None, None) if self.completed && self.lost > 0 => {
+                let lost = lines(self.lost);
+                let message =
+                    format!("codex ended, and {lost} after its last message cannot be read");
+                Err(Error::new(ErrorKind::Crashed, message))
+            }
             (None, None) if self.completed => Ok(Done {
                 text: self.text,
                 usage: self.usage,
@@ -215,7 +252,11 @@ impl<'a> Stream<'a> {
             }
             (None, Some(trouble)) => Err(trouble),
             (None, None) => {
-                let message = "codex ended in the middle of a turn";
+                let lost = match self.lost {
+                    0 => String::new(),
+                    count => format!(" ({} cannot be read)", lines(count)),
+                };
+                let message = format!("codex ended in the middle of a turn{lost}");
                 Err(Error::new(ErrorKind::Crashed, message))
             }
         }
@@ -224,43 +265,7 @@ impl<'a> Stream<'a> {
 
 /// What a failed turn means. Codex tells it in words alone.
 fn failure(message: &str) -> Error {
-    let lower = message.to_lowercase();
-    let status = lower
-        .split_once("status")
-        .and_then(|(_, rest)| {
-            rest.split(|c: char| !c.is_ascii_digit())
-                .find(|n| n.len() == 3)
-        })
-        .and_then(|number| number.parse().ok());
-    let kind = if lower.contains("context_length_exceeded") || lower.contains("context window") {
-        ErrorKind::ContextFull
-    } else if lower.contains("usage limit") || lower.contains("rate limit") {
-        ErrorKind::RateLimited(wait(&lower))
-    } else if let Some(status) = status {
-        kind_of_status(status, wait(&lower))
-    } else if lower.contains("stream disconnected") || lower.contains("connect") {
-        ErrorKind::Network
-    } else {
-        ErrorKind::Crashed
-    };
+    let kind = kind_of_words(message).unwrap_or(ErrorKind::Crashed);
     let message = crate::command::output::harmless(message);
     Error::new(kind, format!("codex: {message}"))
-}
-
-/// `… try again in 2 days 3 hours 4 minutes.`: how long that is.
-fn wait(lower: &str) -> Option<std::time::Duration> {
-    let (_, rest) = lower.split_once("try again in ")?;
-    let mut words = rest.split([' ', ',']).filter(|w| !w.is_empty());
-    let mut seconds = 0_u64;
-    while let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) {
-        let unit = match words.next()?.trim_end_matches(['.', 's']) {
-            "day" => 24 * 3600,
-            "hour" => 3600,
-            "minute" | "min" => 60,
-            "second" | "sec" | "" => 1,
-            _ => break,
-        };
-        seconds = seconds.saturating_add(count.saturating_mul(unit));
-    }
-    (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
 }

@@ -15,7 +15,9 @@ pub(crate) trait Sink: Send {
     fn take(&mut self, piece: &[u8]) -> Result<(), Error>;
 
     /// Nothing more comes.
-    fn end(&mut self) {}
+    fn end(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Reads to the end, and hands everything on.
@@ -28,8 +30,7 @@ pub(super) async fn pour(
     while let Ok(count @ 1..) = from.read(&mut piece).await {
         sink.take(&piece[..count])?;
     }
-    sink.end();
-    Ok(())
+    sink.end()
 }
 
 /// An answer that is all that a program writes, reported as it comes.
@@ -76,8 +77,9 @@ impl Sink for Answer<'_> {
         Ok(())
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), Error> {
         hear(self.listener, self.text.finish());
+        Ok(())
     }
 }
 
@@ -87,27 +89,33 @@ fn hear(listener: &dyn Listener, piece: &str) {
     }
 }
 
-/// What a program writes, line by line. A line that is longer than `limit` is left out, and counted:
-/// whoever reads on must not be made to hold it.
+/// A line of what a program writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// Without its end.
+    Whole(&'a [u8]),
+    /// It was too long: what it would have said is not known.
+    Lost,
+}
+
+/// What a program writes, line by line. A line that is longer than `limit` is left out: whoever reads
+/// on must not be made to hold it.
 pub(crate) struct Lines<F> {
     /// The beginning of a line whose end has not come.
     open: Vec<u8>,
     limit: usize,
     /// Whether the rest of the open line is left out.
     skipping: bool,
-    /// How many lines were left out.
-    pub(crate) skipped: usize,
     hear: F,
 }
 
-impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Lines<F> {
-    /// Lines of at most `limit` bytes, each handed to `hear` without its end.
+impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<F> {
+    /// Lines of at most `limit` bytes, each handed to `hear`.
     pub(crate) fn new(limit: usize, hear: F) -> Self {
         Self {
             open: Vec::new(),
             limit,
             skipping: false,
-            skipped: 0,
             hear,
         }
     }
@@ -118,7 +126,6 @@ impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Lines<F> {
         }
         if self.open.len() + bytes.len() > self.limit {
             self.skipping = true;
-            self.skipped += 1;
             self.open = Vec::new();
         } else {
             self.open.extend_from_slice(bytes);
@@ -126,14 +133,16 @@ impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Lines<F> {
     }
 }
 
-impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Sink for Lines<F> {
+impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Sink for Lines<F> {
     fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             self.add(&rest[..end]);
             rest = &rest[end + 1..];
-            if !std::mem::take(&mut self.skipping) {
-                let heard = (self.hear)(&self.open);
+            if std::mem::take(&mut self.skipping) {
+                (self.hear)(Line::Lost)?;
+            } else {
+                let heard = (self.hear)(Line::Whole(&self.open));
                 self.open.clear();
                 heard?;
             }
@@ -142,9 +151,15 @@ impl<F: FnMut(&[u8]) -> Result<(), Error> + Send> Sink for Lines<F> {
         Ok(())
     }
 
-    /// A line without an end was cut: what it would have said is not known.
-    fn end(&mut self) {
-        self.skipped += usize::from(!self.open.is_empty());
+    /// Whether the last line is whole though it has no end is for the reader to see.
+    fn end(&mut self) -> Result<(), Error> {
+        if self.skipping {
+            return (self.hear)(Line::Lost);
+        }
+        match self.open.as_slice() {
+            [] => Ok(()),
+            rest => (self.hear)(Line::Whole(rest)),
+        }
     }
 }
 
@@ -257,16 +272,20 @@ mod tests {
         let bytes = b"one\n\ntoo long for it\ntwo\ncut";
         for size in 1..=bytes.len() {
             let mut heard = Vec::new();
-            let mut lines = Lines::new(5, |line: &[u8]| {
-                heard.push(line.to_vec());
+            let mut lines = Lines::new(5, |line: Line<'_>| {
+                heard.push(match line {
+                    Line::Whole(line) => line.to_vec(),
+                    Line::Lost => b"(lost)".to_vec(),
+                });
                 Ok(())
             });
             for piece in bytes.chunks(size) {
                 lines.take(piece).unwrap();
             }
-            lines.end();
-            assert_eq!(lines.skipped, 2, "pieces of {size}");
-            assert_eq!(heard, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+            lines.end().unwrap();
+            let expected = ["one", "", "(lost)", "two", "cut"];
+            let expected = expected.map(|line| line.as_bytes().to_vec());
+            assert_eq!(heard, expected, "pieces of {size}");
         }
     }
 

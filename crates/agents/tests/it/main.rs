@@ -10,6 +10,8 @@ mod failures;
 mod mcp;
 mod scripted;
 mod server;
+mod streams;
+mod told;
 mod tools;
 mod transcripts_examining;
 mod transcripts_moving;

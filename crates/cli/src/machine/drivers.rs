@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use segno_agents::program::{Permissions, Setup};
 use segno_agents::{
-    Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors, Gear,
-    Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
+    Acp, Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors,
+    Gear, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
     Scripted, Search, Skills, Web, bedrock, mcp,
 };
 use segno_core::companion::{Companion, Program};
@@ -51,6 +51,7 @@ impl Drivers for MachineDrivers {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
             Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
             Provider::Api(api) => self.model(api),
+            Provider::Acp { argv } => Ok(Speaker::Companion(self.acp(argv, folder))),
             Provider::Program { program, model } => {
                 Ok(Speaker::Companion(self.program(*program, model.as_ref())?))
             }
@@ -266,18 +267,38 @@ fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
 }
 
 impl MachineDrivers {
-    /// A program that keeps its conversation itself.
+    /// A program that keeps its conversation itself, and is known by name.
     fn program(
         &self,
         program: Program,
         model: Option<&String>,
     ) -> Result<Arc<dyn Companion>, Error> {
+        let setup = |known| self.setup(program, model, known);
+        Ok(match program {
+            Program::ClaudeCode => {
+                let setup = setup(["claude", "CLAUDE_CONFIG_DIR", ".claude"])?;
+                Arc::new(ClaudeCode::new(setup, Arc::clone(&self.clock)))
+            }
+            Program::Codex => Arc::new(Codex::new(setup(["codex", "CODEX_HOME", ".codex"])?)),
+            Program::Acp => {
+                return Err(Error::NoClient {
+                    provider: program.as_str(),
+                    reason: "only a spec says how it is started".into(),
+                });
+            }
+        })
+    }
+
+    /// How a program is started that is found by its own name, and keeps its conversations where a
+    /// variable says, or else in a folder of the person's home.
+    fn setup(
+        &self,
+        program: Program,
+        model: Option<&String>,
+        [usual, variable, below]: [&str; 3],
+    ) -> Result<Setup, Error> {
         let name = program.as_str();
         let started = self.programs.get(name).cloned().unwrap_or_default();
-        let (usual, variable, below) = match program {
-            Program::ClaudeCode => ("claude", "CLAUDE_CONFIG_DIR", ".claude"),
-            Program::Codex => ("codex", "CODEX_HOME", ".codex"),
-        };
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let home = set(variable).map(PathBuf::from);
         let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
@@ -285,7 +306,7 @@ impl MachineDrivers {
             provider: name,
             reason: format!("neither {variable} nor HOME is set"),
         };
-        let setup = Setup {
+        Ok(Setup {
             program: started.program.unwrap_or_else(|| usual.to_owned()),
             home: home.ok_or_else(nowhere)?,
             permissions: self.permissions.unwrap_or(started.permissions),
@@ -293,11 +314,16 @@ impl MachineDrivers {
             window: started.window,
             model: model.cloned(),
             warden: warden(),
-        };
-        Ok(match program {
-            Program::ClaudeCode => Arc::new(ClaudeCode::new(setup, Arc::clone(&self.clock))),
-            Program::Codex => Arc::new(Codex::new(setup)),
         })
+    }
+
+    /// An agent that speaks the Agent Client Protocol.
+    fn acp(&self, argv: &[String], folder: &Path) -> Arc<dyn Companion> {
+        let started = self.programs.get(Program::Acp.as_str());
+        let usual = started.map(|started| started.permissions);
+        let permissions = self.permissions.or(usual).unwrap_or_default();
+        let (argv, clock) = (beside(argv, folder), Arc::clone(&self.clock));
+        Arc::new(Acp::new(argv, permissions, warden(), clock))
     }
 
     /// A model behind an API. Its key comes from the environment, and from nowhere else.

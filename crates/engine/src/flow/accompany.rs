@@ -333,16 +333,22 @@ fn missing(entries: &[Entry], own: usize, record: Option<&Record>) -> Vec<Entry>
     };
     // An answer has the name of its call, so it counts how often a name is there.
     let count = |name: &str| named.iter().filter(|known| *known == name).count();
-    let is_missing = |entry: &&Entry| {
+    let newest = entries[own..].iter().rev().take(named.len().max(NEWEST));
+    let (mut missing, mut followed) = (Vec::new(), false);
+    for entry in newest {
         let least = if matches!(entry.said, Said::Result(_)) {
             2
         } else {
             1
         };
-        entry.said.names().any(|name| count(name) < least)
-    };
-    let newest = entries[own..].iter().rev().take(named.len().max(NEWEST));
-    let mut missing: Vec<Entry> = newest.filter(is_missing).cloned().collect();
+        // Words without a name are as lost as the call that they led to.
+        if entry.said.names().next().is_some() {
+            followed = entry.said.names().any(|name| count(name) < least);
+        }
+        if followed {
+            missing.push(entry.clone());
+        }
+    }
     missing.reverse();
     missing
 }

@@ -3,11 +3,9 @@
 use segno_core::companion::Program;
 
 use super::fields::{Fields, Keys};
-use super::place::{Place, quoted, shortened};
+use super::place::{Place, shortened};
 
-/// Providers of the format that a later version speaks to.
-const LATER: [&str; 1] = ["acp"];
-const NOW: [(&str, Sort); 10] = [
+const NAMES: [(&str, Sort); 11] = [
     ("anthropic", Sort::Api(Vendor::Anthropic)),
     ("openai", Sort::Api(Vendor::OpenAi)),
     ("azure_openai", Sort::Api(Vendor::Azure)),
@@ -16,6 +14,7 @@ const NOW: [(&str, Sort); 10] = [
     ("ollama", Sort::Api(Vendor::Ollama)),
     ("claude-code", Sort::Program(Program::ClaudeCode)),
     ("codex", Sort::Program(Program::Codex)),
+    ("acp", Sort::Program(Program::Acp)),
     ("command", Sort::Command),
     ("scripted", Sort::Scripted),
 ];
@@ -47,7 +46,7 @@ impl Vendor {
     /// The name that the format gives it.
     pub fn name(self) -> &'static str {
         let sort = Sort::Api(self);
-        let known = NOW.iter().find(|(_, known)| *known == sort);
+        let known = NAMES.iter().find(|(_, known)| *known == sort);
         known.map_or("", |(name, _)| name)
     }
 
@@ -99,7 +98,12 @@ pub enum Provider {
     },
     /// A model behind an API.
     Api(Api),
-    /// An agent's program, which keeps its conversation itself.
+    /// An agent that speaks the Agent Client Protocol, and keeps its conversation itself.
+    Acp {
+        /// The program and its arguments.
+        argv: Vec<String>,
+    },
+    /// An agent's program that is known by name, and keeps its conversation itself.
     Program {
         /// Which one.
         program: Program,
@@ -169,6 +173,7 @@ impl Provider {
             Self::Scripted { .. } => "scripted",
             Self::Command { .. } => "command",
             Self::Api(api) => api.vendor.name(),
+            Self::Acp { .. } => Program::Acp.as_str(),
             Self::Program { program, .. } => program.as_str(),
         }
     }
@@ -178,7 +183,7 @@ impl Provider {
         match self {
             Self::Api(api) => Some(&api.model),
             Self::Program { model, .. } => model.as_deref(),
-            Self::Scripted { .. } | Self::Command { .. } => None,
+            Self::Scripted { .. } | Self::Command { .. } | Self::Acp { .. } => None,
         }
     }
 
@@ -187,6 +192,7 @@ impl Provider {
         match self {
             Self::Scripted { script } => format!("scripted {script:?}"),
             Self::Command { argv } => format!("command {argv:?}"),
+            Self::Acp { argv } => format!("acp {argv:?}"),
             Self::Api(api) => format!("{} {:?} {:?}", api.vendor.name(), api.model, api.inference),
             Self::Program { program, model } => format!("{program} {model:?}"),
         }
@@ -238,6 +244,13 @@ pub(super) fn choose(
         Some(Sort::Api(vendor)) => {
             ignored(&own.command, vendor.name());
             Provider::Api(api(vendor, own, defaults))
+        }
+        Some(Sort::Program(Program::Acp)) => {
+            ignored(&own.model, "acp");
+            ignored(&own.inference, "acp");
+            Provider::Acp {
+                argv: started_by(place, own, defaults),
+            }
         }
         Some(Sort::Program(program)) => {
             ignored(&own.inference, program.as_str());
@@ -327,14 +340,20 @@ pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
     {
         place.invalid("would be ignored: no agent's provider is `scripted`");
     }
+    let acp = Sort::Program(Program::Acp);
     if let Some((place, _)) = &defaults.command
         && !asks(Sort::Command)
+        && !asks(acp)
     {
-        place.invalid("would be ignored: no agent's provider is `command`");
+        place.invalid("would be ignored: no agent's provider is `command` or `acp`");
     }
-    if asked.iter().all(|sort| *sort == Some(Sort::Command)) {
+    let chooses_no_model = |sort: &Option<Sort>| [Some(Sort::Command), Some(acp)].contains(sort);
+    if asked.iter().all(chooses_no_model) {
+        let name = if asks(acp) { "acp" } else { "command" };
         for place in &defaults.of_models {
-            place.invalid("would be ignored: provider `command` chooses no model");
+            place.invalid(format!(
+                "would be ignored: provider `{name}` chooses no model"
+            ));
         }
         return;
     }
@@ -349,18 +368,12 @@ pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
 /// A provider's name; `None` if it was refused.
 pub(super) fn sort(place: &Place<'_>) -> Option<Sort> {
     let text = place.line_of_text();
-    let now = NOW.iter().map(|(name, _)| *name);
-    if let Some((_, sort)) = NOW.iter().find(|(name, _)| *name == text) {
+    if let Some((_, sort)) = NAMES.iter().find(|(name, _)| *name == text) {
         return Some(*sort);
     }
-    if LATER.contains(&text.as_str()) {
-        place.unsupported(format!(
-            "provider `{text}` is not supported yet; this version runs {}",
-            quoted(now)
-        ));
-    } else if !text.is_empty() {
+    if !text.is_empty() {
         let message = format!("no such provider: `{}`", shortened(&text));
-        place.unknown(message, &text, now.chain(LATER));
+        place.unknown(message, &text, NAMES.iter().map(|(name, _)| *name));
     }
     None
 }

@@ -403,12 +403,63 @@ fn an_agent_that_does_not_exist_is_told_by_its_nearest() {
 }
 
 #[test]
+fn an_agent_of_the_agent_client_protocol_needs_a_command_and_nothing_about_models() {
+    let acp = |more: &str| {
+        let spec = changed("scripted\n  script: answers.yaml", &format!("acp{more}"));
+        spec.replace("briefly.}", "briefly., OWN}")
+    };
+    let with = |more: &str, own: &str| match own {
+        "" => acp(more).replace(", OWN", ""),
+        own => acp(more).replace("OWN", own),
+    };
+    let argv = ["npx", "some-agent"].map(str::to_owned).to_vec();
+    for spec in [
+        with("\n  command: [npx, some-agent]", ""),
+        with("", "command: [npx, some-agent]"),
+        with("\n  command: [other]", "command: [npx, some-agent]"),
+    ] {
+        let workflow = parse(&spec).unwrap();
+        let provider = &workflow.agents["a"].provider;
+        assert_eq!(*provider, Provider::Acp { argv: argv.clone() });
+        assert_eq!(provider.name(), "acp");
+        assert_eq!(provider.identity(), r#"acp ["npx", "some-agent"]"#);
+    }
+    let command = "\n  command: [npx]";
+    for (spec, expected) in [
+        (with("", ""), "`command` is missing, here and in `runtime`"),
+        (
+            with(command, "model_id: x"),
+            "would be ignored: this agent's provider is `acp`",
+        ),
+        (
+            with(command, "inference: {top_p: 1}"),
+            "would be ignored: this agent's provider is `acp`",
+        ),
+        (
+            with(&format!("{command}\n  model_id: x"), ""),
+            "would be ignored: provider `acp` chooses no model",
+        ),
+        (
+            with(&format!("{command}\n  script: x"), ""),
+            "would be ignored: no agent's provider is `scripted`",
+        ),
+        (
+            with(command, "tools: [calculator]"),
+            "would be ignored: provider `acp` has its own tools",
+        ),
+    ] {
+        let told = told(&spec);
+        assert!(told.contains(expected), "{told}\n{spec}");
+    }
+}
+
+#[test]
 fn what_a_later_version_does_is_refused_by_name() {
     for (from, to, expected) in [
         (
-            "scripted\n",
-            "acp\n",
-            "/runtime/provider (line 4): provider `acp` is not supported yet",
+            "scripted\n  script: answers.yaml",
+            "acp\n  command: [cat]\n  budgets: {max_cost_usd: 2}",
+            "/runtime (line 3): `max_cost_usd` cannot be kept with provider `acp`",
         ),
         (
             "scripted\n  script: answers.yaml",
@@ -444,13 +495,12 @@ fn all_problems_are_told_in_the_order_of_their_lines() {
         "nam: demo\nenv: {secrets: [{key: K, source: ssm}]}",
     )
     .replace("agent: a", "agnet: a")
-    .replace("scripted\n", "acp\n");
+    .replace("scripted\n", "acpp\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
         "/env/secrets/0 (line 3): secrets are read from the environment or a file: fetch it before, \
          and use source `env`",
-        "/runtime/provider (line 5): provider `acp` is not supported yet; this version runs \
-         `anthropic`, `openai`, `azure_openai`, `gemini`, `bedrock`, `ollama`, `claude-code`, `codex`, `command`, `scripted`",
+        "/runtime/provider (line 5): no such provider: `acpp`; did you mean `acp`?",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(told(&spec), lines.join("\n"));

@@ -253,6 +253,7 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         }
         // What a program uses it does not tell. A provider that was refused has no program.
         let told = |agent: &Agent| !matches!(&agent.provider, Provider::Command { argv } if !argv.is_empty());
+        let acp = |agent: &Agent| matches!(agent.provider, Provider::Acp { .. });
         let Budgets {
             max_cost,
             max_tokens,
@@ -260,6 +261,9 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         } = runtime.budgets;
         if max_cost.is_some() && !agents.values().all(told) {
             place.unsupported("`max_cost_usd` cannot be kept with provider `command`, which does not tell what it costs");
+        }
+        if max_cost.is_some() && agents.values().any(acp) {
+            place.unsupported("`max_cost_usd` cannot be kept with provider `acp`: not every agent tells what it costs");
         }
         if max_tokens.is_some() && !agents.is_empty() && !agents.values().any(told) {
             place.unsupported("`max_tokens` cannot be kept with provider `command`, which does not tell what it uses");

@@ -121,6 +121,8 @@ def load(question):
         return refuse(question, -32603, "Internal error", data=data)
     text("make a file", kind="user_message_chunk")
     text("I made it.")
+    if MODE == "entries":
+        update("usage_update", used=5, size=200, cost={"amount": 0.2, "currency": "USD"})
     update("tool_call", toolCallId="t-0", title="Write", kind="edit", status="completed")
     if MODE == "other":
         return answer(question, {"sessionId": "s-2"})
@@ -163,6 +165,15 @@ def prompt(question):
         text(str(len(question["params"]["prompt"][0]["text"])))
     elif MODE == "refuses":
         return refuse(question, -32602, "Session \x1b[2Jnot found")
+    elif MODE == "entries":
+        entries(question["params"]["prompt"][0]["text"])
+    elif MODE == "endless":
+        while True:
+            text("x" * 65536)
+    elif MODE.startswith("stops:"):
+        return answer(question, {"stopReason": MODE[6:]})
+    elif MODE.startswith("fails:"):
+        return refuse(question, -32603, "Internal error", data={"details": MODE[6:]})
     elif MODE == "odd-stop":
         return answer(question, {"stopReason": "tired"})
     else:
@@ -171,10 +182,47 @@ def prompt(question):
     answer(question, {"stopReason": "end_turn", "usage": usage})
 
 
+def words(text, message, kind="agent_message_chunk"):
+    update(kind, content={"type": "text", "text": text}, messageId=message)
+
+
+def entries(asked):
+    text(asked)
+    words("A file ", "m-1", kind="agent_thought_chunk")
+    words("is needed.", "m-1", kind="agent_thought_chunk")
+    words("I write ", "m-1")
+    words("it.", "m-1")
+    update("tool_call", toolCallId="t-1", title="Preparing", kind="edit", status="pending", rawInput={}, name="Write")
+    update("tool_call_update", toolCallId="t-1", rawInput={"pa": ""})
+    update("tool_call_update", toolCallId="t-1", rawInput={"path": "a"})
+    update("usage_update", used=9, size=0)
+    update("tool_call_update", toolCallId="t-1", status="completed", rawOutput="written")
+    update("tool_call_update", toolCallId="t-1", status="completed", rawOutput="again")
+    lines = [{"type": "content", "content": {"type": "text", "text": line}} for line in ("it failed", "with 1")]
+    update("tool_call", toolCallId="t-2", kind="execute", status="in_progress", rawInput={"command": "false"})
+    update("tool_call_update", toolCallId="t-2", content=lines, status="failed")
+    diff = [{"type": "diff", "path": "b"}]
+    update("tool_call", toolCallId="t-3", kind="edit", title="Edit b", status="completed", content=diff)
+    update("tool_call", toolCallId="t-4", kind="search", title="Never ended", status="pending")
+    words("Two ", "m-2")
+    words("of them.", "m-3")
+    update("available_commands_update", availableCommands=[])
+    update("plan", entries=[])
+    update("tool_call_update", toolCallId="t-4")
+    update("usage_update", used=10, size=200, cost={"amount": 0.25, "currency": "USD"})
+    update("usage_update", used=10, size=200, cost={"amount": 0.5, "currency": "USD"})
+    update("usage_update", used=10, size=200, cost={"amount": 9, "currency": "EUR"})
+    update("of_tomorrow", x=1)
+    update("agent_message_chunk", session="s-9", content={"type": "text", "text": "elsewhere"})
+    words("All is ", "m-4")
+    update("usage_update", used=10, size=200)
+    words("done.", "m-4")
+
+
 def work():
     text("A file is needed.", kind="agent_thought_chunk")
     text("I write it.")
-    update("tool_call", toolCallId="t-1", title="Write a", kind="edit", status="pending")
+    update("tool_call", toolCallId="t-1", title="Write a", kind="edit", status="pending", locations=[{"path": "a"}])
     # Without its sort: it was said before.
     ask(0, "session/request_permission", toolCall={"toolCallId": "t-1"}, options=OPTIONS)
     call = {"toolCallId": "t-2", "title": "rm -rf", "kind": "execute"}

@@ -1,6 +1,7 @@
 //! Agents of the Agent Client Protocol: one that does what it should, and one that does not.
 
 mod broken;
+mod driver;
 mod recorded;
 mod talk;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_agents::acp::{
-    AcpError, Connection, Event, Files, Limits, Means, Outcome, Policy, ToolKind, Update,
+    AcpError, Connection, Event, Files, Limits, Means, Outcome, Policy, Update,
 };
 use segno_core::ports::{Access, Boxed, Clock, Disk};
 use segno_core::time::Timestamp;
@@ -104,9 +105,7 @@ fn means(clock: &Arc<Hand>) -> Means {
         warden: warden(),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         limits: Limits::default(),
-        policy: Policy {
-            allow: vec![ToolKind::Edit],
-        },
+        policy: Policy::Edit,
         files: Files::Closed,
     }
 }
@@ -148,7 +147,7 @@ fn words(updates: &[Update]) -> Vec<&str> {
     let mut words = Vec::new();
     for update in updates {
         if let Update::Text(text) = update {
-            words.push(text.as_str());
+            words.push(text.text.as_str());
         }
     }
     words

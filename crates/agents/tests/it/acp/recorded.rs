@@ -1,6 +1,6 @@
 //! What real agents said, recorded: each is understood to its end.
 
-use segno_agents::acp::{Connection, Outcome, Replayed, Stop, Tokens, Update};
+use segno_agents::acp::{Connection, Outcome, Policy, Replayed, Stop, Tokens, Update};
 use segno_core::agent::ErrorKind;
 
 use super::{Hand, means, words};
@@ -14,7 +14,8 @@ async fn open(world: &World, name: &str) -> Connection {
         format!("{place}/recorded.py"),
         recording,
     ];
-    let means = means(&Hand::new());
+    let mut means = means(&Hand::new());
+    means.policy = Policy::All;
     let mut agent = Connection::open(&argv, &[], world.folder(), means)
         .await
         .unwrap();

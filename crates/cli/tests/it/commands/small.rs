@@ -51,14 +51,19 @@ fn everything_that_is_wrong_with_a_spec_is_told_at_once() {
 }
 
 #[test]
-fn a_provider_of_a_later_version_is_refused_by_name() {
+fn what_a_later_version_does_is_refused_by_name() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    edit(&sandbox, "provider: scripted", "provider: acp");
+    edit(
+        &sandbox,
+        "version: 0",
+        "version: 0\nenv: {secrets: [{key: K, source: ssm, path: k}]}",
+    );
     for command in ["validate", "run"] {
+        let expected = ["secrets are read from the environment or a file", "[W0102]"];
         sandbox
             .segno(&[command, "chain.yaml"])
-            .refused(18, &["provider `acp` is not supported yet", "[W0102]"]);
+            .refused(18, &expected);
     }
     assert!(super::standings(&sandbox).is_empty());
 }

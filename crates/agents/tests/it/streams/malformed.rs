@@ -1,0 +1,322 @@
+//! Streams that no program should write: no panic, no guess, and an error that says what is wrong.
+
+use segno_core::agent::ErrorKind::{self, Crashed, Invalid};
+use segno_core::companion::Program;
+use segno_core::companion::Program::{ClaudeCode, Codex};
+use serde_json::{Value, json};
+
+use super::{CLAUDE, CODEX, asked, fake, heard, way};
+use crate::told::Told;
+use crate::world::{World, runtime, until};
+
+const BOTH: [Program; 2] = [ClaudeCode, Codex];
+
+/// The records of a program that says one thing: its beginning, a message, and its end.
+fn records(program: Program, text: &str) -> [Value; 3] {
+    match program {
+        ClaudeCode => [
+            json!({"type": "system", "subtype": "init", "session_id": CLAUDE}),
+            json!({"type": "assistant", "session_id": CLAUDE, "message": {
+                "id": "m", "role": "assistant", "model": "x",
+                "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 3},
+            }}),
+            json!({"type": "result", "subtype": "success", "is_error": false, "result": text, "session_id": CLAUDE}),
+        ],
+        _ => [
+            json!({"type": "thread.started", "thread_id": CODEX}),
+            json!({"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": text}}),
+            json!({"type": "turn.completed", "usage": {"input_tokens": 3, "output_tokens": 1}}),
+        ],
+    }
+}
+
+fn lines(records: &[Value]) -> String {
+    let mut lines: Vec<String> = records.iter().map(ToString::to_string).collect();
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// A whole stream, with something put between its beginning and its message, and at its end.
+fn with(program: Program, between: &[u8], after: &[u8]) -> Vec<u8> {
+    let [begin, said, end] = records(program, "The answer.");
+    let mut stream = lines(&[begin]).into_bytes();
+    stream.extend(between);
+    stream.extend(lines(&[said, end]).into_bytes());
+    stream.extend(after);
+    stream
+}
+
+#[track_caller]
+fn answers(program: Program, what: &str, stream: &[u8], text: &str) -> Vec<String> {
+    let (answer, told) = heard(program, stream, 0);
+    match answer {
+        Ok(answer) => assert_eq!(answer.text, text, "{program} {what}"),
+        Err(error) => panic!("{program} {what}: {error}"),
+    }
+    told
+}
+
+#[track_caller]
+fn fails(program: Program, what: &str, stream: &[u8], code: u8, kind: ErrorKind, words: &str) {
+    let (answer, _) = heard(program, stream, code);
+    let error = answer.expect_err(what);
+    assert_eq!(error.kind, kind, "{program} {what}: {error}");
+    assert!(error.message.contains(words), "{program} {what}: {error}");
+}
+
+/// Lines that begin like a record and are none.
+fn damaged() -> Vec<(&'static str, Vec<u8>)> {
+    let deep = format!("{{\"type\":\"x\",\"a\":{}\n", "[".repeat(10_000));
+    vec![
+        ("half a record", b"{\"type\":\"result\",\"is_err\n".to_vec()),
+        ("a NUL", b"{\"type\":\"x\0\"}\n".to_vec()),
+        ("no UTF-8", b"{\"type\":\"\xFF\"}\n".to_vec()),
+        ("a key twice", b"{\"type\":\"x\",\"type\":\"y\"}\n".to_vec()),
+        (
+            "two records",
+            b"{\"type\":\"x\"}{\"type\":\"y\"}\n".to_vec(),
+        ),
+        ("deep nesting", deep.into_bytes()),
+    ]
+}
+
+#[test]
+fn what_was_not_meant_for_us_is_passed_over() {
+    let noise: [(&str, &[u8]); 7] = [
+        ("nothing", b""),
+        ("garbage", b"\x00\x01\x02 \xFF\n\n\r\nhello\n"),
+        ("colours", b"\x1b[31mwarning\x1b[0m\n"),
+        ("lists and words", b"[1, 2]\nnull\n\"{\"\n"),
+        (
+            "a type of tomorrow",
+            b"{\"type\":\"of_tomorrow\",\"x\":[1]}\n",
+        ),
+        ("no type", b"{\"level\":\"info\"}\n{\"type\":7}\n"),
+        ("half a character", b"{\"type\":\"x\",\"y\":\"\\ud83d\"}\n"),
+    ];
+    for program in BOTH {
+        let plain = answers(program, "plain", &with(program, b"", b""), "The answer.");
+        for (what, noise) in noise {
+            let told = answers(program, what, &with(program, noise, noise), "The answer.");
+            assert_eq!(told, plain, "{program} {what}");
+        }
+        let text = String::from_utf8(with(program, b"", b"")).unwrap();
+        let lines = format!("\u{FEFF}{}", text.replace('\n', "\r\n"));
+        assert_eq!(
+            answers(program, "BOM and CRLF", lines.as_bytes(), "The answer."),
+            plain
+        );
+        let open = text.trim_end();
+        assert_eq!(
+            answers(program, "no last line end", open.as_bytes(), "The answer."),
+            plain
+        );
+    }
+}
+
+#[test]
+fn what_was_lost_before_the_answer_does_not_matter_and_after_it_does() {
+    for program in BOTH {
+        for (what, line) in damaged() {
+            answers(program, what, &with(program, &line, b""), "The answer.");
+            fails(
+                program,
+                what,
+                &with(program, b"", &line),
+                0,
+                Crashed,
+                "1 line after its",
+            );
+        }
+        let cut = b"{\"type\":\"item.completed\",\"item\":{\"te";
+        fails(
+            program,
+            "cut",
+            &with(program, b"", cut),
+            0,
+            Crashed,
+            "1 line after its",
+        );
+    }
+}
+
+#[test]
+fn a_message_that_may_have_been_the_answer_is_not_replaced_by_an_earlier_one() {
+    let [begin, said, end] = records(Codex, "Not this.");
+    let stream = format!("{begin}\n{said}\n{{\"type\":\"item.completed\",\"item\"\n{end}\n");
+    fails(
+        Codex,
+        "lost message",
+        stream.as_bytes(),
+        0,
+        Crashed,
+        "1 line after its last message",
+    );
+}
+
+#[test]
+fn an_end_without_an_answer_is_none() {
+    for (program, words) in [
+        (ClaudeCode, "ended without a result"),
+        (Codex, "ended in the middle of a turn"),
+    ] {
+        let [begin, said, end] = records(program, "Not this.");
+        fails(program, "nothing", b"", 0, Crashed, words);
+        let open = lines(&[begin.clone(), said.clone()]);
+        fails(program, "no result", open.as_bytes(), 0, Crashed, words);
+        fails(
+            program,
+            "no result, 1",
+            open.as_bytes(),
+            1,
+            Crashed,
+            "exit code 1",
+        );
+        let whole = lines(&[begin.clone(), said.clone(), end.clone()]);
+        fails(
+            program,
+            "a result, 1",
+            whole.as_bytes(),
+            1,
+            Crashed,
+            "exit code 1",
+        );
+        let end = end.to_string();
+        let half = format!("{open}{}", &end[..end.len() / 2]);
+        fails(
+            program,
+            "half a result",
+            half.as_bytes(),
+            0,
+            Crashed,
+            "1 line cannot be read",
+        );
+    }
+}
+
+#[test]
+fn of_two_ends_the_last_counts() {
+    for program in BOTH {
+        let [begin, first, end] = records(program, "The first.");
+        let [_, second, last] = records(program, "The second.");
+        let stream = lines(&[begin, first, end, second, last]);
+        answers(program, "two", stream.as_bytes(), "The second.");
+    }
+    let [begin, said, end] = records(ClaudeCode, "The first.");
+    let failed = json!({"type": "result", "subtype": "success", "is_error": true, "result": "no more", "session_id": CLAUDE});
+    let stream = lines(&[begin, said, end, failed]);
+    fails(
+        ClaudeCode,
+        "failed after all",
+        stream.as_bytes(),
+        0,
+        Crashed,
+        "claude: no more",
+    );
+}
+
+#[test]
+fn another_conversation_is_refused_and_so_is_none() {
+    for program in BOTH {
+        let [begin, said, end] = records(program, "Not this.");
+        let own = lines(&[begin.clone(), said.clone(), end.clone()]);
+        let other = own.replace("000000000001", "000000000002");
+        let words = "was to use conversation";
+        fails(program, "another", other.as_bytes(), 0, Invalid, words);
+        let later = format!("{own}{other}");
+        fails(
+            program,
+            "another later",
+            later.as_bytes(),
+            0,
+            Invalid,
+            words,
+        );
+        let terminal = own.replace("00000000-0000", "\\u001b[2J");
+        let (answer, _) = heard(program, terminal.as_bytes(), 0);
+        assert!(!answer.unwrap_err().message.contains('\u{1b}'));
+        let words = "did not say which conversation";
+        let mut nameless = [said, end];
+        for record in &mut nameless {
+            record.as_object_mut().unwrap().remove("session_id");
+        }
+        let (answer, told) = heard(program, lines(&nameless).as_bytes(), 0);
+        assert!(answer.unwrap_err().message.contains(words));
+        assert!(told.is_empty(), "{program} {told:?}");
+    }
+}
+
+#[test]
+fn a_result_that_contradicts_itself_is_no_answer() {
+    let [begin, said, end] = records(ClaudeCode, "Not this.");
+    let changed = |key: &str, value: Value| {
+        let mut end = end.clone();
+        end[key] = value;
+        lines(&[begin.clone(), said.clone(), end])
+    };
+    for (what, stream, kind) in [
+        ("no word", changed("is_error", Value::Null), Crashed),
+        ("a text", changed("is_error", json!("false")), Crashed),
+        (
+            "subtype",
+            changed("subtype", json!("error_during_execution")),
+            Crashed,
+        ),
+        ("no text", changed("result", Value::Null), Crashed),
+        ("a number", changed("result", json!(7)), Crashed),
+    ] {
+        fails(ClaudeCode, what, stream.as_bytes(), 0, kind, "claude");
+    }
+}
+
+#[test]
+fn numbers_that_nobody_can_have_used_do_not_break_the_count() {
+    let most = u64::MAX;
+    let usage = format!(
+        "{{\"type\":\"turn.completed\",\"usage\":{{\"input_tokens\":{most},\"output_tokens\":1e400}}}}\n"
+    );
+    let usage = usage.replace("1e400", "-5");
+    let [begin, said, _] = records(Codex, "The answer.");
+    let stream = format!("{}{usage}", lines(&[begin, said]));
+    answers(Codex, "too many", stream.as_bytes(), "The answer.");
+    let [begin, said, mut end] = records(ClaudeCode, "The answer.");
+    let model = json!({"inputTokens": most, "outputTokens": most, "cacheReadInputTokens": most, "costUSD": 1e300});
+    end["model_usage_since_last_result"] = json!({"a": model.clone(), "b": model});
+    end["modelUsage"] = json!({"x": {"contextWindow": 0}});
+    let stream = lines(&[begin, said, end]);
+    answers(ClaudeCode, "too many", stream.as_bytes(), "The answer.");
+}
+
+#[test]
+fn one_that_never_ends_is_ended_when_nobody_waits_any_more() {
+    for program in BOTH {
+        let (world, told) = (World::new(), Told::default());
+        let [begin, said, _] = records(program, "And on.");
+        let script = format!(
+            "echo '{begin}'; (setsid sleep 1000 &); while :; do echo '{said}'; echo complaint >&2; done"
+        );
+        let fake = fake(&world, program, &script);
+        runtime().block_on(async {
+            let mut asking = fake.ask(world.request(), way(program), &told);
+            let seen = async {
+                while told.lines().len() < 20 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                ended = &mut asking => panic!("{program} ended: {ended:?}"),
+                () = seen => {}
+            }
+        });
+        until("it is gone", || world.living().is_empty());
+    }
+}
+
+#[test]
+fn one_that_cannot_be_started_is_not_found() {
+    for program in BOTH {
+        let (answer, told) = asked(program, "exec /no/such/program");
+        assert_eq!(answer.unwrap_err().kind, Crashed);
+        assert!(told.is_empty());
+    }
+}
