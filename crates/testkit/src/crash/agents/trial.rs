@@ -244,6 +244,10 @@ impl Trial<'_> {
         let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
         let rungs = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
         self.outcome.rungs = rungs.collect();
+        // A program that has answered and is about to end may not care any more.
+        if self.outcome.hit == Hit::Below && self.outcome.rungs.is_empty() {
+            self.outcome.hit = Hit::Missed;
+        }
         let known = said_first(&journal);
         self.count_rungs(&known);
         self.count_turns(&known);
