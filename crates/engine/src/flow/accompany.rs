@@ -333,6 +333,11 @@ fn missing(entries: &[Entry], own: usize, record: Option<&Record>) -> Vec<Entry>
     };
     // An answer has the name of its call, so it counts how often a name is there.
     let count = |name: &str| named.iter().filter(|known| *known == name).count();
+    // A record in which nothing is called as it was reported has other names, and does not tell.
+    let mut reported = entries[own..].iter().flat_map(|entry| entry.said.names());
+    if !named.is_empty() && !reported.any(|name| count(name) > 0) {
+        return Vec::new();
+    }
     let newest = entries[own..].iter().rev().take(named.len().max(NEWEST));
     let (mut missing, mut followed) = (Vec::new(), false);
     for entry in newest {
@@ -379,5 +384,78 @@ pub(super) fn less(all: Usage, written: Usage) -> Usage {
         input_tokens: all.input_tokens.saturating_sub(written.input_tokens),
         output_tokens: all.output_tokens.saturating_sub(written.output_tokens),
         cost: Cost(all.cost.0.saturating_sub(written.cost.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_core::companion::Health;
+    use segno_core::conversation::{Answer, Outcome, Utterance};
+    use segno_core::model::ToolCall;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn spoken(part: Utterance) -> Entry {
+        Entry::new(Said::Assistant {
+            message: None,
+            model: None,
+            parts: vec![part],
+            usage: None,
+        })
+    }
+
+    fn text(text: &str) -> Entry {
+        spoken(Utterance::Text { text: text.into() })
+    }
+
+    fn call(id: &str) -> Entry {
+        spoken(Utterance::Call(ToolCall {
+            id: id.into(),
+            name: "Bash".into(),
+            input: Value::Null,
+        }))
+    }
+
+    fn result(id: &str) -> Entry {
+        Entry::new(Said::Result(Answer {
+            id: id.into(),
+            parts: Vec::new(),
+            outcome: Outcome::Succeeded,
+        }))
+    }
+
+    #[test]
+    fn what_is_missing_is_what_the_record_does_not_name_and_the_words_that_led_to_it() {
+        let said = [
+            text("one"),
+            call("a"),
+            result("a"),
+            text("two"),
+            call("b"),
+            result("b"),
+            text("three"),
+        ];
+        for (named, from) in [
+            (Some(vec!["a", "a", "b", "b"]), said.len()..said.len()),
+            (Some(vec!["a", "a", "b"]), 5..6),
+            (Some(vec!["a", "a"]), 3..6),
+            (Some(vec!["a"]), 2..6),
+            (Some(vec![]), 0..6),
+            // Names of its own, and none at all.
+            (Some(vec!["x", "y"]), 0..0),
+            (None, 0..0),
+        ] {
+            let record = Record {
+                folder: None,
+                health: Health::Whole,
+                unanswered: None,
+                named: named
+                    .clone()
+                    .map(|names| names.iter().map(ToString::to_string).collect()),
+            };
+            let missing = missing(&said, 0, Some(&record));
+            assert_eq!(missing, said[from], "{named:?}");
+        }
     }
 }

@@ -6,6 +6,9 @@
     reason = "a test damages the records of programs as anything might"
 )]
 
+mod acp;
+mod mixed;
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 

@@ -1,0 +1,151 @@
+//! A workflow whose steps are asked of different agents, killed in each of them.
+
+use std::collections::BTreeMap;
+
+use segno_testkit::model::{Call, Purpose, Script, Turn, conversation, files};
+use segno_testkit::programs::Program;
+use segno_testkit::sandbox::until;
+use serde_json::json;
+
+use super::acp::{ADAPTERS, Ground, argv};
+
+/// The agents, in the order of their steps.
+const AGENTS: [&str; 4] = ["claude", "codex", "acp", "api"];
+
+/// A command that leaves a line when it begins, outside of the workspace, and one when it is done.
+fn logged(line: &str) -> Call {
+    let work = format!("echo {line} >> \"$SIGNS\"; sleep 0.3 && echo {line} >> log.txt");
+    Call::checked(&work, &format!("grep -qx {line} log.txt"))
+}
+
+/// What each agent's model says: four turns, the last without a call.
+fn script(agent: &str) -> Script {
+    let (first, second) = (format!("{agent}/one.txt"), format!("{agent}/two.txt"));
+    let write = |path: &str, text: &str| match agent {
+        "api" => Call::Raw {
+            name: "file_write".to_owned(),
+            input: json!({"path": path, "content": text, "create_dirs": true}),
+        },
+        _ => Call::write(path, text),
+    };
+    let command = match agent {
+        "api" => write("api/log.txt", "api\n"),
+        _ => logged(agent),
+    };
+    let turns = [
+        Turn::say("I begin.").call(write(&first, "one\n")),
+        Turn::say("Now a command.").call(command),
+        Turn::say("The rest.").call(write(&second, "two\n")),
+        Turn::say(&format!("The part of {agent} is done.")),
+    ];
+    Script::new(agent, turns)
+}
+
+fn ground(adapter: Program) -> Ground {
+    Ground::new(AGENTS.map(script), "all", |host| {
+        let argv = argv(adapter);
+        let steps = AGENTS.map(|agent| {
+            format!("      - {{agent: {agent}, input: \"Do your part. [script:{agent}]\"}}\n")
+        });
+        format!(
+            "version: 0
+name: task
+runtime: {{provider: anthropic, host: \"{host}\"}}
+tools: {{python: [file_write]}}
+agents:
+  claude: {{prompt: You begin., provider: claude-code}}
+  codex: {{prompt: You go on., provider: codex}}
+  acp: {{prompt: You go on., provider: acp, command: {argv}}}
+  api: {{prompt: You end it., provider: anthropic}}
+pattern:
+  type: chain
+  config:
+    steps:
+{}",
+            steps.concat()
+        )
+    })
+}
+
+/// What an undisturbed run leaves.
+fn expected() -> BTreeMap<String, String> {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for agent in AGENTS {
+        files.insert(format!("{agent}/one.txt"), "one\n".to_owned());
+        files.insert(format!("{agent}/two.txt"), "two\n".to_owned());
+    }
+    files.insert("api/log.txt".to_owned(), "api\n".to_owned());
+    files.insert("log.txt".to_owned(), "claude\ncodex\nacp\n".to_owned());
+    files
+}
+
+/// What an agent's model was sent, the newest of each request and how it ended.
+fn sent(ground: &Ground, agent: &str) -> Vec<String> {
+    let asked = ground.server.asked();
+    let answers = ground.server.answers().into_iter();
+    let own = answers.filter(
+        |answer| matches!(&answer.purpose, Purpose::Turn { script, .. } if script == agent),
+    );
+    own.map(|answer| {
+        let newest = conversation(&asked[answer.asked]).pop();
+        format!("{:?} {:?} {newest:?}", answer.purpose, answer.ending)
+    })
+    .collect()
+}
+
+/// Kills once in each step, when its model is asked for the turn that the seed says, and goes on to
+/// the end.
+fn survive(adapter: Program, seed: u64) {
+    let ground = ground(adapter);
+    let mut words = vec!["run", ground.spec()];
+    let mut kills = Vec::new();
+    for (number, agent) in AGENTS.into_iter().enumerate() {
+        let turn = usize::try_from(seed >> (2 * number)).unwrap() % 3;
+        let child = ground.start(&words);
+        until("the model is asked for that turn", || {
+            ground.server.answers().iter().any(|answer| {
+                matches!(&answer.purpose, Purpose::Turn { script, turn: at, .. } if script == agent && *at >= turn)
+            })
+        });
+        ground.kill(child);
+        // Until it was killed it may have gone on.
+        let under_way = ground.server.paid(agent).last().copied();
+        kills.push(under_way);
+        words = vec!["resume", "task"];
+    }
+    let said = ground.segno(&words).good();
+    let what = format!("{adapter:?} seed {seed} kills {kills:?}");
+    assert_eq!(files(&ground.stage.work()), expected(), "{what}");
+    let mut finished: Vec<String> = Vec::new();
+    for step in ground.journal("step_finished") {
+        finished.push(step["path"].to_string());
+    }
+    assert_eq!(finished.len(), AGENTS.len(), "{what} {finished:?}");
+    finished.dedup();
+    assert_eq!(finished.len(), AGENTS.len(), "{what} {finished:?}");
+    for (agent, killed) in AGENTS.into_iter().zip(&kills) {
+        let paid = ground.server.paid(agent);
+        let mut once = paid.clone();
+        once.dedup();
+        assert_eq!(once, [0, 1, 2, 3], "{what} {agent} {paid:?} {said:?}");
+        // Only the turn that was under way may have been asked for again.
+        let twice = paid.windows(2).filter(|two| two[0] == two[1]);
+        let again: Vec<usize> = twice.map(|two| two[0]).collect();
+        assert!(
+            again.is_empty() || again.len() == 1 && Some(again[0]) == *killed,
+            "{what} {agent} {paid:?} {:#?}",
+            sent(&ground, agent)
+        );
+    }
+    until("nothing runs", || ground.stage.processes().is_empty());
+}
+
+#[test]
+fn a_workflow_of_four_sorts_of_agents_survives_a_kill_in_each_of_them() {
+    let given = std::env::var("SEGNO_CRASH_SEED").ok();
+    let seed: u64 = given.map_or(1, |seed| seed.parse().unwrap());
+    for (number, adapter) in (0..).zip(ADAPTERS) {
+        // Each of them is killed elsewhere.
+        survive(adapter, seed.wrapping_mul(0x9e37_79b9) >> number);
+    }
+}
