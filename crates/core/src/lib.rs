@@ -33,4 +33,5 @@ pub mod step;
 pub mod store;
 pub mod time;
 pub mod tool;
+pub mod transcript;
 pub mod usage;

@@ -4,6 +4,7 @@
 //! [`doctor`]); the command line only calls them. Inside, [`flow`] is the one mechanism: patterns
 //! are plain functions over it.
 
+pub mod adopt;
 pub mod answer;
 pub mod answers;
 pub mod archive;
