@@ -49,6 +49,15 @@ pub trait Snapshots: Archives + Carry {
     /// Keeps files that are in no folder, by their names; durable when it returns.
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
+    /// Keeps the first `length` bytes of a file that may be of any length, under a name; durable when
+    /// it returns. They are read back with [`Carry::papers`].
+    fn keep_file(
+        &self,
+        name: String,
+        file: PathBuf,
+        length: u64,
+    ) -> Boxed<'_, Result<Digest, Error>>;
+
     /// What a snapshot takes on the disk.
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
 
@@ -288,6 +297,10 @@ impl Snapshots for Nowhere {
     }
 
     fn keep(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
+        Self::refuse()
+    }
+
+    fn keep_file(&self, _: String, _: PathBuf, _: u64) -> Boxed<'_, Result<Digest, Error>> {
         Self::refuse()
     }
 

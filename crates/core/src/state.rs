@@ -66,6 +66,28 @@ pub struct State {
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
     pub error: Option<Failure>,
+    /// The transcript that it was made of, if it was.
+    pub adopted: Option<Adopted>,
+}
+
+/// A transcript that a session was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adopted {
+    /// The program.
+    pub program: Program,
+    /// Its name for the conversation.
+    pub native: String,
+    /// How many bytes of the transcript stand in the journal.
+    pub bytes: u64,
+    /// Their digest.
+    pub digest: Digest,
+    /// The snapshot that has the file as it was.
+    pub papers: Digest,
+    /// The run that last read it.
+    pub run: Run,
+    /// The entry that says so.
+    pub seq: Seq,
 }
 
 /// What a session was started with.
@@ -196,7 +218,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 6;
+    pub const VERSION: u16 = 7;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -219,6 +241,7 @@ impl State {
             seen: None,
             artifacts: BTreeMap::new(),
             error: None,
+            adopted: None,
         }
     }
 
@@ -372,6 +395,17 @@ impl State {
                 }
                 let open = self.open.get(&event.path).cloned();
                 self.spend(open.as_ref(), event.usage);
+            }
+            Event::TranscriptAdopted(event) => {
+                self.adopted = Some(Adopted {
+                    program: event.program,
+                    native: event.native.clone(),
+                    bytes: event.bytes,
+                    digest: event.digest,
+                    papers: event.papers,
+                    run: entry.run,
+                    seq: entry.seq,
+                });
             }
             Event::ToolStarted(_) | Event::ToolFinished(_) | Event::StopRequested(_) => {}
             Event::StepPaused(event) => {

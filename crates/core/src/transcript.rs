@@ -4,7 +4,7 @@
 //! Whoever reads one holds a portion of it at a time (P10), is told what could not be read, and sees
 //! the file as long as it was when it was opened.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::agent::Error;
 use crate::companion::Program;
@@ -51,8 +51,10 @@ pub struct About {
     pub id: Option<String>,
     /// The folder that the conversation is about.
     pub folder: Option<String>,
-    /// What a person said first; `None` if nobody said anything.
+    /// What a person said first, or the beginning of it; `None` if that is not there.
     pub prompt: Option<String>,
+    /// Whether anything was said, by whomever.
+    pub anything: bool,
 }
 
 /// Something of a transcript.
@@ -64,11 +66,4 @@ pub struct Portion {
     pub damage: Vec<(u64, String)>,
     /// How far the file was read with it, but for a last line that is not all there.
     pub bytes: u64,
-}
-
-impl About {
-    /// Its file, for people.
-    pub fn file(&self) -> std::path::Display<'_> {
-        Path::display(&self.path)
-    }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
@@ -115,22 +116,33 @@ async fn conversations(world: &World, state: &State) -> Result<Option<Digest>, E
     Ok(Some(world.snapshots.keep(papers).await?))
 }
 
-/// The newest copy that checkpoints have of a conversation.
+/// The newest copy that is kept of a conversation: with a checkpoint, or from when it was adopted.
 pub(crate) async fn kept_conversation(
     world: &World,
     session: SessionId,
     native: &Native,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let wanted = checkpoint::papers::conversation(native.program, &native.id);
+    let adopted = history::look(world, session).await?.adopted;
+    let adopted = adopted.filter(|of| (of.program, &of.native) == (native.program, &native.id));
+    let since = adopted.as_ref().map_or(Seq(0), |adopted| adopted.seq);
+    let mut copies = Vec::new();
     for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
         // What is wrong with one is told where they are listed.
         let Ok(Some(manifest)) = world.store.one(session, checkpoint).await else {
             continue;
         };
-        let Some(papers) = manifest.papers.filter(|_| manifest.pruned.is_none()) else {
-            continue;
+        if manifest.pruned.is_none() && manifest.journal.seq >= since {
+            copies.extend(manifest.papers);
+        }
+    }
+    copies.extend(adopted.map(|adopted| adopted.papers));
+    let wanted = checkpoint::papers::conversation(native.program, &native.id);
+    for papers in copies {
+        let papers = match world.snapshots.papers(papers).await {
+            // The session may come from elsewhere, and its papers be there.
+            Err(error) if error.kind() == Kind::NotFound => continue,
+            papers => papers?,
         };
-        let papers = world.snapshots.papers(papers).await?;
         if let Some((_, record)) = papers.into_iter().find(|(name, _)| *name == wanted) {
             return Ok(Some(record));
         }

@@ -185,7 +185,8 @@ impl Past {
         })
     }
 
-    /// Everything that happened in the steps that are finished.
+    /// Everything that happened in the steps that are finished, and what was said in a conversation that
+    /// was adopted.
     async fn copied(&self, world: &World, summary: &Summary) -> Result<Vec<Event>, Error> {
         let (mut copied, end) = (Vec::new(), self.state.head.seq);
         history::follow(world, summary.id, Head::genesis(summary.id), |entry| {
@@ -208,9 +209,21 @@ impl Past {
         let Some((path, revision)) = entry.event.step() else {
             return false;
         };
+        if self.state.adopted.is_some() && self.state.open.contains_key(path) {
+            return is_said(&entry.event);
+        }
         let step = self.finished.get(path);
         step.is_some_and(|step| step.revision == revision && entry.seq <= step.seq)
     }
+}
+
+/// Whether an entry says what was asked and said, but not where a program keeps the conversation: the
+/// copy must never go on with the conversation of the other, so it begins one and is told what was said.
+fn is_said(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::StepStarted(_) | Event::AgentSaid(_) | Event::StepPaused(_)
+    )
 }
 
 /// Keeps a long text once more: the other session may be deleted while the copy is made.

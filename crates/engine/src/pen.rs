@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use segno_core::conversation;
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Run, Text};
@@ -268,6 +269,19 @@ pub(crate) async fn store(world: &World, clean: String) -> Result<Text, StoreErr
     let bytes = clean.len() as u64;
     let blob = world.store.put(clean.into_bytes()).await?;
     Ok(Text::Blob { blob, bytes })
+}
+
+/// What was said, as it is kept: redacted (P12), and as a blob if it is long. Returns how long it is,
+/// too.
+pub(crate) async fn keep_said(
+    world: &World,
+    entries: &[conversation::Entry],
+) -> Result<(Text, usize), StoreError> {
+    let mut value = serde_json::to_value(entries).expect("entries are plain data");
+    world.redactor.redact_json(&mut value);
+    let text = value.to_string();
+    let length = text.len();
+    Ok((store(world, text).await?, length))
 }
 
 /// Kept text, read back and verified.

@@ -149,8 +149,16 @@ async fn begin(
         status: state.status,
         ..summary.clone()
     })?;
-    let live = live.await.expect("reading a spec ends");
-    let spec = choose_spec(world, summary, &state, live, options.on_change, observer).await?;
+    let spec = match live {
+        Some(live) => {
+            let live = live.await.expect("reading a spec ends");
+            choose_spec(world, summary, &state, live, options.on_change, observer).await?
+        }
+        None => Chosen {
+            workflow: kept_spec(world, session, &state).await?,
+            event: None,
+        },
+    };
     let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
     let unknown: Vec<step::Path> = state
         .open
@@ -237,11 +245,11 @@ struct Chosen {
 }
 
 /// Begins to read the spec's file as it is now. In a long chain that takes as long as reading the
-/// journal, so both are done at once.
+/// journal, so both are done at once. `None` if the session was made without a file.
 async fn live_spec(
     world: &World,
     session: SessionId,
-) -> Result<JoinHandle<Result<(String, Workflow), Error>>, Error> {
+) -> Result<Option<JoinHandle<Result<(String, Workflow), Error>>>, Error> {
     let path = match world.store.entry(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
@@ -251,10 +259,13 @@ async fn live_spec(
             });
         }
     };
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
     let world = world.clone();
-    Ok(tokio::task::spawn_blocking(move || {
+    Ok(Some(tokio::task::spawn_blocking(move || {
         read_spec(&world, &path)
-    }))
+    })))
 }
 
 /// The spec to go on with: the file as it is now, or the copy that was kept. An edited file is

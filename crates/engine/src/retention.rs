@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use segno_core::checkpoint::Manifest;
+use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::session::Summary;
+use segno_core::session::{Kind, Summary};
 use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{keep, list};
 use crate::error::Error;
+use crate::history;
 use crate::remote;
 use crate::world::World;
 
@@ -155,11 +157,30 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     // What a damaged checkpoint names is not known, so nothing can be let go.
     let kept: Result<Vec<Manifest>, _> = world.store.kept(None).await?.into_iter().collect();
     let kept = kept?;
-    let named = kept.iter().flat_map(Manifest::snapshots);
-    Ok(world
-        .snapshots
-        .sweep(named.collect(), before, grace)
-        .await?)
+    let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
+    named.extend(adopted(world).await?);
+    Ok(world.snapshots.sweep(named, before, grace).await?)
+}
+
+/// The copies of transcripts that sessions were made of, those in the trash included. A session that
+/// cannot be read may have one that nobody knows of, so then nothing can be let go.
+async fn adopted(world: &World) -> Result<Vec<Digest>, Error> {
+    let mut sessions = Vec::new();
+    for found in world.store.list().await? {
+        let summary = found?;
+        if summary.kind == Kind::Agent {
+            sessions.push(summary.id);
+        }
+    }
+    for found in world.store.discarded().await? {
+        sessions.push(found?.session);
+    }
+    let mut papers = Vec::new();
+    for session in sessions {
+        let state = history::look(world, session).await?;
+        papers.extend(state.adopted.map(|adopted| adopted.papers));
+    }
+    Ok(papers)
 }
 
 /// What all checkpoints take on the disk, if that is more than they may.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, OnChange, Run, SessionCreated};
+use segno_core::journal::{Entry, Event, OnChange, Run, SessionCreated};
 use segno_core::session::{Kind, Status};
 use segno_core::state::{Finished, State};
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
@@ -122,7 +122,12 @@ pub async fn start(
         out: text_of(&request.out)?,
         force: request.force,
     };
-    let (name, state) = create(world, session, created, request.name.is_some(), &*observer).await?;
+    let naming = match request.name {
+        Some(_) => Naming::Given,
+        None => Naming::Numbered,
+    };
+    let made = create(world, session, created, Vec::new(), naming, &*observer);
+    let (name, state) = made.await?;
     let begin = Begin {
         session,
         name,
@@ -172,26 +177,34 @@ pub(crate) fn bind(
     Ok(variables)
 }
 
-/// Makes the session with its first entries. A name that nobody asked for is numbered until it is free.
-async fn create(
+/// Whose choice the name of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// A person's: it is this one or none.
+    Given,
+    /// Nobody's: it is numbered until it is free.
+    Numbered,
+}
+
+/// Makes the session with its first entries: `opening` is what follows the beginning of its first run.
+pub(crate) async fn create(
     world: &World,
     session: SessionId,
     created: SessionCreated,
-    name_is_given: bool,
+    opening: Vec<Event>,
+    naming: Naming,
     observer: &dyn Observer,
 ) -> Result<(Name, State), Error> {
     let (family, at) = (created.name.clone(), world.clock.now());
     for number in 1.. {
         let name = family.numbered(number);
         let owner = world.processes.current();
-        let events = [
-            SessionCreated {
-                name: name.clone(),
-                ..created.clone()
-            }
-            .into(),
-            world.run_started(),
-        ];
+        let first = SessionCreated {
+            name: name.clone(),
+            ..created.clone()
+        };
+        let begun = [first.into(), world.run_started()];
+        let events = begun.into_iter().chain(opening.iter().cloned());
         let mut state = State::empty(session);
         let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
         for event in events {
@@ -233,7 +246,7 @@ async fn create(
             batch,
         };
         match world.store.create(new).await {
-            Err(StoreError::NameTaken(_)) if !name_is_given => {}
+            Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 entries

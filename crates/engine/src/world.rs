@@ -14,6 +14,7 @@ use segno_core::redact::Redactor;
 use segno_core::snapshot::Snapshots;
 use segno_core::store::Store;
 use segno_core::tool::Tools;
+use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
 
 use crate::error::Error;
@@ -135,6 +136,12 @@ pub trait Drivers: Send + Sync {
     /// A program that keeps conversations, to look after those that it has; `None` if there is none
     /// here.
     fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
+        let _ = program;
+        None
+    }
+
+    /// The transcripts of a program; `None` if nobody knows where they are.
+    fn transcripts(&self, program: Program) -> Option<Arc<dyn Transcripts>> {
         let _ = program;
         None
     }

@@ -4,6 +4,7 @@
 //! paper which only grows costs what it grew by.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
@@ -16,21 +17,39 @@ use crate::manifest::{Manifest, order};
 use crate::pack::{Known, Packer};
 use crate::vault::Vault;
 
+/// How many bytes of a long paper are in memory at a time.
+const AT_HAND: usize = 4 * chunk::LONGEST;
+
 impl Vault {
     /// Keeps papers by their names, which may have folders in them. When this returns, they are
     /// durable and listed. The same papers give the same snapshot.
     pub fn keep(&self, papers: &[(String, Vec<u8>)]) -> Result<Digest, Error> {
+        let sources = papers.iter().map(|(name, bytes)| {
+            let length = bytes.len() as u64;
+            (name.as_str(), length, &bytes[..])
+        });
+        self.keep_from(sources.collect())
+    }
+
+    /// The same for the first `length` bytes of a file, which are not held in memory. A file that
+    /// became shorter is an error.
+    pub fn keep_file(&self, name: &str, file: &Path, length: u64) -> Result<Digest, Error> {
+        let source = files::open(file).map_err(|error| Error::at(file, error))?;
+        self.keep_from(vec![(name, length, source)])
+    }
+
+    fn keep_from<R: Read>(&self, papers: Vec<(&str, u64, R)>) -> Result<Digest, Error> {
         let _held = self.hold()?;
         let known = Known::new(self.fresh_shelf()?);
         let mut packer = Packer::new(self, &known)?;
         let mut entries = Vec::new();
-        for folder in folders(papers) {
+        for folder in folders(papers.iter().map(|(name, ..)| *name)) {
             entries.push(entry(folder, Kind::Folder));
         }
-        for (name, bytes) in papers {
+        for (name, size, source) in papers {
             let kind = Kind::File {
-                size: bytes.len() as u64,
-                content: cut(&mut packer, bytes)?,
+                size,
+                content: cut(&mut packer, Path::new(name), source, size)?,
                 unstable: false,
             };
             entries.push(entry(name.into(), kind));
@@ -60,11 +79,9 @@ impl Vault {
     }
 }
 
-fn folders(papers: &[(String, Vec<u8>)]) -> BTreeSet<PathBuf> {
-    let above = papers
-        .iter()
-        .flat_map(|(name, _)| Path::new(name).ancestors().skip(1));
-    above
+fn folders<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<PathBuf> {
+    names
+        .flat_map(|name| Path::new(name).ancestors().skip(1))
         .filter(|folder| !folder.as_os_str().is_empty())
         .map(Path::to_owned)
         .collect()
@@ -80,18 +97,41 @@ fn entry(path: PathBuf, kind: Kind) -> Entry {
     }
 }
 
-fn cut(packer: &mut Packer<'_>, bytes: &[u8]) -> Result<Vec<Chunk>, Error> {
-    let mut content = Vec::new();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let length = if (bytes.len() as u64) < WHOLE {
-            rest.len()
-        } else {
-            chunk::cut(rest)
-        };
-        let (piece, after) = rest.split_at(length);
-        content.push(packer.put(piece, || None)?);
-        rest = after;
+/// Keeps a paper piece by piece, with no more than a few of them in memory.
+fn cut(
+    packer: &mut Packer<'_>,
+    name: &Path,
+    mut source: impl Read,
+    length: u64,
+) -> Result<Vec<Chunk>, Error> {
+    let (mut content, mut held, mut left) = (Vec::new(), Vec::new(), length);
+    loop {
+        let wanted = left.min((AT_HAND - held.len()) as u64);
+        let read = source.by_ref().take(wanted).read_to_end(&mut held);
+        let read = read.map_err(|error| Error::at(name, error))? as u64;
+        if read < wanted {
+            let short = std::io::Error::new(
+                std::io::ErrorKind::UnexpectedEof,
+                "it became shorter while it was read",
+            );
+            return Err(Error::at(name, short));
+        }
+        left -= read;
+        let mut rest = &held[..];
+        while !rest.is_empty() && (left == 0 || rest.len() >= chunk::LONGEST) {
+            let end = if length < WHOLE {
+                rest.len()
+            } else {
+                chunk::cut(rest)
+            };
+            let (piece, after) = rest.split_at(end);
+            content.push(packer.put(piece, || None)?);
+            rest = after;
+        }
+        if left == 0 {
+            return Ok(content);
+        }
+        let taken = held.len() - rest.len();
+        held.drain(..taken);
     }
-    Ok(content)
 }

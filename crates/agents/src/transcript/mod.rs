@@ -9,6 +9,7 @@
 
 mod damage;
 mod json;
+mod library;
 mod lines;
 mod moment;
 mod place;
@@ -22,6 +23,7 @@ mod version;
 mod write;
 
 pub use damage::{Damage, Reason, Span};
+pub use library::Library;
 pub use place::{List, NotAnId};
 pub use reader::{Item, Reader};
 pub use rehome::{Move, Moved};
@@ -42,6 +44,7 @@ pub(crate) use write::{Dialect, Timed};
 
 use std::io::{self, Read, Seek};
 
+use segno_core::companion::Program;
 use serde::{Deserialize, Serialize};
 
 /// Whose transcript it is.
@@ -73,6 +76,23 @@ impl Default for Limits {
 }
 
 impl Native {
+    /// That of a program; `None` if its transcripts are its own affair.
+    pub fn of(program: Program) -> Option<Self> {
+        match program {
+            Program::ClaudeCode => Some(Self::ClaudeCode),
+            Program::Codex => Some(Self::Codex),
+            Program::Acp => None,
+        }
+    }
+
+    /// The program that keeps it.
+    pub fn program(self) -> Program {
+        match self {
+            Self::ClaudeCode => Program::ClaudeCode,
+            Self::Codex => Program::Codex,
+        }
+    }
+
     /// Its name in what is kept.
     pub fn name(self) -> &'static str {
         match self {

@@ -60,6 +60,16 @@ impl<R: Read + Seek> Reader<R> {
         })
     }
 
+    /// Begins again. Which branch is the current one is known by now.
+    pub(super) fn restart(&mut self) -> io::Result<()> {
+        self.lines.rewind()?;
+        (self.adapter, _) = choose(self.native.adapters(), None);
+        self.facts = Facts::default();
+        (self.records, self.bytes) = (0, 0);
+        self.ready.clear();
+        Ok(())
+    }
+
     /// What is known of the session so far.
     pub fn facts(&self) -> &Facts {
         &self.facts

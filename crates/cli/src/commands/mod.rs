@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod gc;
 mod handoff;
+mod import;
 mod key;
 mod logs;
 mod plan;
@@ -51,6 +52,7 @@ enum Command {
     Sessions(sessions::Command),
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    Import(import::Args),
     Gc(gc::Args),
     #[command(subcommand)]
     Key(key::Command),
@@ -84,6 +86,7 @@ impl Cli {
             Command::Explain(args) => args.json,
             Command::Sessions(command) => command.is_json(),
             Command::Checkpoint(command) => command.is_json(),
+            Command::Import(args) => args.json,
             Command::Gc(args) => args.json,
             Command::Key(command) => command.is_json(),
             Command::Status(args) => args.json,
@@ -105,6 +108,7 @@ impl Cli {
             Command::Explain(args) => explain::run(&args, context),
             Command::Sessions(command) => command.run(context).await,
             Command::Checkpoint(command) => command.run(context).await,
+            Command::Import(args) => import::run(args, context).await,
             Command::Gc(args) => gc::run(&args, context).await,
             Command::Key(command) => command.run(context),
             Command::Status(args) => status::run(&args, context).await,

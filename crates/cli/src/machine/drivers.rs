@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use segno_agents::program::{Permissions, Setup};
+use segno_agents::transcript::{Library, Native};
 use segno_agents::{
     Acp, Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors,
     Gear, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
@@ -14,6 +15,7 @@ use segno_agents::{
 use segno_core::companion::{Companion, Program};
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
+use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
 use segno_engine::spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_engine::{Drivers, Error, Order, Speaker};
@@ -60,6 +62,11 @@ impl Drivers for MachineDrivers {
 
     fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
         self.program(program, None).ok()
+    }
+
+    fn transcripts(&self, program: Program) -> Option<Arc<dyn Transcripts>> {
+        let (native, home) = (Native::of(program)?, home_of(program).ok()?);
+        Some(Arc::new(Library::new(native, home)))
     }
 
     fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
@@ -266,6 +273,28 @@ fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
     Ok((base, access))
 }
 
+/// Where a program keeps its conversations: where a variable says, or else in a folder of the person's
+/// home.
+fn home_of(program: Program) -> Result<PathBuf, Error> {
+    let (variable, below) = match program {
+        Program::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
+        Program::Codex => ("CODEX_HOME", ".codex"),
+        Program::Acp => {
+            return Err(Error::NoClient {
+                provider: program.as_str(),
+                reason: "where it keeps its conversations is its own affair".into(),
+            });
+        }
+    };
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = set(variable).map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
+    home.ok_or_else(|| Error::NoClient {
+        provider: program.as_str(),
+        reason: format!("neither {variable} nor HOME is set"),
+    })
+}
+
 impl MachineDrivers {
     /// A program that keeps its conversation itself, and is known by name.
     fn program(
@@ -273,13 +302,12 @@ impl MachineDrivers {
         program: Program,
         model: Option<&String>,
     ) -> Result<Arc<dyn Companion>, Error> {
-        let setup = |known| self.setup(program, model, known);
+        let setup = |usual| self.setup(program, model, usual);
         Ok(match program {
             Program::ClaudeCode => {
-                let setup = setup(["claude", "CLAUDE_CONFIG_DIR", ".claude"])?;
-                Arc::new(ClaudeCode::new(setup, Arc::clone(&self.clock)))
+                Arc::new(ClaudeCode::new(setup("claude")?, Arc::clone(&self.clock)))
             }
-            Program::Codex => Arc::new(Codex::new(setup(["codex", "CODEX_HOME", ".codex"])?)),
+            Program::Codex => Arc::new(Codex::new(setup("codex")?)),
             Program::Acp => {
                 return Err(Error::NoClient {
                     provider: program.as_str(),
@@ -289,26 +317,13 @@ impl MachineDrivers {
         })
     }
 
-    /// How a program is started that is found by its own name, and keeps its conversations where a
-    /// variable says, or else in a folder of the person's home.
-    fn setup(
-        &self,
-        program: Program,
-        model: Option<&String>,
-        [usual, variable, below]: [&str; 3],
-    ) -> Result<Setup, Error> {
-        let name = program.as_str();
-        let started = self.programs.get(name).cloned().unwrap_or_default();
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let home = set(variable).map(PathBuf::from);
-        let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
-        let nowhere = || Error::NoClient {
-            provider: name,
-            reason: format!("neither {variable} nor HOME is set"),
-        };
+    /// How a program is started that is found by its own name.
+    fn setup(&self, program: Program, model: Option<&String>, usual: &str) -> Result<Setup, Error> {
+        let started = self.programs.get(program.as_str());
+        let started = started.cloned().unwrap_or_default();
         Ok(Setup {
             program: started.program.unwrap_or_else(|| usual.to_owned()),
-            home: home.ok_or_else(nowhere)?,
+            home: home_of(program)?,
             permissions: self.permissions.unwrap_or(started.permissions),
             allow: started.allow,
             window: started.window,

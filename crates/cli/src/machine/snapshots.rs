@@ -278,6 +278,15 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.quietly(move |vault| vault.keep(&papers)))
     }
 
+    fn keep_file(
+        &self,
+        name: String,
+        file: PathBuf,
+        length: u64,
+    ) -> Boxed<'_, Result<Digest, Error>> {
+        Box::pin(self.quietly(move |vault| vault.keep_file(&name, &file, length)))
+    }
+
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>> {
         Box::pin(self.quietly(move |vault| {
             let size = vault.size(snapshot)?;

@@ -1,6 +1,7 @@
 //! The stable shapes of `--json`. `docs/formats/json.md` describes them; adding a field is allowed,
 //! changing or removing one needs a new `v`.
 
+use segno_core::companion::Program;
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Text};
 use segno_core::session::{Status, Summary};
@@ -8,6 +9,7 @@ use segno_core::step::Path;
 use segno_core::store::Finding;
 use segno_core::usage::{Cost, Usage};
 use segno_engine::Outcome;
+use segno_engine::adopt::{self, Adopted};
 use segno_engine::plan::{Climb, Plan, Way};
 use segno_engine::sessions::{Listed, Shown, StepStanding};
 use serde_json::{Map, Value, json};
@@ -149,6 +151,32 @@ pub(crate) fn shown(shown: &Shown) -> Value {
         }).collect::<Vec<_>>(),
     })));
     Value::Object(line)
+}
+
+/// What became of a transcript.
+pub(crate) fn adopted(file: &std::path::Path, program: Program, adopted: &Adopted) -> Value {
+    let (outcome, reason) = match &adopted.outcome {
+        adopt::Outcome::New => ("new", None),
+        adopt::Outcome::Updated => ("updated", None),
+        adopt::Outcome::Unchanged => ("unchanged", None),
+        adopt::Outcome::Left(reason) => ("left", Some(reason)),
+        adopt::Outcome::Empty => ("empty", None),
+    };
+    json!({
+        "v": V,
+        "kind": "adopted",
+        "file": file.display().to_string(),
+        "program": program,
+        "native": adopted.native,
+        "session": adopted.session,
+        "name": adopted.name,
+        "outcome": outcome,
+        "reason": reason,
+        "entries": adopted.entries,
+        "bytes": adopted.bytes,
+        "damage": adopted.damage,
+        "damage_unlisted": adopted.damage_unlisted,
+    })
 }
 
 /// The word for how a step stands.

@@ -279,6 +279,14 @@ pub(crate) fn describe(entry: &Entry) -> String {
             ),
         },
         Event::AgentSaid(event) => format!("    {} {}", event.path, said::outline(event)),
+        Event::TranscriptAdopted(event) => format!(
+            "    {} has {} bytes of {} conversation {} from {}",
+            event.path,
+            number(event.bytes),
+            event.program,
+            event.native,
+            event.file
+        ),
         Event::StepPaused(event) => format!("  ‖ {} stopped between two turns", event.path),
         Event::QuestionAsked(event) => format!("  ? {} asks: {}", event.path, event.prompt),
         Event::QuestionAnswered(event) => format!(

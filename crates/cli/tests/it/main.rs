@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
+mod adoption;
 mod bad_input;
 mod commands;
 mod companions;

@@ -154,15 +154,23 @@ impl Analysis {
         }
     }
 
+    /// All tokens so far, each message counted once.
+    pub fn usage(&self) -> Tokens {
+        let totals = self.totals.values();
+        totals.fold(self.messages, |sum, total| sum + *total)
+    }
+
+    /// The size of the context after the newest response in the main thread.
+    pub fn context(&self) -> Option<u64> {
+        self.summary.context
+    }
+
     /// What they add up to.
     pub fn finish(mut self) -> Summary {
+        self.summary.usage = self.usage();
         let mut open: Vec<_> = self.open.into_values().collect();
         open.sort_by_key(|(order, _)| *order);
         self.summary.unanswered = open.into_iter().map(|(_, call)| call).collect();
-        self.summary.usage = self
-            .totals
-            .into_values()
-            .fold(self.messages, |sum, total| sum + total);
         self.summary
     }
 

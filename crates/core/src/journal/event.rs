@@ -379,6 +379,29 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<Gauge>,
     }
+    /// What a program's transcript says stands in this journal, up to some byte of it: the session was
+    /// made of that transcript, or brought up to date with it.
+    TranscriptAdopted = "transcript_adopted" {
+        /// The step that the conversation belongs to.
+        path: Path,
+        /// Its revision.
+        revision: u32,
+        /// The program.
+        program: Program,
+        /// The program's name for the conversation.
+        native: String,
+        /// Where the transcript was.
+        file: String,
+        /// How many bytes of it were read.
+        bytes: u64,
+        /// The digest of these bytes.
+        digest: Digest,
+        /// The snapshot that has the file as it was, byte for byte.
+        papers: Digest,
+        /// What could not be read since the last entry of this kind, in words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
+    }
     /// A step was stopped between two turns; it goes on from there.
     StepPaused = "step_paused" {
         /// The step.
@@ -484,6 +507,7 @@ impl Event {
             | Event::ToolFinished(ToolFinished { path, revision, .. })
             | Event::AgentOpened(AgentOpened { path, revision, .. })
             | Event::AgentSaid(AgentSaid { path, revision, .. })
+            | Event::TranscriptAdopted(TranscriptAdopted { path, revision, .. })
             | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
             Event::QuestionAsked(QuestionAsked { path, .. })

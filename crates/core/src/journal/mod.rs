@@ -17,7 +17,7 @@ pub use event::{
     ModelReplied, OnChange, QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated,
     SessionForked, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
     StepUnknown, StopMode, StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
-    WorkspaceSeen,
+    TranscriptAdopted, WorkspaceSeen,
 };
 
 use crate::digest::Digest;

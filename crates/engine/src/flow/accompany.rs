@@ -379,7 +379,7 @@ fn fails_the_way(error: &agent::Error, entries: u64) -> bool {
 }
 
 /// What is left of a usage when some of it is written down.
-pub(super) fn less(all: Usage, written: Usage) -> Usage {
+pub(crate) fn less(all: Usage, written: Usage) -> Usage {
     Usage {
         input_tokens: all.input_tokens.saturating_sub(written.input_tokens),
         output_tokens: all.output_tokens.saturating_sub(written.output_tokens),
@@ -447,6 +447,7 @@ mod tests {
             (None, 0..0),
         ] {
             let record = Record {
+                bytes: 0,
                 folder: None,
                 health: Health::Whole,
                 unanswered: None,

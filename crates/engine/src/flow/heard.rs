@@ -227,15 +227,11 @@ impl Scribe {
     }
 
     async fn write(&mut self, entries: Vec<Entry>, context: Option<Gauge>) {
-        let mut value = serde_json::to_value(&entries).expect("entries are plain data");
-        // P12: what is kept is what may be seen.
-        self.world.redactor.redact_json(&mut value);
-        let text = value.to_string();
-        let each = text.len() / entries.len().max(1);
         // If even the blob store cannot take it, the journal cannot either, and says so.
-        let Ok(kept) = pen::store(&self.world, text).await else {
+        let Ok((kept, length)) = pen::keep_said(&self.world, &entries).await else {
             return;
         };
+        let each = length / entries.len().max(1);
         let usage = super::accompany::less(self.written.heard, self.written.usage);
         self.written.usage += usage;
         self.written.entries += entries.len() as u64;

@@ -42,10 +42,11 @@ use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::{Speaker, World};
 
+pub(crate) use accompany::less;
 pub(crate) use cast::Cast;
 pub(crate) use person::fits;
 use step::Ask;
-pub(crate) use step::{begun, unknown};
+pub(crate) use step::{begun, digest, unknown};
 
 /// How many bytes of earlier questions and answers a model is sent again.
 const MEMORY: usize = 256 * 1024;

@@ -58,16 +58,22 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// The digest of everything the answer depends on.
     pub(super) fn digest(&self) -> Digest {
-        let fields = [self.agent, self.provider, &self.system, &self.input];
-        let tools = self.tool_names.iter().map(String::as_str);
-        let earlier = match self.earlier.as_slice() {
-            [] => None,
-            earlier => Some(serde_json::to_string(earlier).expect("messages are plain data")),
-        };
-        let fields = fields.into_iter().chain(tools).chain(earlier.as_deref());
-        let fields: Vec<&[u8]> = fields.map(str::as_bytes).collect();
-        Digest::of_fields(&fields)
+        let words = [self.agent, self.provider, &self.system, &self.input];
+        digest(words, self.tool_names, &self.earlier)
     }
+}
+
+/// The digest of everything an answer depends on: who is asked, by which provider, who that is told to
+/// be and what it is asked; the names of its tools; and what it remembers.
+pub(crate) fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) -> Digest {
+    let tools = tools.iter().map(String::as_str);
+    let earlier = match earlier {
+        [] => None,
+        earlier => Some(serde_json::to_string(earlier).expect("messages are plain data")),
+    };
+    let fields = words.into_iter().chain(tools).chain(earlier.as_deref());
+    let fields: Vec<&[u8]> = fields.map(str::as_bytes).collect();
+    Digest::of_fields(&fields)
 }
 
 /// How one attempt went.

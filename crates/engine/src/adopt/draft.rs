@@ -1,0 +1,180 @@
+//! What an adopted conversation is as a session: one step, asked of the program that it is from.
+
+use std::collections::BTreeMap;
+
+use segno_core::companion::Program;
+use segno_core::digest::Digest;
+use segno_core::id::Name;
+use segno_core::journal::{
+    AgentOpened, Event, RunEnded, SessionCreated, StepPaused, StepStarted, Text, TranscriptAdopted,
+};
+use segno_core::ladder::Rung;
+use segno_core::session::{Kind, Status};
+use segno_core::state;
+use segno_core::step::Path;
+use segno_core::transcript::About;
+
+use super::Adoption;
+use crate::error::Error;
+use crate::{flow, pen, spec, start};
+
+/// What an agent is asked whose conversation begins with nothing that can be read.
+const GO_ON: &str = "Go on with the conversation.";
+
+/// The variable with what the person said first.
+const TASK: &str = "task";
+
+/// The one step.
+pub(super) fn step() -> Path {
+    Path::first("steps").then("0")
+}
+
+/// A session that is not written down yet.
+pub(super) struct Draft {
+    pub(super) created: SessionCreated,
+    program: Program,
+    native: String,
+    file: String,
+    papers: Digest,
+    input: Text,
+    input_digest: Digest,
+}
+
+impl Draft {
+    pub(super) async fn new(
+        adoption: &Adoption<'_>,
+        about: &About,
+        papers: Digest,
+    ) -> Result<Self, Error> {
+        let Adoption { world, request, .. } = adoption;
+        let program = request.program;
+        let prompt = about.prompt.as_deref().unwrap_or(GO_ON);
+        // P12: it becomes a variable, and a later run must compute with the same text.
+        let task = world.redactor.redact(prompt).into_owned();
+        let text = text(program);
+        let workflow = spec::parse(&text).expect("a spec that is made here can be read");
+        let agent = &workflow.agents[program.as_str()];
+        let words = [
+            program.as_str(),
+            &agent.provider.identity(),
+            &agent.prompt,
+            &task,
+        ];
+        let input_digest = flow::digest(words, &agent.tools, &[]);
+        let (input, _) = pen::keep(world, &task).await?;
+        let beside = about.path.parent().unwrap_or(&about.path);
+        let folder = match (&request.folder, &about.folder) {
+            (Some(folder), _) => start::text_of(folder)?,
+            (None, Some(folder)) => folder.clone(),
+            (None, None) => start::text_of(beside)?,
+        };
+        let title = task.lines().map(str::trim).find(|line| !line.is_empty());
+        let (kept, _) = pen::keep(world, &text).await?;
+        let created = SessionCreated {
+            name: Name::like(title.unwrap_or(program.as_str())),
+            session_kind: Kind::Agent,
+            workspace: folder.clone(),
+            spec_path: String::new(),
+            spec: kept,
+            spec_digest: Digest::of(text.as_bytes()),
+            variables: BTreeMap::from([(TASK.to_owned(), task.into())]),
+            out: folder,
+            force: false,
+        };
+        Ok(Self {
+            created,
+            program,
+            native: adoption.native.clone(),
+            file: about.path.to_string_lossy().into_owned(),
+            papers,
+            input,
+            input_digest,
+        })
+    }
+
+    /// The step is begun, and the program goes on with the conversation, of which the session has what
+    /// is `known`.
+    pub(super) fn opening(&self, attempt: u32, known: Option<&state::Adopted>) -> Vec<Event> {
+        let (path, revision) = (step(), 0);
+        let started = StepStarted {
+            path: path.clone(),
+            revision,
+            attempt,
+            agent: self.program.as_str().to_owned(),
+            input: self.input.clone(),
+            input_digest: self.input_digest,
+        };
+        let opened = AgentOpened {
+            path,
+            revision,
+            attempt,
+            program: self.program,
+            native: self.native.clone(),
+            folder: self.created.workspace.clone(),
+            rung: known.map(|_| Rung::Native),
+        };
+        let nothing = (0, Digest::of(&[]));
+        let (bytes, digest) = known.map_or(nothing, |known| (known.bytes, known.digest));
+        vec![
+            started.into(),
+            opened.into(),
+            self.mark(bytes, digest, Vec::new()),
+        ]
+    }
+
+    /// The transcript stands in the journal up to here.
+    pub(super) fn mark(&self, bytes: u64, digest: Digest, notes: Vec<String>) -> Event {
+        TranscriptAdopted {
+            path: step(),
+            revision: 0,
+            program: self.program,
+            native: self.native.clone(),
+            file: self.file.clone(),
+            bytes,
+            digest,
+            papers: self.papers,
+            notes,
+        }
+        .into()
+    }
+
+    /// The session stands still until someone goes on with it.
+    pub(super) fn ending(attempt: u32) -> Vec<Event> {
+        let paused = StepPaused {
+            path: step(),
+            revision: 0,
+            attempt,
+        };
+        let ended = RunEnded {
+            status: Status::Paused,
+            error: None,
+        };
+        vec![paused.into(), ended.into()]
+    }
+}
+
+/// The spec of a session that goes on with a conversation of `program`.
+fn text(program: Program) -> String {
+    format!(
+        "# Made for a conversation that was adopted.\nversion: 0\nname: adopted\nruntime: {{provider: {program}}}\ninputs: {{required: {{{TASK}: string}}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"{{{{ {TASK} }}}}\"}}]}}}}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_made_up_spec_of_every_program_can_be_read() {
+        for program in &[Program::ClaudeCode, Program::Codex] {
+            let workflow = spec::parse(&text(*program)).unwrap();
+            assert_eq!(workflow.agents.len(), 1);
+            let provider = &workflow.agents[program.as_str()].provider;
+            let asks = spec::Provider::Program {
+                program: *program,
+                model: None,
+            };
+            assert_eq!(*provider, asks);
+        }
+    }
+}

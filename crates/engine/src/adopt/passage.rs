@@ -1,0 +1,127 @@
+//! What a transcript says, portion by portion into the journal.
+
+use segno_core::companion::Gauge;
+use segno_core::conversation::analysis::Analysis;
+use segno_core::conversation::{Entry, Said};
+use segno_core::journal::{AgentSaid, Event};
+use segno_core::transcript::{Portion, Transcript};
+use segno_core::usage::Usage;
+
+use super::draft::{Draft, step};
+use super::{Adoption, unreadable};
+use crate::error::Error;
+use crate::flow::less;
+use crate::pen::{self, Pen};
+
+/// How many things that could not be read are told; more are only counted.
+const TOLD: usize = 100;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Things that were said and are new.
+    pub(super) entries: u64,
+    /// How far the file was read.
+    pub(super) bytes: u64,
+    /// What could not be read, in words.
+    pub(super) damage: Vec<String>,
+    /// How many more such things there are.
+    pub(super) damage_unlisted: u64,
+}
+
+/// Reads a transcript from some byte on. What is before it is looked at for what it adds up to.
+pub(super) struct Passage<'a> {
+    adoption: &'a Adoption<'a>,
+    from: u64,
+    analysis: Analysis,
+    /// What is counted already, once the first new line was reached.
+    counted: Option<Usage>,
+    tally: Tally,
+}
+
+impl<'a> Passage<'a> {
+    pub(super) fn new(adoption: &'a Adoption<'a>, from: u64) -> Self {
+        Self {
+            adoption,
+            from,
+            analysis: Analysis::new(),
+            counted: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Reads to the end. What is new goes to the pen, if there is one, each portion in one commit with
+    /// the mark up to where it goes: a kill in between neither loses nor doubles anything.
+    pub(super) async fn read(
+        mut self,
+        mut transcript: Box<dyn Transcript>,
+        to: Option<(&Pen, &Draft, u32)>,
+    ) -> Result<Tally, Error> {
+        let request = self.adoption.request;
+        let failed = |error| unreadable(request, &error);
+        let length = transcript.about().length;
+        while let Some(portion) = transcript.next().await.map_err(failed)? {
+            let bytes = portion.bytes;
+            let (entries, notes) = self.take(portion);
+            self.tally.bytes = bytes;
+            self.tally.entries += entries.len() as u64;
+            if let Some((pen, draft, attempt)) = to
+                && bytes > self.from
+            {
+                let digest = transcript.digest(bytes).await.map_err(failed)?;
+                let mut events = self.said(&entries, attempt).await?;
+                events.push(draft.mark(bytes, digest, notes));
+                pen.write(events).await?;
+            }
+            (request.progress)(bytes, length);
+        }
+        Ok(self.tally)
+    }
+
+    /// What of a portion is new: what was said, and what could not be read.
+    fn take(&mut self, portion: Portion) -> (Vec<Entry>, Vec<String>) {
+        let (mut entries, mut notes) = (Vec::new(), Vec::new());
+        for (place, entry) in portion.entries {
+            let new = place >= self.from;
+            if new && self.counted.is_none() {
+                self.counted = Some(self.analysis.usage().into());
+            }
+            self.analysis.add(&entry);
+            // The rest is in the file that is kept.
+            if new && !matches!(entry.said, Said::Raw { .. } | Said::Usage { .. }) {
+                entries.push(entry);
+            }
+        }
+        let damage = portion.damage.into_iter();
+        for (_, damage) in damage.filter(|(place, _)| *place >= self.from) {
+            if self.tally.damage.len() < TOLD {
+                notes.push(damage.clone());
+                self.tally.damage.push(damage);
+            } else {
+                self.tally.damage_unlisted += 1;
+            }
+        }
+        (entries, notes)
+    }
+
+    /// The entry of the journal with what was said and what that took.
+    async fn said(&mut self, entries: &[Entry], attempt: u32) -> Result<Vec<Event>, Error> {
+        let all = Usage::from(self.analysis.usage());
+        let usage = less(all, self.counted.unwrap_or(all));
+        if entries.is_empty() && usage == Usage::default() {
+            return Ok(Vec::new());
+        }
+        self.counted = Some(all);
+        let (kept, _) = pen::keep_said(self.adoption.world, entries).await?;
+        let window = None;
+        let said = AgentSaid {
+            path: step(),
+            revision: 0,
+            attempt,
+            entries: kept,
+            usage,
+            context: self.analysis.context().map(|used| Gauge { used, window }),
+        };
+        Ok(vec![said.into()])
+    }
+}
