@@ -14,6 +14,7 @@ use segno_core::store::{Discarded, Error as StoreError};
 use segno_core::usage::Usage;
 
 use crate::error::Error;
+use crate::talk::{self, Talk};
 use crate::world::World;
 use crate::{claim, history, trash};
 
@@ -144,6 +145,8 @@ pub struct Shown {
     pub state: State,
     /// Its steps, in the order in which they were first begun.
     pub steps: Vec<ShownStep>,
+    /// The conversations that agents' programs keep, in the same order.
+    pub talks: Vec<Talk>,
 }
 
 /// A step, as a person wants to see it.
@@ -194,7 +197,9 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
     let mut state = State::empty(summary.id);
     let mut steps: Vec<ShownStep> = Vec::new();
     let mut places = std::collections::HashMap::new();
+    let mut heard = talk::Heard::default();
     history::follow(world, summary.id, state.head, |entry| {
+        heard.take(&entry.event);
         if let Some((path, _)) = entry.event.step() {
             let place = *places.entry(path.clone()).or_insert_with(|| {
                 steps.push(ShownStep {
@@ -237,6 +242,7 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
         },
         state,
         steps,
+        talks: heard.talks(world).await?,
     })
 }
 

@@ -131,6 +131,19 @@ pub(crate) fn shown(shown: &Shown) -> Value {
         "steps_finished": state.finished,
         "artifacts": state.artifacts,
         "error": state.error,
+        "conversations": shown.talks.iter().map(|talk| json!({
+            "path": talk.path,
+            "program": talk.program,
+            "native": talk.native,
+            "folder": talk.folder,
+            "rungs": talk.rungs,
+            "context": talk.context.map(|gauge| json!({
+                "used": gauge.used,
+                "window": gauge.window,
+                "percent": gauge.percent(),
+            })),
+            "last_words": talk.last,
+        })).collect::<Vec<_>>(),
         "steps": shown.steps.iter().map(|step| {
             let error = match &step.standing {
                 StepStanding::Failed(failure) => Some(failure),

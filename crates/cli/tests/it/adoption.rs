@@ -472,3 +472,118 @@ fn the_copy_of_a_transcript_stays_for_as_long_as_its_session_does() {
         "and it can be adopted again"
     );
 }
+
+#[test]
+fn what_was_said_is_found_newest_first_and_shown() {
+    let forged = Forged::new();
+    forged.import();
+    let find = |words: &[&str]| {
+        let said = forged.segno(&[&["sessions", "search"], words, &["--json"]].concat());
+        said.good().json()
+    };
+    let finds = find(&["TURNIP"]);
+    let told: Vec<_> = finds
+        .iter()
+        .map(|find| {
+            (
+                find["who"].as_str().unwrap(),
+                find["snippet"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told[1..],
+        [
+            ("agent", "A turnip is a root, number 3."),
+            ("person", "Tell me of Turnip 2, please."),
+            ("agent", "A turnip is a root, number 1."),
+            ("person", "Tell me of Turnip 0, please."),
+        ]
+    );
+    assert_eq!(told[0].0, "question", "when it was adopted");
+    assert_eq!(finds[1]["at"], "2026-11-15T10:00:03.000Z");
+    assert_eq!(finds[1]["agent"], "claude-code");
+    assert_eq!(find(&["turnip", "--limit", "2"]).len(), 2);
+    assert_eq!(find(&["turnip", "--agent", "codex"]).len(), 0);
+    assert_eq!(
+        find(&["number 3", "--agent", "claude-code", "--all"]).len(),
+        1
+    );
+    let elsewhere = forged.sandbox.work().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut command = forged.command(&["sessions", "search", "turnip"]);
+    command.current_dir(&elsewhere);
+    let said = finish(command).good();
+    assert!(
+        said.stdout.starts_with("nothing found; `--all`"),
+        "{said:?}"
+    );
+    let talk = forged.shown()["conversations"][0].clone();
+    assert_eq!(talk["native"], ID, "{talk}");
+    assert_eq!(talk["context"]["used"], 117, "{talk}");
+    assert_eq!(
+        talk["last_words"], "A turnip is a root, number 3.",
+        "{talk}"
+    );
+    let said = forged.segno(&["sessions", "show", "Tell-me"]).good();
+    assert!(
+        said.stdout
+            .contains("last words A turnip is a root, number 3."),
+        "{said:?}"
+    );
+    let listed = forged.segno(&["sessions", "list"]).good();
+    assert!(listed.stdout.contains("agent"), "{listed:?}");
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_where_it_was() {
+    let forged = Forged::new();
+    // Long enough to be written in several commits.
+    let long = "x".repeat(300_000);
+    for turn in 4..44 {
+        let line = forged.line(turn);
+        forged.append(
+            &line
+                .replace("please", &format!("please {long}"))
+                .replace("a root", &format!("a root {long}")),
+        );
+    }
+    // A run opens with five or six entries; what comes after them is what was said.
+    for kill in 0..3 {
+        let before = entries(&forged);
+        let mut child = forged.command(&["import", "claude", ID]);
+        let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+        until("something that was said is written down", || {
+            entries(&forged) >= before + 8
+        });
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "kill {kill} came too late"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(forged.import()["outcome"], "updated");
+    let found = forged.segno(&["sessions", "search", "turnip", "--limit", "100", "--json"]);
+    let mut said: Vec<String> = found
+        .good()
+        .json()
+        .iter()
+        .filter(|find| find["who"] != "question")
+        .map(|find| find["at"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(said.len(), 44, "{said:?}");
+    said.dedup();
+    assert_eq!(said.len(), 44, "nothing is there twice");
+    assert_eq!(forged.shown()["usage"]["output_tokens"], 7 * 22);
+}
+
+/// How many entries the one session has.
+fn entries(forged: &Forged) -> u64 {
+    let listed = forged.segno(&["sessions", "list", "--all", "--json"]);
+    let entries = listed
+        .json()
+        .first()
+        .and_then(|line| line["entries"].as_u64());
+    entries.unwrap_or(0)
+}

@@ -54,6 +54,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let summary = &listed.summary;
         let mut row = vec![
             summary.name.to_string(),
+            summary.kind.to_string(),
             listed.standing.to_string(),
             format!(
                 "{} ago",
@@ -68,9 +69,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         row
     };
     let head: &[&str] = if args.all {
-        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "ID", "FOLDER"]
+        &[
+            "NAME",
+            "KIND",
+            "STATUS",
+            "LAST ENTRY",
+            "RUNS",
+            "ID",
+            "FOLDER",
+        ]
     } else {
-        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "ID"]
+        &["NAME", "KIND", "STATUS", "LAST ENTRY", "RUNS", "ID"]
     };
     if shown.is_empty() {
         let elsewhere = if args.all || args.status.is_some() || total == 0 {

@@ -7,6 +7,7 @@ mod fork;
 mod import;
 mod list;
 mod restore;
+mod search;
 mod show;
 mod trash;
 
@@ -17,11 +18,12 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// List, show, delete, restore, clean up, export, import and fork sessions.
+/// List, show, search, delete, restore, clean up, export, import and fork sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
     Show(show::Args),
+    Search(search::Args),
     Delete(delete::Args),
     Trash(trash::Args),
     Restore(restore::Args),
@@ -36,6 +38,7 @@ impl Command {
         match self {
             Command::List(args) => args.json,
             Command::Show(args) => args.json,
+            Command::Search(args) => args.json,
             Command::Delete(args) => args.json,
             Command::Trash(args) => args.json,
             Command::Restore(args) => args.json,
@@ -50,6 +53,7 @@ impl Command {
         match self {
             Command::List(args) => list::run(&args, context).await,
             Command::Show(args) => show::run(&args, context).await,
+            Command::Search(args) => search::run(args, context).await,
             Command::Delete(args) => delete::run(&args, context).await,
             Command::Trash(args) => trash::run(&args, context).await,
             Command::Restore(args) => restore::run(args, context).await,

@@ -2,6 +2,7 @@ use std::process::ExitCode;
 
 use segno_core::session::Status;
 use segno_engine::sessions::{self, ShownStep, StepStanding};
+use segno_engine::talk::Talk;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
@@ -52,8 +53,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             &format!("{} ({}){before}", forked.name, forked.from),
         );
     }
+    field("kind", summary.kind.as_str());
     if let Some(created) = &state.created {
-        field("spec", &created.spec_path);
+        if !created.spec_path.is_empty() {
+            field("spec", &created.spec_path);
+        }
         field("folder", &created.workspace);
         for (name, value) in &created.variables {
             field("variable", &format!("{name} = {value}"));
@@ -77,6 +81,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for artifact in state.artifacts.keys() {
         field("artifact", artifact);
     }
+    for talk in &shown.talks {
+        field("agent", &conversation(talk));
+        if let Some(words) = &talk.last {
+            field("last words", words);
+        }
+    }
     if !shown.steps.is_empty() {
         data("");
         steps(&shown.steps, args.all);
@@ -85,6 +95,27 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         data(&format!("\n`segno resume {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A conversation of an agent's program, in a line.
+fn conversation(talk: &Talk) -> String {
+    let Talk {
+        program,
+        native,
+        path,
+        ..
+    } = talk;
+    let context = talk.context.map_or(String::new(), |gauge| {
+        let used = plain::number(gauge.used);
+        match (gauge.window, gauge.percent()) {
+            (Some(window), Some(percent)) => {
+                let window = plain::number(window);
+                format!(", context {used} of {window} tokens ({percent} %)")
+            }
+            _ => format!(", context {used} tokens"),
+        }
+    });
+    format!("{program} {native} in {path}{context}")
 }
 
 /// The steps as a tree. A path stands in full, so that it can be copied.
