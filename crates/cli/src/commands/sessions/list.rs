@@ -54,13 +54,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let summary = &listed.summary;
         let mut row = vec![
             summary.name.to_string(),
-            summary.kind.to_string(),
             listed.standing.to_string(),
             format!(
                 "{} ago",
                 segno_core::time::human(now.since(summary.updated_at))
             ),
             summary.run.to_string(),
+            summary.kind.to_string(),
             summary.id.to_string(),
         ];
         if args.all {
@@ -71,15 +71,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let head: &[&str] = if args.all {
         &[
             "NAME",
-            "KIND",
             "STATUS",
             "LAST ENTRY",
             "RUNS",
+            "KIND",
             "ID",
             "FOLDER",
         ]
     } else {
-        &["NAME", "KIND", "STATUS", "LAST ENTRY", "RUNS", "ID"]
+        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "KIND", "ID"]
     };
     if shown.is_empty() {
         let elsewhere = if args.all || args.status.is_some() || total == 0 {

@@ -34,6 +34,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let field = |name: &str, value: &str| data(&format!("{name:<10} {}", plain::plain(value)));
     field("session", &format!("{} ({})", summary.name, summary.id));
     field("status", shown.listed.standing.as_str());
+    field("kind", summary.kind.as_str());
     if let (Some(owner), Status::Running) = (&shown.listed.lease.owner, shown.listed.standing) {
         field(
             "owner",
@@ -53,7 +54,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             &format!("{} ({}){before}", forked.name, forked.from),
         );
     }
-    field("kind", summary.kind.as_str());
     if let Some(created) = &state.created {
         if !created.spec_path.is_empty() {
             field("spec", &created.spec_path);

@@ -16,6 +16,7 @@ fn the_whole_help_text() {
         "sessions",
         "sessions list",
         "sessions show",
+        "sessions search",
         "sessions delete",
         "sessions trash",
         "sessions restore",
@@ -33,6 +34,7 @@ fn the_whole_help_text() {
         "checkpoint prune",
         "checkpoint export",
         "checkpoint import",
+        "import",
         "gc",
         "status",
         "logs",
@@ -72,8 +74,9 @@ fn the_whole_help_text() {
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
-      sessions    List, show, delete, restore, clean up, export, import and fork sessions
+      sessions    List, show, search, delete, restore, clean up, export, import and fork sessions
       checkpoint  Keep the files of a session's workspace, compare them, and bring them back
+      import      Adopt conversations that Claude Code or Codex left behind, as sessions
       gc          Free the room of files that no checkpoint names any more, here and in the storage
       key         Make a key that the files of checkpoints are encrypted with
       status      Show what is running, and what waits to be resumed
@@ -297,13 +300,14 @@ fn the_whole_help_text() {
 
     $ segno sessions --help
 
-    List, show, delete, restore, clean up, export, import and fork sessions
+    List, show, search, delete, restore, clean up, export, import and fork sessions
 
     Usage: segno sessions <COMMAND>
 
     Commands:
       list     List the sessions of this folder, newest first
       show     Show one session: where it stands, its steps, and what it took
+      search   Find what was asked, answered and said in sessions of this folder, newest first
       delete   Move a session to the trash, from where it can be restored
       trash    List what is in the trash, or empty it
       restore  Take a session out of the trash
@@ -344,6 +348,23 @@ fn the_whole_help_text() {
       -a, --all   Every step, however many are finished
           --json  Print it as JSON
       -h, --help  Print help
+
+
+    $ segno sessions search --help
+
+    Find what was asked, answered and said in sessions of this folder, newest first
+
+    Usage: segno sessions search [OPTIONS] <TEXT>
+
+    Arguments:
+      <TEXT>  The text, in upper or lower case
+
+    Options:
+      -a, --all           In sessions of all folders
+          --agent <NAME>  Only where this agent works
+          --limit <N>     How many finds are shown [default: 20]
+          --json          Print them as JSON, one per line
+      -h, --help          Print help
 
 
     $ segno sessions delete --help
@@ -750,6 +771,44 @@ fn the_whole_help_text() {
 
           --json
               Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno import --help
+
+    Adopt conversations that Claude Code or Codex left behind, as sessions.
+
+    A transcript becomes a session that can be shown, searched, forked, exported and resumed; the file
+    is kept as it is, in case its program deletes it. One that was adopted before is brought up to date.
+    What a session exported is read by `segno sessions import`.
+
+    Usage: segno import [OPTIONS] <PROGRAM> [PATH | ID]
+
+    Arguments:
+      <PROGRAM>
+              Whose conversations
+
+              Possible values:
+              - claude: Claude Code's
+              - codex:  Codex's
+
+      [PATH | ID]
+              A transcript, a folder with some, or the id of a conversation
+
+    Options:
+          --all
+              All that the program has
+
+          --folder <FOLDER>
+              The folder to go on in [default: the one that the conversation is about]
+
+          --dry-run
+              Only tell what would be done
+
+          --json
+              Print the answers as JSON, one per line
 
       -h, --help
               Print help (see a summary with '-h')

@@ -24,9 +24,9 @@ fn sessions_are_listed_newest_first() {
     let sandbox = two();
     let said = sandbox.segno(&["sessions", "list"]).good();
     insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
-    NAME  STATUS  LAST ENTRY  RUNS  ID
-    done  completed  [TOOK] ago  1  [ID]
-    stuck  failed  [TOOK] ago  1  [ID]
+    NAME  STATUS  LAST ENTRY  RUNS  KIND  ID
+    done  completed  [TOOK] ago  1  workflow  [ID]
+    stuck  failed  [TOOK] ago  1  workflow  [ID]
     ");
     assert_eq!(said.stderr, "");
     let said = sandbox
@@ -75,6 +75,7 @@ fn a_session_is_shown_with_its_steps() {
     insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
     session  stuck ([ID])
     status  failed
+    kind  workflow
     error  step steps/2 (agent `a`) failed after 1 attempt: no key
     spec  [ROOT]/work/chain.yaml
     folder  [ROOT]/work
@@ -89,7 +90,7 @@ fn a_session_is_shown_with_its_steps() {
     `segno resume stuck` goes on
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @r"artifacts created_at entries error forked_from kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown), @r"artifacts conversations created_at entries error forked_from kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
     insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
 }
 
