@@ -240,3 +240,13 @@ impl From<crate::config::Error> for Failure {
         Self::of(&error, 2)
     }
 }
+
+impl From<crate::hooks::Error> for Failure {
+    fn from(error: crate::hooks::Error) -> Self {
+        let exit = match error.kind() {
+            Kind::Invalid => 2,
+            _ => 12,
+        };
+        Self::of(&error, exit)
+    }
+}

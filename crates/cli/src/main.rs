@@ -4,8 +4,10 @@ mod commands;
 mod config;
 mod context;
 mod failure;
+mod hooks;
 mod machine;
 mod output;
+mod spool;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -14,10 +16,15 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
+    let hat = std::env::args_os().nth(1);
     // The warden is this program under another hat, and must be alone in its process: see
     // `segno_agents::command`.
-    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new(machine::WARDEN)) {
+    if hat.as_deref() == Some(OsStr::new(machine::WARDEN)) {
         return segno_agents::command::warden::main();
+    }
+    // An agent waits for it: nothing is made ready that it does not need.
+    if hat.as_deref() == Some(OsStr::new(hooks::HOOK)) {
+        return hooks::event::main();
     }
     #[cfg(feature = "failpoints")]
     arm();

@@ -1,7 +1,7 @@
 //! Where agents keep their transcripts.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use segno_core::time::Timestamp;
 
@@ -46,6 +46,36 @@ impl Native {
         Ok(found)
     }
 
+    /// The session whose transcript the agent keeps at `path`; `None` if it keeps none there. Only
+    /// the names are looked at.
+    pub fn session_at<'a>(self, root: &Path, path: &'a Path) -> Option<&'a str> {
+        let mut folders = path.strip_prefix(root).ok()?.components();
+        let mut next = || match folders.next() {
+            Some(Component::Normal(name)) => name.to_str(),
+            _ => None,
+        };
+        let (first, depth) = match self {
+            Self::ClaudeCode => ("projects", 1),
+            Self::Codex => ("sessions", 3),
+        };
+        if next() != Some(first) || (0..depth).any(|_| next().is_none()) {
+            return None;
+        }
+        let name = next()?.strip_suffix(".jsonl")?;
+        if folders.next().is_some() {
+            return None;
+        }
+        let id = match self {
+            Self::ClaudeCode => name,
+            Self::Codex => {
+                let start = name.len().checked_sub(ID)?;
+                name.strip_prefix("rollout-")?;
+                name.get(start..)?
+            }
+        };
+        check(id).is_ok().then_some(id)
+    }
+
     /// The transcripts of a session's sub-agents, which Claude Code keeps beside its own.
     pub fn sub_agents(self, transcript: &Path, list: List<'_>) -> io::Result<Vec<PathBuf>> {
         match self {
@@ -54,6 +84,9 @@ impl Native {
         }
     }
 }
+
+/// How long an id is.
+const ID: usize = 36;
 
 /// Whether this is the id of a session.
 pub(crate) fn check(id: &str) -> Result<(), NotAnId> {
@@ -74,5 +107,48 @@ pub(crate) fn entries(list: List<'_>, folder: &Path) -> io::Result<Vec<PathBuf>>
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(Vec::new()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transcript_is_known_by_its_place() {
+        let id = "5e550000-0000-4000-8000-000000000001";
+        let root = Path::new("/home/me/.agent");
+        let claude = |path: &str| {
+            let path = PathBuf::from(path.replace("ID", id));
+            Native::ClaudeCode
+                .session_at(root, &path)
+                .map(str::to_owned)
+        };
+        assert_eq!(
+            claude("/home/me/.agent/projects/-a-b/ID.jsonl").as_deref(),
+            Some(id)
+        );
+        for path in [
+            "projects/-a-b/ID.jsonl",
+            "/home/me/.agent/projects/ID.jsonl",
+            "/home/me/.agent/projects/-a/../ID.jsonl",
+            "/home/me/.agent/projects/-a/ID/subagents/agent-1.jsonl",
+            "/home/me/.agent/projects/-a/ID.json",
+            "/home/me/.agent/projects/-a/xID.jsonl",
+            "/home/me/.agents/projects/-a/ID.jsonl",
+            "/etc/passwd",
+        ] {
+            assert_eq!(claude(path), None, "{path}");
+        }
+        let codex = |path: &str| {
+            let path = PathBuf::from(path.replace("ID", id));
+            Native::Codex.session_at(root, &path).map(str::to_owned)
+        };
+        let day = "/home/me/.agent/sessions/2026/11/15";
+        let found = codex(&format!("{day}/rollout-2026-11-15T07-14-43-ID.jsonl"));
+        assert_eq!(found.as_deref(), Some(id));
+        assert_eq!(codex(&format!("{day}/ID.jsonl")), None);
+        assert_eq!(codex(&format!("{day}/rollout-é.jsonl")), None);
+        assert_eq!(codex("/home/me/.agent/sessions/rollout-x-ID.jsonl"), None);
     }
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod gc;
 mod handoff;
+mod hooks;
 mod import;
 mod key;
 mod logs;
@@ -60,6 +61,8 @@ enum Command {
     Logs(logs::Args),
     Answer(answer::Args),
     Cancel(cancel::Args),
+    #[command(subcommand)]
+    Hooks(hooks::Command),
     Doctor(doctor::Args),
     Demo(demo::Args),
     Completion(completion::Args),
@@ -93,6 +96,7 @@ impl Cli {
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
             Command::Cancel(args) => args.json,
+            Command::Hooks(command) => command.is_json(),
             Command::Doctor(args) => args.json,
             Command::Demo(_) | Command::Completion(_) => false,
         }
@@ -115,6 +119,7 @@ impl Cli {
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => answer::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
+            Command::Hooks(command) => command.run(context),
             Command::Doctor(args) => doctor::run(&args, context).await,
             Command::Demo(args) => demo::run(&args),
             Command::Completion(args) => {

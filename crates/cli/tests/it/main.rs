@@ -12,6 +12,7 @@ mod crash_checkpoints;
 mod damage;
 mod examples;
 mod full_disk;
+mod hooks;
 mod lease;
 mod models;
 mod real_tree;

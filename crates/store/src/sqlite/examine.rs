@@ -176,6 +176,8 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
         "reserve",
         "cleaned",
         "config.toml",
+        "hooks",
+        "spool",
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();
     let strange = entries.into_iter().filter(|entry| {

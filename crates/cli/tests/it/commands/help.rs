@@ -40,6 +40,10 @@ fn the_whole_help_text() {
         "logs",
         "answer",
         "cancel",
+        "hooks",
+        "hooks install",
+        "hooks uninstall",
+        "hooks status",
         "doctor",
         "demo",
         "completion",
@@ -83,6 +87,7 @@ fn the_whole_help_text() {
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
       cancel      Give a session up. It cannot be resumed afterwards
+      hooks       Have Claude Code and Codex tell of sessions that Segno did not start
       doctor      Verify everything that is kept, and name what is damaged
       demo        Watch a run being killed and coming back. Needs no network and no key
       completion  Print a completion script for a shell
@@ -913,6 +918,106 @@ fn the_whole_help_text() {
           --now
               Do not wait for the step in flight
 
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno hooks --help
+
+    Have Claude Code and Codex tell of sessions that Segno did not start.
+
+    A hook is an entry in the program's own settings: it starts `segno` when a session begins, after
+    each turn, and when it ends. That leaves a note for `segno watch` and changes nothing about the
+    session.
+
+    Usage: segno hooks <COMMAND>
+
+    Commands:
+      install    Put hooks into an agent's settings, or mend those that are there
+      uninstall  Take our hooks out of an agent's settings
+      status     Show whether hooks are installed, and whether they would work
+      help       Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno hooks install --help
+
+    Put hooks into an agent's settings, or mend those that are there.
+
+    Claude Code's are in settings.json in `$CLAUDE_CONFIG_DIR` or ~/.claude, Codex's in hooks.json in
+    `$CODEX_HOME` or ~/.codex. Hooks of others stay, and so does every other byte. Codex runs a hook
+    only after you have trusted it: it asks at its next start, and `/hooks` in it shows them.
+
+    Usage: segno hooks install [OPTIONS] <AGENTS>...
+
+    Arguments:
+      <AGENTS>...
+              Whose sessions
+
+              Possible values:
+              - claude: Claude Code
+              - codex:  Codex
+
+    Options:
+          --dry-run
+              Show what would change, and change nothing
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno hooks uninstall --help
+
+    Take our hooks out of an agent's settings.
+
+    If nobody else changed the file since, it becomes what it was, byte for byte; otherwise our entries
+    go and everything else stays.
+
+    Usage: segno hooks uninstall [OPTIONS] <AGENTS>...
+
+    Arguments:
+      <AGENTS>...
+              Whose settings
+
+              Possible values:
+              - claude: Claude Code
+              - codex:  Codex
+
+    Options:
+          --dry-run
+              Show what would change, and change nothing
+
+          --json
+              Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno hooks status --help
+
+    Show whether hooks are installed, and whether they would work
+
+    Usage: segno hooks status [OPTIONS] [AGENTS]...
+
+    Arguments:
+      [AGENTS]...
+              Whose settings; all if none is named
+
+              Possible values:
+              - claude: Claude Code
+              - codex:  Codex
+
+    Options:
           --json
               Print the answer as JSON
 

@@ -1,0 +1,105 @@
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::Place;
+use crate::failure::Failure;
+use crate::hooks::entries::{self, Call};
+use crate::hooks::{Agent, Error};
+use crate::output::{data, json_line, plain, say};
+
+/// Show whether hooks are installed, and whether they would work.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Whose settings; all if none is named
+    agents: Vec<Agent>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let all = Agent::ALL;
+    let agents = if args.agents.is_empty() {
+        &all
+    } else {
+        &args.agents[..]
+    };
+    for agent in agents {
+        let place = Place::find(*agent)?;
+        let found = look(&place)?;
+        let wrong = faults(&found, &place.call()?);
+        let state = match (found.is_empty(), wrong.is_empty()) {
+            (true, _) => "absent",
+            (_, true) => "installed",
+            _ => "outdated",
+        };
+        let file = place.file().display().to_string();
+        if args.json {
+            let calls = found.iter().map(|(event, call)| {
+                json!({"event": event, "binary": call.binary.display().to_string(), "home": call.home.display().to_string()})
+            });
+            json_line(&json!({
+                "v": 1, "kind": "hooks", "agent": agent.word(), "file": file, "state": state,
+                "entries": calls.collect::<Vec<_>>(), "faults": wrong,
+            }));
+            continue;
+        }
+        data(&format!(
+            "{}: {state} ({})",
+            agent.word(),
+            plain::plain(&file)
+        ));
+        for fault in &wrong {
+            data(&format!("  {}", plain::plain(fault)));
+        }
+        if state == "outdated" {
+            say(&format!(
+                "`segno hooks install {}` mends them",
+                agent.word()
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn look(place: &Place) -> Result<Vec<(String, Call)>, Error> {
+    let text = place.settings.read()?;
+    let found = text
+        .map(|text| entries::ours(&text, place.agent))
+        .transpose();
+    Ok(found.map_err(place.unreadable())?.unwrap_or_default())
+}
+
+/// What is wrong with our entries, if there are any.
+fn faults(found: &[(String, Call)], wanted: &Call) -> Vec<String> {
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let mut faults = Vec::new();
+    for (_, call) in found {
+        let binary = call.binary.display();
+        if !entries::is_there(&call.binary) {
+            faults.push(format!("they start {binary}, which is not there any more"));
+        } else if call.binary != wanted.binary {
+            let here = wanted.binary.display();
+            faults.push(format!("they start {binary}, and this is {here}"));
+        }
+        if call.home != wanted.home {
+            let (theirs, here) = (call.home.display(), wanted.home.display());
+            faults.push(format!(
+                "they leave notes in {theirs}, and sessions are kept in {here}"
+            ));
+        }
+    }
+    for event in Agent::EVENTS {
+        match found.iter().filter(|(name, _)| name == event).count() {
+            0 => faults.push(format!("there is none for {event}")),
+            1 => {}
+            several => faults.push(format!("there are {several} for {event}")),
+        }
+    }
+    faults.sort();
+    faults.dedup();
+    faults
+}

@@ -1,0 +1,320 @@
+//! Our entries in the text of a settings file: found, put in, taken out. Pure; no other byte changes.
+//!
+//! Both programs read the same form: `hooks` has a list of groups for each event, and each group a
+//! list of hooks.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
+use serde_json::{Value as Json, json};
+
+use super::places::{Item, Member, read};
+use super::{Agent, HOOK, shell};
+
+/// What makes a command end well whatever becomes of it: to some programs an exit code means "do not
+/// stop yet".
+const ALWAYS: &str = " || true";
+/// How long a program waits for a hook, in seconds.
+const PATIENCE: u64 = 5;
+
+/// What a hook of ours starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// This program.
+    pub(crate) binary: PathBuf,
+    /// Where the note goes. It stands in the command, since what an agent is told about its
+    /// environment may come from the folder that it works in.
+    pub(crate) home: PathBuf,
+}
+
+/// A settings file with our entries in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) text: String,
+    /// What was put in, in order. Without it the text is what it was.
+    pub(crate) added: Vec<Range<usize>>,
+}
+
+impl Call {
+    /// The command; `None` if JSON cannot hold it.
+    pub(crate) fn command(&self, agent: Agent) -> Option<String> {
+        let binary = shell::quoted(self.binary.to_str()?);
+        let home = shell::quoted(self.home.to_str()?);
+        Some(format!("{binary} {HOOK} {} {home}{ALWAYS}", agent.word()))
+    }
+
+    /// What a command calls, if it is one of ours.
+    fn read(command: &str, agent: Agent) -> Option<Self> {
+        let words = shell::words(command.strip_suffix(ALWAYS)?)?;
+        let [binary, hook, word, home] = <[String; 4]>::try_from(words).ok()?;
+        let call = Self {
+            binary: binary.into(),
+            home: home.into(),
+        };
+        let ours = hook == HOOK && word == agent.word();
+        (ours && call.binary.is_absolute() && call.home.is_absolute()).then_some(call)
+    }
+}
+
+/// Our entries: for which event, and what they call.
+pub(crate) fn ours(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
+    let root = root(text)?;
+    let mut found = Vec::new();
+    for event in events(&root)? {
+        for group in event.item.items().unwrap_or_default() {
+            let calls = hooks(group).iter().filter_map(|hook| call(hook, agent));
+            found.extend(calls.map(|call| (event.name.clone(), call)));
+        }
+    }
+    Ok(found)
+}
+
+/// Puts our entries in.
+pub(crate) fn fill(text: &str, command: &str) -> Result<Filled, String> {
+    let mut filled = Filled {
+        text: text.to_owned(),
+        added: Vec::new(),
+    };
+    let group = json!({"hooks": [{"type": "command", "command": command, "timeout": PATIENCE}]});
+    if root(text)?.member("hooks").is_none() {
+        let all: serde_json::Map<String, Json> = Agent::EVENTS
+            .into_iter()
+            .map(|event| (event.to_owned(), json!([group])))
+            .collect();
+        filled.append(&root(text)?, Some("hooks"), &Json::Object(all));
+        return Ok(filled);
+    }
+    for event in Agent::EVENTS {
+        let root = root(&filled.text)?;
+        events(&root)?;
+        let hooks = &root.member("hooks").expect("it was there before").item;
+        match hooks.member(event) {
+            Some(event) => filled.append(&event.item, None, &group),
+            None => filled.append(hooks, Some(event), &json!([group])),
+        }
+    }
+    Ok(filled)
+}
+
+/// Takes our entries out, and whatever is empty without them.
+pub(crate) fn strip(text: &str, agent: Agent) -> Result<String, String> {
+    let mut text = text.to_owned();
+    while let Some(cut) = first(&text, agent)? {
+        text.replace_range(cut, "");
+    }
+    Ok(text)
+}
+
+/// The text without what was put in.
+pub(crate) fn without(text: &str, added: &[Range<usize>]) -> Option<String> {
+    let mut text = text.to_owned();
+    for range in added.iter().rev() {
+        text.get(range.clone())?;
+        text.replace_range(range.clone(), "");
+    }
+    Some(text)
+}
+
+/// Where our first entry is to be cut out.
+fn first(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
+    let root = root(text)?;
+    for (place, event) in events(&root)?.iter().enumerate() {
+        let groups = event.item.items().unwrap_or_default();
+        for (nth, group) in groups.iter().enumerate() {
+            let list = hooks(group);
+            let Some(index) = list.iter().position(|hook| call(hook, agent).is_some()) else {
+                continue;
+            };
+            let at = |items: &[Item]| items.iter().map(|item| item.at.clone()).collect::<Vec<_>>();
+            let named = |members: &[Member]| {
+                members
+                    .iter()
+                    .map(|member| member.at.clone())
+                    .collect::<Vec<_>>()
+            };
+            // The smallest thing that is not empty without it.
+            let all = root.members().unwrap_or_default();
+            let levels = [
+                (at(list), index),
+                (at(groups), nth),
+                (named(events(&root)?), place),
+                (
+                    named(all),
+                    all.iter()
+                        .rposition(|member| member.name == "hooks")
+                        .unwrap_or(0),
+                ),
+            ];
+            let level = levels.iter().find(|(siblings, _)| siblings.len() > 1);
+            return Ok(Some(match level {
+                Some((siblings, 0)) => siblings[0].start..siblings[1].start,
+                Some((siblings, index)) => siblings[index - 1].end..siblings[*index].end,
+                None => root.at.start + 1..root.at.end - 1,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn root(text: &str) -> Result<Item, String> {
+    let root = read(text)?;
+    if root.members().is_none() {
+        return Err("it is not an object".into());
+    }
+    Ok(root)
+}
+
+/// The events that have hooks. What is not of the form that both programs read is refused rather
+/// than changed.
+fn events(root: &Item) -> Result<&[Member], String> {
+    let several = |members: &[Member], name: &str| {
+        members.iter().filter(|member| member.name == name).count() > 1
+    };
+    if several(root.members().unwrap_or_default(), "hooks") {
+        return Err("it has `hooks` several times".into());
+    }
+    let Some(hooks) = root.member("hooks") else {
+        return Ok(&[]);
+    };
+    let events = hooks.item.members();
+    let events = events.ok_or_else(|| "its `hooks` is not an object".to_owned())?;
+    for event in events
+        .iter()
+        .filter(|event| Agent::EVENTS.contains(&event.name.as_str()))
+    {
+        if event.item.items().is_none() {
+            return Err(format!("its `hooks.{}` is not a list", event.name));
+        }
+        if several(events, &event.name) {
+            return Err(format!("it has `hooks.{}` several times", event.name));
+        }
+    }
+    Ok(events)
+}
+
+fn hooks(group: &Item) -> &[Item] {
+    let list = group.member("hooks").and_then(|member| member.item.items());
+    list.unwrap_or_default()
+}
+
+fn call(hook: &Item, agent: Agent) -> Option<Call> {
+    Call::read(hook.text("command")?, agent)
+}
+
+impl Filled {
+    /// Puts a value behind all others in an object or a list, laid out as its neighbours are.
+    fn append(&mut self, container: &Item, name: Option<&str>, value: &Json) {
+        let text = &self.text;
+        let last = match (container.members(), container.items()) {
+            (Some(members), _) => members.last().map(|member| member.at.clone()),
+            (_, items) => items.unwrap_or_default().last().map(|item| item.at.clone()),
+        };
+        let style = Style::of(text);
+        let (at, piece) = match last {
+            Some(last) => match margin(text, last.start) {
+                Some(margin) => {
+                    let new = style.render(name, value, margin);
+                    (last.end, format!(",{}{margin}{new}", style.end))
+                }
+                None => (last.end, format!(",{}", flat(name, value))),
+            },
+            None if style.is_flat => (container.at.start + 1, flat(name, value)),
+            None => {
+                let line = text[..container.at.start]
+                    .rfind('\n')
+                    .map_or(0, |end| end + 1);
+                let outer = &text[line..];
+                let outer = &outer[..outer.len() - outer.trim_start_matches([' ', '\t']).len()];
+                let margin = format!("{outer}{}", style.step);
+                let mut piece = format!(
+                    "{}{margin}{}",
+                    style.end,
+                    style.render(name, value, &margin)
+                );
+                if !text[container.at.clone()].contains('\n') {
+                    piece.push_str(style.end);
+                    piece.push_str(outer);
+                }
+                (container.at.start + 1, piece)
+            }
+        };
+        self.insert(at, &piece);
+    }
+
+    fn insert(&mut self, at: usize, piece: &str) {
+        self.text.insert_str(at, piece);
+        let mut inside = false;
+        for range in &mut self.added {
+            if at <= range.start {
+                range.start += piece.len();
+                range.end += piece.len();
+            } else if at < range.end {
+                range.end += piece.len();
+                inside = true;
+            }
+        }
+        if !inside {
+            self.added.push(at..at + piece.len());
+            self.added.sort_by_key(|range| range.start);
+        }
+    }
+}
+
+/// How a file is laid out.
+struct Style {
+    end: &'static str,
+    step: String,
+    is_flat: bool,
+}
+
+impl Style {
+    fn of(text: &str) -> Self {
+        let first = text.find('{').map_or("", |start| &text[start + 1..]);
+        let space = &first[..first.len() - first.trim_start_matches([' ', '\t', '\r', '\n']).len()];
+        let step = space.rsplit_once('\n').map_or("", |(_, step)| step);
+        let empty = first[space.len()..].starts_with('}');
+        Self {
+            end: if text.contains("\r\n") { "\r\n" } else { "\n" },
+            step: if step.is_empty() { "  " } else { step }.to_owned(),
+            is_flat: !empty && !text.trim_end().contains('\n'),
+        }
+    }
+
+    fn render(&self, name: Option<&str>, value: &Json, margin: &str) -> String {
+        let mut bytes = Vec::new();
+        let form = PrettyFormatter::with_indent(self.step.as_bytes());
+        let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, form));
+        written.expect("memory takes everything");
+        let pretty = String::from_utf8(bytes).expect("JSON is text");
+        let pretty = pretty.replace('\n', &format!("{}{margin}", self.end));
+        name.map_or(pretty.clone(), |name| {
+            format!("{}: {pretty}", Json::from(name))
+        })
+    }
+}
+
+fn flat(name: Option<&str>, value: &Json) -> String {
+    name.map_or(value.to_string(), |name| {
+        format!("{}:{value}", Json::from(name))
+    })
+}
+
+/// The space before a place, if nothing else is before it in its line, and it is not the first line.
+fn margin(text: &str, at: usize) -> Option<&str> {
+    let (_, line) = text[..at].rsplit_once('\n')?;
+    line.chars()
+        .all(|sign| sign == ' ' || sign == '\t')
+        .then_some(line)
+}
+
+/// Whether a call would do its work today.
+pub(crate) fn is_there(binary: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let found = binary.metadata();
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use super::*;
+
+const COMMAND: &str = "'/opt/segno' __hook claude '/home/me/.local/state/segno' || true";
+
+/// Settings as people have them, laid out in every way.
+const FILES: [&str; 14] = [
+    "{}",
+    "{}\n",
+    "{\n}\n",
+    "{ }",
+    "{\"model\":\"opus\"}",
+    "{\n  \"model\": \"opus\"\n}\n",
+    "{\n\t\"model\": \"opus\",\n\t\"hooks\": {}\n}\n",
+    "{\r\n    \"hooks\": {\r\n    },\r\n    \"z\": 1\r\n}\r\n",
+    "{\"hooks\":{\"Stop\":[]}}",
+    "{\"hooks\":{},\"a\":[1, 2 ,3]}",
+    "{\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n    ]\n  }\n}",
+    "{\n \"b\": 1,   \"a\": {\"deep\": [1,\n2]},\n \"hooks\": {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": []}], \"SessionEnd\": [ ]}\n}\n",
+    "{\n  \"hooks\": {\n    \"Stop\": [\n    ]\n  },\n  \"env\": {\"K\": \"\\u00e9 \\\" }\"}\n}\n",
+    "\n\n{\"x\":\n1}\n\n",
+];
+
+fn value(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn filled(text: &str) -> Filled {
+    fill(text, COMMAND).unwrap()
+}
+
+#[test]
+fn entries_stand_for_every_event_and_go_without_a_trace() {
+    for text in FILES {
+        let filled = filled(text);
+        let ours = ours(&filled.text, Agent::Claude).unwrap();
+        let mut events: Vec<&str> = ours.iter().map(|(event, _)| event.as_str()).collect();
+        events.sort_unstable();
+        assert_eq!(
+            events,
+            ["SessionEnd", "SessionStart", "Stop"],
+            "{}",
+            filled.text
+        );
+        assert_eq!(ours[0].1.binary, Path::new("/opt/segno"));
+        assert_eq!(without(&filled.text, &filled.added).unwrap(), text);
+    }
+}
+
+#[test]
+fn taking_them_out_without_knowing_what_was_put_in_leaves_the_rest_as_it_is() {
+    for text in FILES {
+        let stripped = strip(&filled(text).text, Agent::Claude).unwrap();
+        let mut before = value(text);
+        // What was empty before may go.
+        if let Some(hooks) = before.get_mut("hooks").and_then(Json::as_object_mut) {
+            hooks.retain(|_, groups| groups.as_array().is_some_and(|groups| !groups.is_empty()));
+            if hooks.is_empty() {
+                before.as_object_mut().unwrap().remove("hooks");
+            }
+        }
+        assert_eq!(value(&stripped), before, "{text}");
+    }
+}
+
+#[test]
+fn hooks_of_others_stay_to_the_byte() {
+    let text = FILES[10];
+    assert_eq!(strip(&filled(text).text, Agent::Claude).unwrap(), text);
+    let text = "{\n  \"hooks\": {\n    \"Stop\": [{\"hooks\": [{\"command\": \"a\"}, {\"command\": \"OURS\"}, {\"command\": \"b; __hook claude\"}]}]\n  },\n  \"z\": 1\n}";
+    let mixed = text.replace("OURS", COMMAND);
+    let stripped = strip(&mixed, Agent::Claude).unwrap();
+    assert_eq!(stripped, text.replace(", {\"command\": \"OURS\"}", ""));
+}
+
+#[test]
+fn entries_are_laid_out_as_their_neighbours_are() {
+    assert_eq!(
+        filled("{\"a\":1}\n").text.lines().count(),
+        1,
+        "one line stays one line"
+    );
+    let text = filled("{\r\n\t\"a\": 1\r\n}\r\n").text;
+    assert!(
+        text.contains("\r\n\t\"hooks\": {\r\n\t\t\"SessionEnd\": [\r\n\t\t\t{\r\n"),
+        "{text:?}"
+    );
+    assert!(!text.replace("\r\n", "").contains('\n'));
+    let text = filled("{}").text;
+    assert!(
+        text.starts_with("{\n  \"hooks\": {\n    \"SessionEnd\": ["),
+        "{text}"
+    );
+    assert!(text.ends_with("\n  }\n}"), "{text}");
+}
+
+#[test]
+fn those_of_another_program_are_not_ours() {
+    let text = filled("{}").text;
+    assert_eq!(ours(&text, Agent::Codex).unwrap(), []);
+    assert_eq!(strip(&text, Agent::Codex).unwrap(), text);
+    let lookalike = json!({"hooks": {"Stop": [{"hooks": [
+        {"command": "rm x; '/opt/segno' __hook claude '/h' || true"},
+        {"command": "segno __hook claude '/h' || true"},
+        {"command": "'/opt/segno' __hook claude '/h'"},
+        {"command": 7},
+    ]}]}});
+    assert_eq!(ours(&lookalike.to_string(), Agent::Claude).unwrap(), []);
+}
+
+#[test]
+fn what_has_another_form_is_refused() {
+    for text in [
+        "[]",
+        "7",
+        "{\"hooks\":[]}",
+        "{\"hooks\":null}",
+        "{\"hooks\":{\"Stop\":{}}}",
+        "{\"hooks\":{},\"hooks\":{}}",
+        "{\"hooks\":{\"Stop\":[],\"Stop\":[]}}",
+        "{\"a\":1,}",
+    ] {
+        assert!(fill(text, COMMAND).is_err(), "{text}");
+        assert!(strip(text, Agent::Claude).is_err(), "{text}");
+    }
+}

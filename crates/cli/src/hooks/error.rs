@@ -1,0 +1,47 @@
+//! Why an agent's settings cannot be used.
+
+use std::path::PathBuf;
+
+use segno_core::error::{Diagnose, Kind};
+
+use super::Agent;
+
+/// Why an agent's settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{} has no place for hooks: neither {} nor HOME is an absolute path", .0.name(), .0.variable())]
+    Nowhere(Agent),
+    #[error("{} cannot be used: {reason}", .path.display())]
+    Unusable { path: PathBuf, reason: String },
+    #[error("{} was left as it is: {reason}", .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("the path of this program cannot be put into a hook: {0}")]
+    Unnameable(String),
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Nowhere(_) | Self::Unnameable(_) => Kind::Invalid,
+            Self::Unusable { .. } => Kind::Forbidden,
+            Self::Unreadable { .. } => Kind::Damaged,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Nowhere(_) | Self::Unnameable(_) | Self::Unusable { .. } => "H0101",
+            Self::Unreadable { .. } => "H0102",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreadable { .. } => Some(
+                "mend it first (comments and trailing commas are not JSON); it was left as it is"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}

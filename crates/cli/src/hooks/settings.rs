@@ -1,0 +1,173 @@
+//! Changing an agent's settings file: one at a time, all or nothing, where it really is.
+
+use std::fs::{Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use segno_core::ports::{Access, Disk};
+use segno_store::LocalDisk;
+
+use super::Error;
+
+/// The longest file that is looked into.
+const LONGEST: u64 = 8 << 20;
+/// How often a change is tried again because someone else changed the file in between.
+const TRIES: usize = 10;
+
+/// A settings file.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where it really is: links are followed, so that they stay links.
+    pub(crate) path: PathBuf,
+}
+
+/// What is to become of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Nothing,
+    Write(String),
+    Remove,
+}
+
+impl Settings {
+    pub(crate) fn find(path: &Path) -> Result<Self, Error> {
+        let unusable = |reason: String| Error::Unusable {
+            path: path.to_owned(),
+            reason,
+        };
+        match path.canonicalize() {
+            Ok(path) => Ok(Self { path }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if path.symlink_metadata().is_ok() {
+                    return Err(unusable("it is a link that leads nowhere".into()));
+                }
+                // Its folder may be a link as well.
+                let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+                let path = match (folder, path.file_name()) {
+                    (Some(folder), Some(name)) => folder.join(name),
+                    _ => path.to_owned(),
+                };
+                Ok(Self { path })
+            }
+            Err(error) => Err(unusable(error.to_string())),
+        }
+    }
+
+    /// What is in it; `None` if there is no such file.
+    pub(crate) fn read(&self) -> Result<Option<String>, Error> {
+        Ok(self.look()?.map(|(text, _)| text))
+    }
+
+    /// Changes it as `decide` says, which is asked again if someone else was faster. Of several who
+    /// do this at once, each sees what the others did.
+    pub(crate) fn change(
+        &self,
+        mut decide: impl FnMut(Option<&str>) -> Result<Change, Error>,
+    ) -> Result<(), Error> {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let made = LocalDisk.create_folder(folder, Access::Private);
+        made.map_err(|error| self.unusable(&error))?;
+        let _lock = lock(folder).map_err(|error| self.unusable(&error))?;
+        for _ in 0..TRIES {
+            let found = self.look()?;
+            let before = found.as_ref().map(|(text, _)| text.as_str());
+            let change = decide(before)?;
+            if change == Change::Nothing {
+                return Ok(());
+            }
+            // The program itself writes its settings without our lock.
+            let draft = match &change {
+                Change::Write(text) => Some(self.draft(text, found.as_ref().map(|(_, meta)| meta))),
+                _ => None,
+            };
+            let draft = draft.transpose().map_err(|error| self.unusable(&error))?;
+            if self.read()?.as_deref() != before {
+                draft.map(|draft| LocalDisk.remove(&draft));
+                continue;
+            }
+            let done = match draft {
+                Some(draft) => LocalDisk.rename(&draft, &self.path),
+                None => LocalDisk.remove(&self.path),
+            };
+            let done = done.and_then(|()| LocalDisk.sync_folder(folder));
+            return done.map_err(|error| self.unusable(&error));
+        }
+        Err(Error::Unusable {
+            path: self.path.clone(),
+            reason: "someone else keeps changing it".into(),
+        })
+    }
+
+    fn look(&self) -> Result<Option<(String, Metadata)>, Error> {
+        let refuse = |reason: String| {
+            Err(Error::Unusable {
+                path: self.path.clone(),
+                reason,
+            })
+        };
+        let found = match self.path.metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| self.unusable(&error))?,
+        };
+        if found.permissions().mode() & 0o002 != 0 {
+            return refuse("everyone may write to it; `chmod o-w` it".into());
+        }
+        let user = rustix::process::geteuid().as_raw();
+        if found.uid() != user && user != 0 {
+            return refuse(format!("it belongs to user {}", found.uid()));
+        }
+        let read = LocalDisk.read(&self.path, LONGEST);
+        let bytes = read.map_err(|error| self.unusable(&error))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some((text, found))),
+            Err(error) => Err(Error::Unreadable {
+                path: self.path.clone(),
+                reason: format!("it is not text: {error}"),
+            }),
+        }
+    }
+
+    /// The new file, durable, beside the one that it will replace. The lock is ours: a draft that is
+    /// there was left by someone who was killed.
+    fn draft(&self, text: &str, like: Option<&Metadata>) -> io::Result<PathBuf> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let draft = self.path.with_file_name(format!(".{name}.segno"));
+        LocalDisk.remove(&draft)?;
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+                .open(&draft)?;
+            if let Some(like) = like {
+                let made = file.metadata()?;
+                if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
+                    fchown(&file, Some(like.uid()), Some(like.gid()))?;
+                }
+                file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+            }
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        };
+        write().inspect_err(|_| drop(LocalDisk.remove(&draft)))?;
+        Ok(draft)
+    }
+
+    fn unusable(&self, error: &io::Error) -> Error {
+        Error::Unusable {
+            path: self.path.clone(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// A lock on a folder leaves nothing behind, not even after a kill.
+fn lock(folder: &Path) -> io::Result<OwnedFd> {
+    let folder = open(folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
+}

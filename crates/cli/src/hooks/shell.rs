@@ -1,0 +1,85 @@
+//! Words as a shell reads them, and back.
+
+/// The text as one word of a command. Between single quotes no shell acts on anything.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The words of a command that consists of nothing but plain and single-quoted words; `None` if a
+/// shell would do anything more than start it.
+pub(crate) fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = command.chars();
+    while let Some(sign) = rest.next() {
+        match sign {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next()? {
+                        '\'' => break,
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '\\' => word
+                .get_or_insert_default()
+                .push(rest.next().filter(|next| *next == '\'')?),
+            plain if plain.is_ascii_alphanumeric() || "/_-.+,:@%".contains(plain) => {
+                word.get_or_insert_default().push(plain);
+            }
+            _ => return None,
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const NASTY: [&str; 6] = [
+        "/usr/bin/segno",
+        "/a b/it's $(here)/`x`/\"q\"/\\n",
+        "/tmp/;rm -rf *&|<>!#~",
+        "/new\nline",
+        "''",
+        "/ünï/'/'",
+    ];
+
+    #[test]
+    fn what_is_quoted_is_one_word_again() {
+        for text in NASTY {
+            assert_eq!(words(&quoted(text)), Some(vec![text.to_owned()]));
+            let command = format!("{} __hook {}", quoted(text), quoted("x y"));
+            assert_eq!(
+                words(&command),
+                Some(vec![text.into(), "__hook".into(), "x y".into()])
+            );
+        }
+    }
+
+    #[test]
+    fn a_shell_reads_it_as_it_was() {
+        for shell in ["sh", "bash"] {
+            for text in NASTY {
+                let script = format!("printf %s {}", quoted(text));
+                let said = Command::new(shell).arg("-c").arg(script).output().unwrap();
+                assert_eq!(String::from_utf8(said.stdout).unwrap(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_shell_would_act_on_is_no_list_of_words() {
+        for command in [
+            "a; b", "a && b", "$HOME/x", "a \"b\"", "'open", "a\\", "a > b", "`a`",
+        ] {
+            assert_eq!(words(command), None, "{command}");
+        }
+    }
+}
