@@ -250,3 +250,9 @@ impl From<crate::hooks::Error> for Failure {
         Self::of(&error, exit)
     }
 }
+
+impl From<crate::watch::Held> for Failure {
+    fn from(error: crate::watch::Held) -> Self {
+        Self::of(&error, 21)
+    }
+}

@@ -8,6 +8,7 @@ mod hooks;
 mod machine;
 mod output;
 mod spool;
+mod watch;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -19,6 +19,7 @@ mod run;
 mod sessions;
 mod status;
 mod validate;
+mod watch;
 
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ enum Command {
     Logs(logs::Args),
     Answer(answer::Args),
     Cancel(cancel::Args),
+    Watch(watch::Args),
     #[command(subcommand)]
     Hooks(hooks::Command),
     Doctor(doctor::Args),
@@ -96,6 +98,7 @@ impl Cli {
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
             Command::Cancel(args) => args.json,
+            Command::Watch(args) => args.json,
             Command::Hooks(command) => command.is_json(),
             Command::Doctor(args) => args.json,
             Command::Demo(_) | Command::Completion(_) => false,
@@ -119,6 +122,7 @@ impl Cli {
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => answer::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
+            Command::Watch(args) => watch::run(&args, context).await,
             Command::Hooks(command) => command.run(context),
             Command::Doctor(args) => doctor::run(&args, context).await,
             Command::Demo(args) => demo::run(&args),

@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use segno_agents::transcript::Native;
+use segno_core::companion::Program;
 
 /// A program that keeps transcripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,6 +37,13 @@ impl Agent {
     /// The agent of a word.
     pub(crate) fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.word() == word)
+    }
+
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Self::Claude => Program::ClaudeCode,
+            Self::Codex => Program::Codex,
+        }
     }
 
     /// The variable that says where the program keeps everything.

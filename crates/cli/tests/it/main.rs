@@ -18,6 +18,7 @@ mod models;
 mod real_tree;
 mod resume;
 mod storage;
+mod watch;
 
 use segno_testkit::sandbox::Sandbox;
 

@@ -178,6 +178,7 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
         "config.toml",
         "hooks",
         "spool",
+        "watch.lock",
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();
     let strange = entries.into_iter().filter(|entry| {

@@ -40,6 +40,7 @@ fn the_whole_help_text() {
         "logs",
         "answer",
         "cancel",
+        "watch",
         "hooks",
         "hooks install",
         "hooks uninstall",
@@ -87,6 +88,7 @@ fn the_whole_help_text() {
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
       cancel      Give a session up. It cannot be resumed afterwards
+      watch       Keep the sessions of Claude Code and Codex while they go on
       hooks       Have Claude Code and Codex tell of sessions that Segno did not start
       doctor      Verify everything that is kept, and name what is damaged
       demo        Watch a run being killed and coming back. Needs no network and no key
@@ -920,6 +922,35 @@ fn the_whole_help_text() {
 
           --json
               Print the answer as JSON
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno watch --help
+
+    Keep the sessions of Claude Code and Codex while they go on.
+
+    Their transcripts are mirrored into sessions of Segno within seconds, so that they are still there
+    when the programs delete them. It goes on until Ctrl-C; nothing is lost if it is killed. Hooks
+    (`segno hooks install`) make it quicker, and find programs that keep things elsewhere.
+
+    Usage: segno watch [OPTIONS] [AGENTS]...
+
+    Arguments:
+      [AGENTS]...
+              Whose sessions; all if none is named
+
+              Possible values:
+              - claude: Claude Code
+              - codex:  Codex
+
+    Options:
+          --once
+              Mirror what is there, and end
+
+          --json
+              Print each as a line of JSON
 
       -h, --help
               Print help (see a summary with '-h')

@@ -1,0 +1,154 @@
+//! Looking at transcripts from outside. Nothing is opened.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use segno_core::ports::Disk;
+use segno_store::LocalDisk;
+
+use crate::hooks::Agent;
+
+/// What a transcript looks like. Whatever changes in it changes this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    file: (u64, u64, i64, i64),
+    /// The same of what belongs to it, added up.
+    beside: (u64, u64, i64),
+}
+
+/// A transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Transcript {
+    pub(crate) agent: Agent,
+    pub(crate) path: PathBuf,
+    pub(crate) mark: Mark,
+}
+
+impl Mark {
+    /// What a transcript looks like now; `None` if there is none.
+    pub(crate) fn of(agent: Agent, path: &Path) -> Option<Self> {
+        // Not through a link: nobody else decides what is read.
+        let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
+        let mut beside = (0, 0, 0);
+        if agent == Agent::Claude {
+            let folder = path.with_extension("").join("subagents");
+            for part in LocalDisk.list(&folder).unwrap_or_default() {
+                if let Ok(part) = part.symlink_metadata() {
+                    beside.0 += 1;
+                    beside.1 += part.len();
+                    beside.2 = beside.2.max(part.mtime());
+                }
+            }
+        }
+        Some(Self {
+            file: (found.ino(), found.len(), found.mtime(), found.mtime_nsec()),
+            beside,
+        })
+    }
+
+    /// When it last changed.
+    pub(crate) fn changed(&self) -> (i64, i64) {
+        (self.file.2, self.file.3)
+    }
+}
+
+/// The folders that transcripts lie in, and those above them, in which new ones would be made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) above: Vec<PathBuf>,
+    pub(crate) leaves: Vec<PathBuf>,
+}
+
+/// All folders of an agent. What is not there yet is left out.
+pub(crate) fn tree(agent: Agent, root: &Path) -> Tree {
+    let (first, depth) = match agent {
+        Agent::Claude => ("projects", 1),
+        Agent::Codex => ("sessions", 3),
+    };
+    let mut tree = Tree::default();
+    // What is not there yet shows in the nearest folder that is.
+    let nearest = root.ancestors().find(|folder| folder.is_dir());
+    tree.above.extend(nearest.map(Path::to_owned));
+    let mut level = vec![root.join(first)];
+    level.retain(|folder| folder.is_dir());
+    for _ in 0..depth {
+        let below = level
+            .iter()
+            .flat_map(|folder| folders(folder).unwrap_or_default());
+        let below = below.collect();
+        tree.above.append(&mut level);
+        level = below;
+    }
+    tree.leaves = level;
+    tree
+}
+
+fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut entries = LocalDisk.list(folder)?;
+    entries.retain(|entry| entry.is_dir());
+    Ok(entries)
+}
+
+/// The transcripts in one folder.
+pub(crate) fn in_folder(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
+    // A folder that is gone has none.
+    let entries = LocalDisk.list(folder).unwrap_or_default();
+    let transcript = |path: PathBuf| {
+        agent.session(root, &path)?;
+        let mark = Mark::of(agent, &path)?;
+        Some(Transcript { agent, path, mark })
+    };
+    entries.into_iter().filter_map(transcript).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test makes files as agents do")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const ID: &str = "5e550000-0000-4000-8000-000000000001";
+
+    #[test]
+    fn only_transcripts_are_found_and_every_change_of_one_shows() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("projects/-a");
+        fs::create_dir_all(folder.join(ID).join("subagents")).unwrap();
+        let file = folder.join(format!("{ID}.jsonl"));
+        fs::write(&file, "{}\n").unwrap();
+        fs::write(folder.join("notes.jsonl"), "").unwrap();
+        let link = folder.join(format!("{}.jsonl", ID.replace('5', "6")));
+        symlink("/etc/passwd", link).unwrap();
+        let tree = tree(Agent::Claude, root.path());
+        assert_eq!(tree.leaves, std::slice::from_ref(&folder));
+        assert_eq!(
+            tree.above,
+            [root.path().to_owned(), root.path().join("projects")]
+        );
+        let found = in_folder(Agent::Claude, root.path(), &folder);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].path, file);
+        let mut seen = vec![found[0].mark];
+        let mut differs = || {
+            let mark = Mark::of(Agent::Claude, &file).unwrap();
+            let new = !seen.contains(&mark);
+            seen.push(mark);
+            new
+        };
+        assert!(!differs());
+        fs::write(&file, "{}\n{}\n").unwrap();
+        assert!(differs(), "it grew");
+        fs::remove_file(&file).unwrap();
+        fs::write(folder.join("other"), "").unwrap();
+        fs::write(&file, "{}\n{}\n").unwrap();
+        assert!(differs(), "it was replaced");
+        fs::write(&file, "").unwrap();
+        assert!(differs(), "it was emptied");
+        fs::write(folder.join(ID).join("subagents/agent-1.jsonl"), "{}").unwrap();
+        assert!(differs(), "a sub-agent spoke");
+    }
+}
