@@ -69,6 +69,9 @@ pub(super) fn purpose(asked: &Asked, scripts: &[Script]) -> Purpose {
         let script = found.map(|(script, ..)| script.name.clone());
         return Purpose::Summary { script };
     }
+    if asks_aside(&parts) {
+        return Purpose::Side;
+    }
     // Titles and the like come without tools; models of our own come without this name.
     let agent = asked.header("user-agent").unwrap_or_default();
     let tools = asked.body["tools"]
@@ -89,11 +92,19 @@ pub(super) fn purpose(asked: &Asked, scripts: &[Script]) -> Purpose {
 }
 
 fn asks_for_summary(parts: &[Part]) -> bool {
-    let last = parts.iter().rev().find_map(|part| match part {
-        Part::Text(Role::User, text) => Some(text),
+    last_words(parts).is_some_and(|text| SUMMARIES.iter().any(|words| text.contains(words)))
+}
+
+/// Whether the agent asks what its person might say next, which it does with all its tools.
+fn asks_aside(parts: &[Part]) -> bool {
+    last_words(parts).is_some_and(|text| text.starts_with("[SUGGESTION MODE"))
+}
+
+fn last_words(parts: &[Part]) -> Option<&str> {
+    parts.iter().rev().find_map(|part| match part {
+        Part::Text(Role::User, text) => Some(text.as_str()),
         _ => None,
-    });
-    last.is_some_and(|text| SUMMARIES.iter().any(|words| text.contains(words)))
+    })
 }
 
 /// The last marker of a script: the script, which part it is in, and where it ends there.
