@@ -3,8 +3,8 @@
 //! Lines that nobody can read are left out, calls without an answer are answered with the sentence
 //! that their outcome is unknown, and where a record's parent was in a broken line a note takes its
 //! place. Every other byte of every other line stays as it is, so that a healthy transcript comes out
-//! unchanged, and so does a repaired one. What is too long or too deep to be looked into stays too;
-//! since it may hold answers, calls before it are left as they are.
+//! unchanged, and so does a repaired one. What is too long or too deep to be looked into, or is not as
+//! it should be, stays too; since it may hold answers, calls before it are left as they are.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -230,7 +230,8 @@ impl Plan {
     fn make<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
         let mut plan = Self::default();
         let mut open = Open::default();
-        let (mut broken, mut opaque, mut lost) = (None, None, Vec::new());
+        let (mut broken, mut opaque, mut odd) = (None, None, None);
+        let mut lost = Vec::new();
         let mut reader = native.read_within(source, limits)?;
         for item in reader.by_ref() {
             match item? {
@@ -239,11 +240,11 @@ impl Plan {
                     Severity::Opaque => opaque = Some(damage.at.line),
                     // Only what a broken line took away is put back: a transcript from which
                     // records were left out on purpose has lost parents and is taken whole.
-                    Severity::Odd => {
-                        if damage.reason == Reason::LostParent && broken.is_some() {
-                            lost.push(damage.at.line);
-                        }
-                    }
+                    Severity::Odd => match damage.reason {
+                        Reason::LostParent if broken.is_some() => lost.push(damage.at.line),
+                        Reason::Shape(_) => odd = Some(damage.at.line),
+                        _ => {}
+                    },
                 },
                 Item::Entry { entry, at } => plan.left_open += open.hear(&entry, at.line),
             }
@@ -254,6 +255,8 @@ impl Plan {
             plan.bridges = lost.into_iter().filter_map(instead).collect();
             plan.anchors = plan.bridges.values().copied().collect();
         }
+        // The last line that may answer anything.
+        let unclear = opaque.max(odd);
         let mut calls: Vec<_> = open.calls.into_iter().collect();
         calls.sort_by_key(|(_, call)| (call.line, call.order));
         for (id, call) in calls {
@@ -261,7 +264,8 @@ impl Plan {
             // What has no name cannot be followed by an answer.
             let followed = native == Native::Codex || call.record.is_some();
             let newest = reader.newest(line).filter(|_| followed);
-            let (Some(newest), false) = (newest, opaque.is_some_and(|opaque| opaque > line)) else {
+            let (Some(newest), false) = (newest, unclear.is_some_and(|unclear| unclear > line))
+            else {
                 plan.left_open += 1;
                 continue;
             };

@@ -167,6 +167,16 @@ fn closing_an_old_call_does_not_change_the_branch() {
 }
 
 #[test]
+fn a_call_is_not_closed_when_a_record_that_is_odd_may_answer_it() {
+    let text = String::from_utf8(one(Native::ClaudeCode, "sub-agent").to_vec()).unwrap();
+    let odd = text.replace("\"is_error\":false", "\"is_error\":\"no\"");
+    assert_ne!(odd, text);
+    let (repaired, done) = repair(Native::ClaudeCode, odd.as_bytes());
+    assert_eq!((done.closed.len(), done.left_open), (0, 1));
+    assert!(repaired == odd.as_bytes());
+}
+
+#[test]
 fn a_record_that_stands_twice_is_answered_once() {
     let text = one(Native::ClaudeCode, "forked");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();

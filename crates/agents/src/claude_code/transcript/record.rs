@@ -156,6 +156,15 @@ fn user(record: &Object) -> Read<Vec<Said>> {
     Ok(said)
 }
 
+/// The call that a user's record answers first.
+pub(super) fn answered(record: &Object) -> Option<String> {
+    let said = user(record).ok()?;
+    said.into_iter().find_map(|said| match said {
+        Said::Result(answer) => Some(answer.id),
+        _ => None,
+    })
+}
+
 fn answer(block: &Value) -> Read<Answer> {
     let id = block.get("tool_use_id").and_then(Value::as_str);
     let parts = match block.get("content") {

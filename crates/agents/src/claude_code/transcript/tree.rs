@@ -13,7 +13,7 @@ use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
 use serde_json::Value;
 
-use super::record::thread;
+use super::record::{answered, thread};
 use crate::transcript::{Content, Lines, Object, moment, text};
 
 /// The current branch of a transcript.
@@ -184,7 +184,7 @@ fn node(record: &Object, line: u32) -> Option<Node> {
             let id = message.and_then(|message| message.get("id"));
             (Sort::Assistant, id.and_then(Value::as_str).map(hash))
         }
-        Some("user") => match answered(message) {
+        Some("user") => match answered(record) {
             Some(call) => {
                 let from = parent.unwrap_or_default();
                 (Sort::Answer, Some(hash(&format!("{call} of {from}"))))
@@ -202,15 +202,6 @@ fn node(record: &Object, line: u32) -> Option<Node> {
             .map_or(i64::MIN, |when| when.0),
         line,
         sort,
-    })
-}
-
-/// The call that a record answers first.
-fn answered(message: Option<&Value>) -> Option<&str> {
-    let blocks = message?.get("content")?.as_array()?;
-    blocks.iter().find_map(|block| {
-        (block.get("type")?.as_str()? == "tool_result")
-            .then(|| block.get("tool_use_id").and_then(Value::as_str))?
     })
 }
 
