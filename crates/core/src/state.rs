@@ -68,6 +68,9 @@ pub struct State {
     pub error: Option<Failure>,
     /// The transcript that it was made of, if it was.
     pub adopted: Option<Adopted>,
+    /// The conversations that agents' programs have had for it, by their own names: nobody else may go on
+    /// with them.
+    pub conversations: BTreeMap<String, Program>,
 }
 
 /// A transcript that a session was made of.
@@ -218,7 +221,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 7;
+    pub const VERSION: u16 = 8;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -242,6 +245,7 @@ impl State {
             artifacts: BTreeMap::new(),
             error: None,
             adopted: None,
+            conversations: BTreeMap::new(),
         }
     }
 
@@ -369,6 +373,8 @@ impl State {
                 self.spend(open.as_ref(), *usage);
             }
             Event::AgentOpened(event) => {
+                let name = event.native.clone();
+                self.conversations.insert(name, event.program);
                 if let Some(open) = self.open.get_mut(&event.path) {
                     let same = open
                         .native

@@ -72,6 +72,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         None => None,
     };
     let chosen = choose(&*transcripts, args.what.as_deref()).await?;
+    let own = Arc::new(adopt::Own::gather(&world).await?);
     let mut tally = Tally::default();
     let total = chosen.files.len();
     for (number, file) in (1..).zip(&chosen.files) {
@@ -79,6 +80,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             program,
             file: file.clone(),
             folder: folder.clone(),
+            own: Some(Arc::clone(&own)),
             effect: if args.dry_run {
                 Effect::Foresee
             } else {

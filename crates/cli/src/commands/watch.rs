@@ -255,6 +255,7 @@ impl Watcher {
             program: job.agent.program(),
             file: job.path.clone(),
             folder: None,
+            own: None,
             effect: Effect::Keep,
             progress: Arc::new(|_, _| {}),
         };

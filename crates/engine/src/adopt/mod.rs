@@ -7,6 +7,7 @@
 mod draft;
 mod passage;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,10 +40,35 @@ pub struct Request {
     pub file: PathBuf,
     /// The folder to go on in; otherwise the one that the conversation is about.
     pub folder: Option<PathBuf>,
+    /// The conversations that sessions have already; without them they are looked for when a session
+    /// would be made.
+    pub own: Option<Arc<Own>>,
     /// Whether anything is written.
     pub effect: Effect,
     /// Told how many bytes were read, of how many.
     pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
+}
+
+/// The conversations that Segno's own sessions have, and which one has each. Their transcripts are no
+/// new sessions: two would go on with one conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Own(HashMap<(Program, String), Name>);
+
+impl Own {
+    /// Looks at all sessions.
+    pub async fn gather(world: &World) -> Result<Self, Error> {
+        let mut own = HashMap::new();
+        // What is damaged is told where sessions are listed.
+        for summary in world.store.list().await?.into_iter().flatten() {
+            let Ok(state) = history::look(world, summary.id).await else {
+                continue;
+            };
+            for (id, program) in state.conversations {
+                own.insert((program, id), summary.name.clone());
+            }
+        }
+        Ok(Self(own))
+    }
 }
 
 /// Whether anything is written.
@@ -179,6 +205,14 @@ impl Adoption<'_> {
         match self.world.store.summary(self.session).await {
             Err(StoreError::NoSession(_)) => {}
             found => return self.update(transcript, &found?).await,
+        }
+        let own = match &self.request.own {
+            Some(own) => Arc::clone(own),
+            None => Arc::new(Own::gather(self.world).await?),
+        };
+        if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
+            let reason = format!("it is a conversation of session {name}");
+            return Ok(self.told(None, Outcome::Left(reason), Tally::default()));
         }
         if self.request.effect == Effect::Foresee {
             let tally = Passage::new(self, 0).read(transcript, None).await?;

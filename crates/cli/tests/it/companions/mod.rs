@@ -404,3 +404,21 @@ fn a_session_can_be_paused_when_the_context_is_nearly_full() {
     assert!(said.stdout.contains("Done with all three."), "{said:?}");
     set.pays_at_most_one_call_again();
 }
+
+#[test]
+fn a_conversation_of_a_session_is_not_adopted_as_another() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let set = Set::killed(agent);
+        let name = match agent {
+            Agent::Claude => "claude",
+            Agent::Codex => "codex",
+        };
+        let said = set.segno(&["import", name, "--all", "--json"]);
+        assert!(
+            said.stdout.contains("it is a conversation of session task"),
+            "{said:?}"
+        );
+        let listed = set.segno(&["sessions", "list", "--all", "--json"]).good();
+        assert_eq!(listed.json().len(), 1, "{listed:?}");
+    }
+}
