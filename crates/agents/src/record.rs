@@ -20,7 +20,7 @@ use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use crate::program::Setup;
-use crate::transcript::{Item, Move, Native, Repair, Report, Target};
+use crate::transcript::{Item, Move, Native, Repair, Report, Target, moment};
 
 /// How many things that are wrong with a record are told.
 const TOLD: usize = 3;
@@ -87,7 +87,8 @@ pub(crate) async fn settle(
     let report = native.examine(Cursor::new(kept));
     let report = report.map_err(|error| invalid(&error))?;
     let found = find(native, home, id);
-    let begun = report.summary.first.unwrap_or(Timestamp(0));
+    let begun = begun(kept).or(report.summary.first);
+    let begun = begun.unwrap_or(Timestamp(0));
     let place = native.place(home, &folder, id, begun);
     let place = place.map_err(|error| invalid(&error))?;
     let target = Move {
@@ -155,6 +156,14 @@ fn invalid(reason: &impl std::fmt::Display) -> Error {
 fn text_of(folder: &Path) -> Result<String, Error> {
     let text = folder.to_str().map(str::to_owned);
     text.ok_or_else(|| invalid(&"the folder's name is not UTF-8"))
+}
+
+/// When a conversation was begun, as its first line says. Codex names its file after that moment, and
+/// remembers the name: a second later it would not find it again.
+fn begun(kept: &[u8]) -> Option<Timestamp> {
+    let first = kept.split(|byte| *byte == b'\n').next()?;
+    let first: serde_json::Value = serde_json::from_slice(first).ok()?;
+    moment(first.pointer("/payload/timestamp")?.as_str()?)
 }
 
 /// The bytes of a record.
@@ -396,5 +405,13 @@ mod tests {
                 "{native:?} {health:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_conversation_was_begun_when_it_says_so_and_not_when_that_was_written_down() {
+        let line = r#"{"timestamp":"2026-11-16T03:14:45.004Z","type":"session_meta","payload":{"timestamp":"2026-11-16T03:14:44.996Z"}}"#;
+        let told = begun(format!("{line}\n{{}}\n").as_bytes());
+        assert_eq!(told, moment("2026-11-16T03:14:44.996Z"));
+        assert_eq!(begun(b"{}\n"), None);
     }
 }

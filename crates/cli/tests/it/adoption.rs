@@ -165,9 +165,10 @@ fn a_transcript_that_its_program_deleted_comes_back_from_the_copy() {
         let session = adopted[0]["session"].as_str().unwrap();
         fs::remove_file(&record).unwrap();
         set.segno(&["gc", "--grace-hours", "0"]).good();
-        set.segno(&["resume", session]).good();
+        let resumed = set.segno(&["resume", session]).good();
+        let rung = set.opened(session).pop().unwrap().1;
+        assert_eq!(rung, "rehomed", "{agent:?} {resumed:?}");
         set.is_done(&set.stage.work());
-        assert_eq!(set.opened(session).pop().unwrap().1, "rehomed", "{agent:?}");
     }
 }
 
