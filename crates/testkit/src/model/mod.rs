@@ -24,4 +24,4 @@ pub use place::{Manner, Purpose};
 pub use play::Play;
 pub use script::{Call, Fault, Often, Pace, Script, Turn, Usage};
 pub use server::{Answer, Ending, ModelServer};
-pub use standard::{files, standard, standard_files};
+pub use standard::{drafts, files, standard, standard_files};

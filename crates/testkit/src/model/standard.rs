@@ -59,8 +59,31 @@ pub fn standard_files() -> BTreeMap<String, String> {
     files.into_iter().map(owned).collect()
 }
 
-/// All files below a folder with what is in them, by their path from there.
+/// All files below a folder with what is in them, by their path from there; without drafts.
 pub fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = all(folder);
+    found.retain(|name, _| !is_draft(name));
+    found
+}
+
+/// How many drafts are left below a folder.
+pub fn drafts(folder: &Path) -> usize {
+    all(folder).keys().filter(|name| is_draft(name)).count()
+}
+
+/// Whether a file is one that Claude Code was about to put in the place of another: it writes
+/// `NAME.tmp.PROCESS.CHANCE` first, and whoever is killed in between leaves it.
+fn is_draft(name: &str) -> bool {
+    let Some((_, rest)) = name.rsplit_once(".tmp.") else {
+        return false;
+    };
+    let Some((process, chance)) = rest.split_once('.') else {
+        return false;
+    };
+    process.parse::<u32>().is_ok() && chance.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn all(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {

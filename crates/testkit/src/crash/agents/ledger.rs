@@ -72,18 +72,6 @@ impl Trial<'_> {
     }
 }
 
-/// Whether a file is one that Claude Code was about to put in the place of another: it writes
-/// `NAME.tmp.PROCESS.CHANCE` first, and whoever is killed in between leaves it.
-pub(super) fn is_draft(name: &str) -> bool {
-    let Some((_, rest)) = name.rsplit_once(".tmp.") else {
-        return false;
-    };
-    let Some((process, chance)) = rest.split_once('.') else {
-        return false;
-    };
-    process.parse::<u32>().is_ok() && chance.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// Everything that the journal has of what was said before the work went on.
 pub(super) fn said_first(journal: &[(String, Value)]) -> String {
     let said = journal

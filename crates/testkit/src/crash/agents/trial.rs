@@ -7,11 +7,11 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use super::ledger::{is_draft, said_first};
+use super::ledger::said_first;
 use super::scene::{Run, Scene, send};
 use super::strike::{Blow, COMMANDS, Moment, Strike, Victim};
 use crate::crash::trial::{Hit, Wrong};
-use crate::model::{Ending, Purpose, files, standard, standard_files};
+use crate::model::{Ending, Purpose, drafts, files, standard, standard_files};
 
 /// How often it may take a resume to get to the end.
 pub const RESUMES: usize = 3;
@@ -221,10 +221,9 @@ impl Trial<'_> {
 
     /// Compares with what an undisturbed run leaves.
     fn look(&mut self, done: &BTreeSet<String>) {
-        let mut left = files(&self.scene.stage.work());
-        let all = left.len();
-        left.retain(|name, _| !is_draft(name));
-        self.outcome.drafts = (all - left.len()) as u64;
+        let work = self.scene.stage.work();
+        let left = files(&work);
+        self.outcome.drafts = drafts(&work) as u64;
         if left != standard_files() {
             self.wrong(Wrong::Damage(format!("the workspace is {left:?}")));
         }
