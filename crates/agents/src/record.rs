@@ -14,8 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::companion::{Health, Record};
+use segno_core::companion::{self, Health, Record};
 use segno_core::conversation::{Branch, Entry, Origin, Said, Thread, Tokens};
+use segno_core::ports::Boxed;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
@@ -28,6 +29,55 @@ const TOLD: usize = 3;
 const NAMED: usize = 4096;
 /// The longest record that is kept with a checkpoint.
 const LONGEST: u64 = 256 << 20;
+
+/// The records of one program on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    pub(crate) native: Native,
+    /// Where the program keeps them.
+    pub(crate) home: PathBuf,
+    /// The model that goes on, if one is chosen.
+    pub(crate) model: Option<String>,
+}
+
+impl Records {
+    /// Those of the program that `setup` starts.
+    pub(crate) fn new(native: Native, setup: &Setup) -> Self {
+        Self {
+            native,
+            home: setup.home.clone(),
+            model: setup.model.clone(),
+        }
+    }
+}
+
+impl companion::Records for Records {
+    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
+        Box::pin(repair(self.native, &self.home, id))
+    }
+
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
+        Box::pin(copy(self.native, &self.home, id))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        kept: &'a [u8],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<(), Error>> {
+        Box::pin(settle(self.native, &self.home, id, kept, folder))
+    }
+
+    fn compose<'a>(
+        &'a self,
+        id: &'a str,
+        entries: &'a [Entry],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Vec<String>, Error>> {
+        Box::pin(compose(self, id, entries, folder))
+    }
+}
 
 /// What a program has of a conversation; `None` if nothing.
 pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option<Record>, Error> {
@@ -60,7 +110,7 @@ pub(crate) async fn used(native: Native, home: &Path, id: &str) -> Result<Usage,
 }
 
 /// Puts a record in order. What it was stays beside it.
-pub(crate) async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
+async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
     beside(path, move |path| {
         let (draft, mut file) = draft(path)?;
@@ -76,7 +126,7 @@ pub(crate) async fn repair(native: Native, home: &Path, id: &str) -> Result<Stri
 }
 
 /// Puts a kept record where the program finds it. One in which something was said stays as it is.
-pub(crate) async fn settle(
+async fn settle(
     native: Native,
     home: &Path,
     id: &str,
@@ -124,29 +174,32 @@ pub(crate) async fn settle(
 }
 
 /// Writes a record of what was said elsewhere. Returns what is not in it, in words.
-pub(crate) async fn compose(
-    native: Native,
-    setup: &Setup,
+async fn compose(
+    records: &Records,
     id: &str,
     entries: &[Entry],
     folder: &Path,
-) -> Result<Option<String>, Error> {
+) -> Result<Vec<String>, Error> {
+    let Records {
+        native,
+        home,
+        model,
+    } = records;
     let last = entries.iter().rev().find_map(|entry| entry.when);
     let target = Target {
         session: id.to_owned(),
         cwd: text_of(folder)?,
-        model: setup.model.clone().unwrap_or_default(),
+        model: model.clone().unwrap_or_default(),
         now: last.unwrap_or(Timestamp(0)),
     };
     let mut bytes = Vec::new();
     let written = native.write(entries, &target, &mut bytes);
     let written = written.map_err(|error| invalid(&error))?;
-    settle(native, &setup.home, id, &bytes, folder).await?;
+    settle(*native, home, id, &bytes, folder).await?;
     let losses = written.losses.0.iter();
-    let told: Vec<String> = losses
+    Ok(losses
         .map(|(loss, count)| format!("{count} {loss}"))
-        .collect();
-    Ok(Some(told.join(", ")))
+        .collect())
 }
 
 fn invalid(reason: &impl std::fmt::Display) -> Error {
@@ -167,7 +220,7 @@ fn begun(kept: &[u8]) -> Option<Timestamp> {
 }
 
 /// The bytes of a record.
-pub(crate) async fn copy(native: Native, home: &Path, id: &str) -> Result<Vec<u8>, Error> {
+async fn copy(native: Native, home: &Path, id: &str) -> Result<Vec<u8>, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
     beside(path, |path| {
         if fs::metadata(path)?.len() > LONGEST {

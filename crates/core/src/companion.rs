@@ -145,6 +145,12 @@ pub trait Companion: Send + Sync {
         folder: &'a Path,
     ) -> Boxed<'a, Result<Option<Record>, Error>>;
 
+    /// Its records, if others can work with them; `None` if they are its own affair.
+    fn records(&self) -> Option<&dyn Records>;
+}
+
+/// What can be done with the records of a program that lie open.
+pub trait Records: Send + Sync {
     /// Puts a record in order that is damaged: what cannot be read is left out, and what it was is
     /// kept beside it. Returns what was done, in words.
     fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>>;
@@ -162,12 +168,11 @@ pub trait Companion: Send + Sync {
     ) -> Boxed<'a, Result<(), Error>>;
 
     /// Writes a record of what was said elsewhere, as one about `folder` under a name that nobody has,
-    /// so that the program can go on with it. Returns what it could not take, in words; `None` if it
-    /// takes no such record.
+    /// so that the program can go on with it. Returns what is not in it, in words.
     fn compose<'a>(
         &'a self,
         id: &'a str,
         entries: &'a [Entry],
         folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<String>, Error>>;
+    ) -> Boxed<'a, Result<Vec<String>, Error>>;
 }

@@ -105,7 +105,10 @@ async fn conversations(world: &World, state: &State) -> Result<Option<Digest>, E
         let Some(companion) = world.drivers.companion(native.program) else {
             continue;
         };
-        if let Ok(record) = companion.copy(&native.id).await {
+        let Some(records) = companion.records() else {
+            continue;
+        };
+        if let Ok(record) = records.copy(&native.id).await {
             let name = checkpoint::papers::conversation(native.program, &native.id);
             papers.push((name, record));
         }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event as Told, Listener, Request};
-use segno_core::companion::{Companion, Health, Program, Record, Way};
-use segno_core::conversation::Entry;
+use segno_core::companion::{Companion, Health, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
 
@@ -152,16 +151,6 @@ impl Acp {
             Err(error) => Err(error),
         }
     }
-
-    /// What nobody but the agent can do.
-    fn own_affair<T>(&self, id: &str) -> Result<T, Error> {
-        let message = format!(
-            "what {} keeps of session {} is its own affair: it cannot be copied, replaced or put in order",
-            self.name(),
-            harmless(id)
-        );
-        Err(Error::new(ErrorKind::Invalid, message))
-    }
 }
 
 /// A session that came back.
@@ -265,29 +254,7 @@ impl Companion for Acp {
         Box::pin(self.look(id, folder))
     }
 
-    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
-        Box::pin(async { self.own_affair(id) })
-    }
-
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
-        Box::pin(async { self.own_affair(id) })
-    }
-
-    fn settle<'a>(
-        &'a self,
-        id: &'a str,
-        _kept: &'a [u8],
-        _folder: &'a Path,
-    ) -> Boxed<'a, Result<(), Error>> {
-        Box::pin(async { self.own_affair(id) })
-    }
-
-    fn compose<'a>(
-        &'a self,
-        _id: &'a str,
-        _entries: &'a [Entry],
-        _folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<String>, Error>> {
-        Box::pin(async { Ok(None) })
+    fn records(&self) -> Option<&dyn Records> {
+        None
     }
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
-use segno_core::companion::{Companion, Program, Record, Way};
-use segno_core::conversation::Entry;
+use segno_core::companion::{Companion, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 
 use super::stream::Stream;
@@ -23,13 +22,18 @@ const LONGEST_ARGUMENT: usize = 100 * 1024;
 /// Speaks to Claude Code.
 pub struct ClaudeCode {
     setup: Setup,
+    records: record::Records,
     clock: Arc<dyn Clock>,
 }
 
 impl ClaudeCode {
     /// The one that `setup` starts.
     pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
-        Self { setup, clock }
+        Self {
+            records: record::Records::new(Native::ClaudeCode, &setup),
+            setup,
+            clock,
+        }
     }
 
     /// The program and its arguments. What it is asked is not among them, so that no word of it can
@@ -119,41 +123,7 @@ impl Companion for ClaudeCode {
         Box::pin(record::look(Native::ClaudeCode, &self.setup.home, id))
     }
 
-    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
-        Box::pin(record::repair(Native::ClaudeCode, &self.setup.home, id))
-    }
-
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
-        Box::pin(record::copy(Native::ClaudeCode, &self.setup.home, id))
-    }
-
-    fn settle<'a>(
-        &'a self,
-        id: &'a str,
-        kept: &'a [u8],
-        folder: &'a Path,
-    ) -> Boxed<'a, Result<(), Error>> {
-        Box::pin(record::settle(
-            Native::ClaudeCode,
-            &self.setup.home,
-            id,
-            kept,
-            folder,
-        ))
-    }
-
-    fn compose<'a>(
-        &'a self,
-        id: &'a str,
-        entries: &'a [Entry],
-        folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<String>, Error>> {
-        Box::pin(record::compose(
-            Native::ClaudeCode,
-            &self.setup,
-            id,
-            entries,
-            folder,
-        ))
+    fn records(&self) -> Option<&dyn Records> {
+        Some(&self.records)
     }
 }

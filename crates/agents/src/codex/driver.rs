@@ -5,8 +5,7 @@ use std::future::pending;
 use std::path::Path;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
-use segno_core::companion::{Companion, Program, Record, Way};
-use segno_core::conversation::Entry;
+use segno_core::companion::{Companion, Program, Record, Records, Way};
 use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
@@ -20,12 +19,16 @@ use crate::transcript::Native;
 /// Speaks to Codex.
 pub struct Codex {
     setup: Setup,
+    records: record::Records,
 }
 
 impl Codex {
     /// The one that `setup` starts.
     pub fn new(setup: Setup) -> Self {
-        Self { setup }
+        Self {
+            records: record::Records::new(Native::Codex, &setup),
+            setup,
+        }
     }
 
     /// The program and its arguments. What it is asked is not among them, so that no word of it can
@@ -119,41 +122,7 @@ impl Companion for Codex {
         Box::pin(record::look(Native::Codex, &self.setup.home, id))
     }
 
-    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
-        Box::pin(record::repair(Native::Codex, &self.setup.home, id))
-    }
-
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
-        Box::pin(record::copy(Native::Codex, &self.setup.home, id))
-    }
-
-    fn settle<'a>(
-        &'a self,
-        id: &'a str,
-        kept: &'a [u8],
-        folder: &'a Path,
-    ) -> Boxed<'a, Result<(), Error>> {
-        Box::pin(record::settle(
-            Native::Codex,
-            &self.setup.home,
-            id,
-            kept,
-            folder,
-        ))
-    }
-
-    fn compose<'a>(
-        &'a self,
-        id: &'a str,
-        entries: &'a [Entry],
-        folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<String>, Error>> {
-        Box::pin(record::compose(
-            Native::Codex,
-            &self.setup,
-            id,
-            entries,
-            folder,
-        ))
+    fn records(&self) -> Option<&dyn Records> {
+        Some(&self.records)
     }
 }

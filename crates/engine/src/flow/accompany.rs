@@ -30,6 +30,10 @@ const MEMORY: usize = 8 << 20;
 /// How many of the newest things that were said are looked for in a record that is short.
 const NEWEST: usize = 64;
 
+/// How often a fresh conversation takes over within one attempt. Whoever fills every one of them at once
+/// does not come to an end.
+const MOST_RELIEFS: u32 = 20;
+
 /// The ways that need the program's own record.
 const OWN: [Rung; 3] = [Rung::Native, Rung::Repaired, Rung::Rehomed];
 
@@ -56,7 +60,7 @@ impl Flow {
         heard: &Heard,
         listener: &dyn Listener,
     ) -> Result<Answer, Trouble> {
-        let mut left = Vec::new();
+        let (mut left, mut relieved) = (Vec::new(), 0);
         loop {
             let course = self.course(companion, ask, revision, heard, &left).await?;
             let attempt = request.attempt;
@@ -100,7 +104,9 @@ impl Flow {
             let rest = |usage: Usage| less(priced(ask.price, usage), written.usage);
             let asked = match asked {
                 Ok(asked) => asked,
-                Err(percent) if self.context_full == ContextFull::Pause => {
+                Err(percent)
+                    if self.context_full == ContextFull::Pause || relieved == MOST_RELIEFS =>
+                {
                     return Err(Trouble::Own(Error::ContextFull {
                         name: self.name.clone(),
                         path: ask.path.clone(),
@@ -112,6 +118,8 @@ impl Flow {
                         "step {}: {percent} % of the context is used; a fresh conversation goes on",
                         ask.path
                     ));
+                    heard.break_off(Cause::Full);
+                    relieved += 1;
                     left.extend(OWN);
                     continue;
                 }
@@ -133,15 +141,22 @@ impl Flow {
                     left.extend(course.rung);
                 }
                 // What was said is known, so that a fresh conversation can go on.
-                Err(error) if error.kind == ErrorKind::ContextFull && written.entries > 0 => {
+                Err(error)
+                    if error.kind == ErrorKind::ContextFull
+                        && written.entries > 0
+                        && relieved < MOST_RELIEFS =>
+                {
                     self.observer.notice(&format!(
                         "step {}: {}; a fresh conversation goes on",
                         ask.path, error.message
                     ));
+                    heard.break_off(Cause::Full);
+                    relieved += 1;
                     left.extend(OWN);
                 }
                 Err(error) => {
                     listener.hear(Told::Usage(rest(written.heard)));
+                    heard.break_off(Cause::Failed(self.failure(&error)));
                     return Err(error.into());
                 }
             }
@@ -181,20 +196,23 @@ impl Flow {
         }
         let plan = choose(&remains.evidence);
         let unanswered = remains.unanswered(unanswered);
-        let cause = cause(&plan, open.as_ref(), before);
+        let cause = heard
+            .cause()
+            .unwrap_or_else(|| cause(&plan, open.as_ref(), before));
         let sight = reconcile::look(&self.world, &self.workspace).await;
         let id = match (&native, plan.rung) {
             (Some(native), Rung::Native | Rung::Repaired | Rung::Rehomed) => native.id.clone(),
             _ => fresh(),
         };
-        if plan.rung == Rung::Repaired {
-            let done = companion.repair(&id).await?;
+        let records = companion.records();
+        if let (Rung::Repaired, Some(records)) = (plan.rung, records) {
+            let done = records.repair(&id).await?;
             self.observer.notice(&format!("step {}: {done}", ask.path));
         }
-        if let (Rung::Rehomed, Some(copy)) = (plan.rung, &remains.copy) {
-            companion.settle(&id, copy, &self.workspace).await?;
+        if let (Rung::Rehomed, Some(copy), Some(records)) = (plan.rung, &remains.copy, records) {
+            records.settle(&id, copy, &self.workspace).await?;
         }
-        let mut has_record = matches!(plan.rung, Rung::Native | Rung::Repaired | Rung::Rehomed);
+        let mut has_record = OWN.contains(&plan.rung);
         if plan.rung == Rung::Other && !left.contains(&Rung::Other) {
             has_record = self.compose(companion, ask, &id, &entries).await?;
         }
@@ -236,6 +254,9 @@ impl Flow {
         id: &str,
         entries: &[Entry],
     ) -> Result<bool, Trouble> {
+        let Some(records) = companion.records() else {
+            return Ok(false);
+        };
         let asked = Entry::new(Said::User {
             origin: Origin::Person,
             parts: vec![Part::Text {
@@ -244,18 +265,16 @@ impl Flow {
         });
         let mut all = vec![asked];
         all.extend_from_slice(entries);
-        match companion.compose(id, &all, &self.workspace).await? {
-            Some(lost) if lost.is_empty() => Ok(true),
-            Some(lost) => {
-                let program = companion.program();
-                self.observer.notice(&format!(
-                    "step {}: not carried over to {program}: {lost}",
-                    ask.path
-                ));
-                Ok(true)
-            }
-            None => Ok(false),
+        let lost = records.compose(id, &all, &self.workspace).await?;
+        if !lost.is_empty() {
+            self.observer.notice(&format!(
+                "step {}: not carried over to {}: {}",
+                ask.path,
+                companion.program(),
+                lost.join(", ")
+            ));
         }
+        Ok(true)
     }
 
     /// What an agent is told that begins anew.

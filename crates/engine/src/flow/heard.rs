@@ -16,6 +16,7 @@ use super::Flow;
 use super::step::{Ask, priced};
 use crate::observe::Observer;
 use crate::pen::{self, Pen};
+use crate::reconcile::Cause;
 use crate::world::World;
 
 /// How many bytes of what was said in this run are at hand.
@@ -29,9 +30,23 @@ pub(super) struct Heard(Arc<Mutex<Newest>>);
 struct Newest {
     entries: VecDeque<(usize, Entry)>,
     bytes: usize,
+    /// Why the newest conversation was broken off, if it was in this run.
+    cause: Option<Cause>,
 }
 
 impl Heard {
+    /// Remembers why a conversation was broken off.
+    pub(super) fn break_off(&self, cause: Cause) {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.cause = Some(cause);
+    }
+
+    /// Why the newest conversation was broken off, if it was in this run.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.cause.clone()
+    }
+
     /// The newest, oldest of them first.
     pub(super) fn newest(&self) -> Vec<Entry> {
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -349,7 +349,7 @@ impl Flow {
         }
     }
 
-    fn failure(&self, error: &agent::Error) -> Failure {
+    pub(super) fn failure(&self, error: &agent::Error) -> Failure {
         Failure {
             kind: error.kind.as_str().to_owned(),
             message: self.world.redactor.redact(&error.message).into_owned(),

@@ -422,3 +422,59 @@ fn a_conversation_of_a_session_is_not_adopted_as_another() {
         assert_eq!(listed.json().len(), 1, "{listed:?}");
     }
 }
+
+/// A program in Claude Code's place that writes down how it is started and what it reads, and fails the
+/// first time.
+const RECORDER: &str = r#"#!/bin/sh
+for word in "$@"; do
+  printf '%s\n' "$word" >> words
+  case "$word" in --session-id=*|--resume=*) id=${word#*=} ;; esac
+done
+echo ---- >> words
+cat >> read
+printf '{"type":"system","subtype":"init","session_id":"%s"}\n' "$id"
+test -e failed || { touch failed; exit 1; }
+printf '{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"%s"}\n' "$id"
+"#;
+
+#[test]
+fn no_word_becomes_a_flag_and_permissions_are_those_of_today() {
+    let sandbox = sandbox();
+    let program = sandbox.script("recorder", RECORDER);
+    sandbox.configure(&format!(
+        "[claude-code]\nprogram = {:?}\n",
+        program.display().to_string()
+    ));
+    let evil = "--dangerously-skip-permissions";
+    sandbox.write(
+        "task.yaml",
+        &format!(
+            "version: 0\nname: task\nruntime: {{provider: claude-code, model_id: \"{evil}\", failure_policy: {{retries: 0}}}}\nagents: {{worker: {{prompt: \"{evil}\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"{evil}\"}}]}}}}\n"
+        ),
+    );
+    sandbox
+        .segno(&["run", "task.yaml", "--permissions", "all"])
+        .refused(10, &["exit code 1"]);
+    sandbox.segno(&["resume", "task"]).good();
+    let words = sandbox.read("words");
+    let mut starts = words
+        .split("----\n")
+        .map(|start| start.lines().collect::<Vec<_>>());
+    let (first, second) = (starts.next().unwrap(), starts.next().unwrap());
+    for (start, mode) in [(&first, "bypassPermissions"), (&second, "acceptEdits")] {
+        assert!(
+            start.contains(&format!("--permission-mode={mode}").as_str()),
+            "{start:?}"
+        );
+        assert!(
+            start.contains(&format!("--model={evil}").as_str()),
+            "{start:?}"
+        );
+        assert!(
+            start.contains(&format!("--append-system-prompt={evil}").as_str()),
+            "{start:?}"
+        );
+        assert!(!start.contains(&evil), "{start:?}");
+    }
+    assert!(sandbox.read("read").starts_with(evil));
+}
