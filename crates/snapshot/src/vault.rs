@@ -82,11 +82,15 @@ impl Vault {
                     files::names(&self.root).map_err(|error| Error::at(&self.root, error))?;
                 let is_draft =
                     |name: &std::ffi::OsString| name.to_string_lossy().starts_with("tmp.");
-                if !names.iter().all(is_draft) {
-                    return refuse("it has other things in it, and no file `format`");
+                if names.iter().all(is_draft) {
+                    let made = self.make_format(&path);
+                    return made.map_err(|error| Error::at(&path, error));
                 }
-                self.make_format(&path)
-                    .map_err(|error| Error::at(&path, error))
+                // Whoever made a vault of it in this moment made `format` first.
+                if path.exists() {
+                    return self.check_format();
+                }
+                refuse("it has other things in it, and no file `format`")
             }
             Err(error) => Err(Error::at(&path, error)),
         }

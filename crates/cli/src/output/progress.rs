@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, LimitNeared, StopMode};
+use segno_core::ladder::Rung;
 use segno_core::ports::Clock;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
@@ -268,16 +269,19 @@ pub(crate) fn describe(entry: &Entry) -> String {
             let how = if event.is_error { "failed" } else { "is done" };
             format!("    {} {} {how}", event.path, event.tool)
         }
-        Event::AgentOpened(event) => match event.rung {
-            None => format!(
-                "    {} begins {} conversation {}",
-                event.path, event.program, event.native
-            ),
-            Some(rung) => format!(
-                "    {} goes on with {} conversation {} ({rung})",
-                event.path, event.program, event.native
-            ),
-        },
+        Event::AgentOpened(event) => {
+            let conversation = format!("{} conversation {}", event.program, event.native);
+            match event.rung {
+                None => format!("    {} begins {conversation}", event.path),
+                Some(rung @ (Rung::Compiled | Rung::Other)) => {
+                    format!(
+                        "    {} goes on in a fresh {conversation} ({rung})",
+                        event.path
+                    )
+                }
+                Some(rung) => format!("    {} goes on with {conversation} ({rung})", event.path),
+            }
+        }
         Event::AgentSaid(event) => format!("    {} {}", event.path, said::outline(event)),
         Event::TranscriptAdopted(event) => format!(
             "    {} has {} bytes of {} conversation {} from {}",
