@@ -91,7 +91,6 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
             bytes: report.bytes,
             health: health(&report, &question),
             named: named(native, path)?,
-            folder: report.facts.cwd,
             unanswered: Some(report.summary.unanswered),
         }))
     })

@@ -87,8 +87,6 @@ impl Gauge {
 /// What a program has of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The folder that the conversation is about, if the record says so.
-    pub folder: Option<String>,
     /// How long it is.
     pub bytes: u64,
     /// How it stands.

@@ -136,7 +136,6 @@ impl Acp {
         connection.close().await;
         match back {
             Ok(back) => Ok(Some(Record {
-                folder: None,
                 // How long it is nobody tells.
                 bytes: 0,
                 health: if back.said {

@@ -467,7 +467,6 @@ mod tests {
         ] {
             let record = Record {
                 bytes: 0,
-                folder: None,
                 health: Health::Whole,
                 unanswered: None,
                 named: named

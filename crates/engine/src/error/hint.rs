@@ -1,0 +1,145 @@
+//! What a person can do about an error: only what is true, and can be typed.
+
+use segno_core::error::Diagnose;
+
+use super::{Error, Relation};
+
+/// The way out, if there is one.
+pub(super) fn of(error: &Error) -> Option<String> {
+    Some(match error {
+            Error::Store(error) => return error.hint(),
+            Error::Snapshot(error) => return error.hint(),
+            Error::Depot(error) => return error.hint(),
+            Error::NoStorage => {
+                "set `url` in the section `[storage]` of config.toml: `s3://BUCKET/PREFIX` or `file:///FOLDER`"
+                    .into()
+            }
+            Error::NotStored { .. } => "`segno checkpoint list --remote` shows what is there".into(),
+            Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
+            Error::WhichCheckpoint { .. } => "give more of the id".into(),
+            Error::FromElsewhere { workspace, .. } => format!(
+                "`--into FOLDER` puts them there; `--trust` puts them into {workspace}, as it says"
+            ),
+            Error::Busy { name, .. } => {
+                format!(
+                    "stop it first, or restore elsewhere with `--into FOLDER`: `segno cancel {name}`"
+                )
+            }
+            Error::Unpackable { .. } => {
+                "export the checkpoint again, and compare the two if this one was carried".into()
+            }
+            Error::Unwritten { .. } => "`--to FOLDER` names another place".into(),
+            Error::Variables { problems, .. } => return problems.hint(),
+            Error::Template { error, .. } => return error.hint(),
+            Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),
+            Error::Ambiguous { .. } => "give more of the id, or the whole name".into(),
+            Error::NothingToResume { .. } | Error::NothingHere { .. } => {
+                "`segno sessions list --all` shows those of other folders".into()
+            }
+            Error::Held { name, .. } => {
+                format!("`segno logs -f {name}` watches it, `segno cancel {name}` ends it")
+            }
+            Error::Over { name, .. } => format!(
+                "`segno sessions fork {name}` makes a copy that goes on; `segno run` starts anew"
+            ),
+            Error::NoSuchStep { name, .. } => {
+                format!("`segno sessions show {name} --all` shows every step that was begun")
+            }
+            Error::InUse { name, .. } => format!("`segno cancel {name}` ends it first"),
+            Error::InTrash { name, .. } => {
+                format!("`segno sessions restore {name}` brings it back")
+            }
+            Error::NotInTrash { .. } => "`segno sessions trash` shows what is in it".into(),
+            Error::Unimportable { .. } => {
+                "export it again, and compare the two files if this one was carried".into()
+            }
+            Error::Exists {
+                session,
+                name,
+                relation,
+                ..
+            } => match relation {
+                Relation::Behind => format!(
+                    "`segno sessions delete {session} --now`, then import again: the file has all of it"
+                ),
+                Relation::InTrash => format!(
+                    "`segno sessions restore {session}`, or `segno sessions delete {session} --now` and import again"
+                ),
+                Relation::Same | Relation::Ahead => {
+                    format!("there is nothing to import; `segno sessions show {name}` shows it")
+                }
+                Relation::Apart => return None,
+            },
+            Error::Step { name, error, .. } if !error.kind.is_passing() => {
+                format!(
+                    "mend the cause, then `segno resume {name}`: finished steps are not run again"
+                )
+            }
+            Error::Step { name, .. } => {
+                format!("`segno resume {name}` tries again from this step on")
+            }
+            Error::Stopped { status, name, .. } if status.is_resumable() => {
+                format!("`segno resume {name}` goes on")
+            }
+            Error::NoKey { variable, .. } => format!(
+                "set `{variable}`; keys are never read from a spec, so that they are never written down"
+            ),
+            Error::NoSecret { .. } => {
+                "set it; secrets are never read from a spec, so that they are never written down"
+                    .into()
+            }
+            Error::NoPrice { model } => format!(
+                "say it in config.toml, in dollars for a million tokens: `[prices.\"{model}\"]`, `input = 3`, `output = 15`; or limit `max_tokens`"
+            ),
+            Error::NoServer { .. } => {
+                "start it by hand to see what it says; nothing was begun and nothing was paid for"
+                    .into()
+            }
+            Error::Waiting { name, path, .. } => format!(
+                "answer with `segno answer {name} --step {path} TEXT`, then `segno resume {name}`"
+            ),
+            Error::Unanswered { name, .. } => {
+                format!("`segno answer {name} TEXT` still counts; then `segno resume {name}`")
+            }
+            Error::WhichQuestion { name, .. } => {
+                format!("say which with `segno answer {name} --step STEP TEXT`")
+            }
+            Error::NotAsked { name, .. } => {
+                format!("`segno sessions show {name}` tells where it stands")
+            }
+            Error::Unusable { name, .. }
+            | Error::Loop { name, .. }
+            | Error::WrongInput { name, .. } => format!(
+                "mend the prompt or the spec, then `segno resume {name}`: finished steps are not run again"
+            ),
+            Error::BelowScore { name, .. } => format!(
+                "raise `max_iters` or lower `min_score` in the spec, then `segno resume {name}`"
+            ),
+            Error::Budget { name, what, .. } => format!(
+                "raise `{what}` in the spec, then `segno resume {name}`: nothing that was done is done again"
+            ),
+            Error::NoRoom { name } => format!("make room, then `segno resume {name}`"),
+            Error::Unknown { name, .. } => {
+                format!("look whether it did; `segno resume {name} --in-flight repeat` asks again")
+            }
+            Error::Changed { name, .. } => format!(
+                "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
+            ),
+            Error::ContextFull { name, .. } => format!(
+                "`segno resume {name}` goes on in a fresh conversation that is told what was done"
+            ),
+            Error::Drifted { name, .. } => format!(
+                "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"
+            ),
+            Error::NoStandIn { .. } => {
+                "name `claude`, `codex`, or an agent of the spec whose provider is one of them".into()
+            }
+            Error::ArtifactExists { .. } => {
+                "move it away, or run with `--force` or another `--out`".into()
+            }
+            Error::Senseless { .. } | Error::Pinned { .. } => {
+                "`segno doctor` names everything that is damaged".into()
+            }
+            _ => return None,
+        })
+}
