@@ -40,7 +40,7 @@ test: tools lint ## Install what the tests need, run every suite, end with a lin
 
 lint: tools ## Format, clippy, dependencies
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(FEATURES),segno-agents/probe,segno-snapshot/probe -- -D warnings
 	$(CARGO) deny check bans sources licenses
 
 bench: ## Measure against the bare disk and the peers, in one run (docs in bench/)
@@ -52,10 +52,9 @@ crash: tools ## Kill runs and checkpoints at every failpoint and write-like syst
 	@./target/debug/crash --segno target/debug/segno --seed $(SEED)
 	@./target/debug/flips --segno target/debug/segno --seed $(SEED) --bits $(BITS)
 
-fuzz: ## Try every parser of outside bytes with broken transcripts, MINUTES for each
+fuzz: ## Try every parser of outside bytes with broken input, MINUTES for each
 	@$(CARGO) build --quiet --release --manifest-path fuzz/Cargo.toml
-	@for target in claude_transcript codex_rollout; do \
-	  ./fuzz/target/release/segno-fuzz $$target $(MINUTES) $(SEED) || exit 1; done
+	@./fuzz/target/release/segno-fuzz all $(MINUTES) $(SEED)
 
 tools:
 	@mkdir -p target

@@ -1,7 +1,7 @@
-//! Runs a target without libFuzzer: `segno-fuzz TARGET MINUTES [SEED]`.
+//! Runs targets without libFuzzer: `segno-fuzz TARGET|all MINUTES [SEED]`, or `segno-fuzz list`.
 //!
-//! The golden transcripts are the corpus. What breaks a promise is written to `artifacts/`, by its
-//! seed, and ends the run.
+//! What breaks a promise is written to `artifacts/`, by its seed, and ends the run. So does a case
+//! that takes too long, and more memory than any case may need.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,64 +13,100 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use segno_agents::transcript::Native;
 use segno_fuzz::mutate::{Chance, mutate};
-use segno_fuzz::transcript::hold;
+use segno_fuzz::target::Target;
+
+/// No case has more than a few hundred kilobytes.
+const LONGEST: Duration = Duration::from_secs(20);
+/// What this program may take at most, in MiB: its corpus and the largest case.
+const MOST: u64 = 512;
+/// How often memory is looked at.
+const EVERY: u64 = 256;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let native = match words.first().map(String::as_str) {
-        Some("claude_transcript") => Native::ClaudeCode,
-        Some("codex_rollout") => Native::Codex,
-        _ => {
-            eprintln!("usage: segno-fuzz claude_transcript|codex_rollout MINUTES [SEED]");
-            return ExitCode::from(2);
-        }
-    };
     let number = |at: usize, otherwise: u64| {
         let word = words.get(at);
         word.and_then(|word| word.parse().ok()).unwrap_or(otherwise)
     };
-    let (minutes, first) = (number(1, 1), number(2, 1));
-    let corpus = corpus(native);
+    let (minutes, seed) = (number(1, 1), number(2, 1));
+    let run = |target: &Target| run(target, Duration::from_secs(minutes * 60), seed);
+    match words.first().map(String::as_str) {
+        Some("list") => {
+            for target in &Target::ALL {
+                println!("{}", target.name);
+            }
+            ExitCode::SUCCESS
+        }
+        Some("all") if Target::ALL.iter().all(run) => ExitCode::SUCCESS,
+        Some("all") => ExitCode::FAILURE,
+        Some(name) => match Target::named(name) {
+            Some(target) if run(target) => ExitCode::SUCCESS,
+            Some(_) => ExitCode::FAILURE,
+            None => {
+                eprintln!("error: `{name}` is no target: `segno-fuzz list` tells them");
+                ExitCode::from(2)
+            }
+        },
+        None => {
+            eprintln!("usage: segno-fuzz TARGET|all MINUTES [SEED], or segno-fuzz list");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Tries a target for so long. Whether every promise held.
+fn run(target: &Target, time: Duration, first: u64) -> bool {
+    let name = target.name;
+    let corpus = (target.seeds)();
     println!(
-        "{}: seed {first}, {} transcripts, {minutes} min",
-        words[0],
-        corpus.len()
+        "{name}: seed {first}, {} seeds, {} min",
+        corpus.len(),
+        time.as_secs() / 60
     );
-    let end = Instant::now() + Duration::from_secs(minutes * 60);
-    let (mut seed, mut bytes) = (first, 0);
-    while Instant::now() < end {
-        let case = mutate(&corpus, &mut Chance(seed));
+    let begun = Instant::now();
+    let (mut seed, mut bytes, mut longest) = (first, 0, Duration::ZERO);
+    while begun.elapsed() < time {
+        let mut chance = Chance(seed);
+        let mut case = mutate(&corpus, target.words, &mut chance);
+        (target.mend)(&mut case, &mut chance);
         bytes += case.len();
-        if catch_unwind(AssertUnwindSafe(|| hold(native, &case))).is_err() {
-            let path = keep(&words[0], seed, &case);
-            eprintln!("seed {seed} breaks a promise: {}", path.display());
-            return ExitCode::FAILURE;
+        let started = Instant::now();
+        let held = catch_unwind(AssertUnwindSafe(|| (target.hold)(&case)));
+        longest = longest.max(started.elapsed());
+        let wrong = if held.is_err() {
+            Some("breaks a promise")
+        } else if longest > LONGEST {
+            Some("takes too long")
+        } else if seed.is_multiple_of(EVERY) && memory() > MOST {
+            Some("is one of the cases that took too much memory")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let path = keep(name, seed, &case);
+            eprintln!("{name}: seed {seed} {wrong}: {}", path.display());
+            return false;
         }
         seed += 1;
     }
     println!(
-        "{}: {} cases, {} MB, nothing broke",
-        words[0],
+        "{name}: {} cases, {} MB in {} s, slowest {} ms, peak {} MB: nothing broke",
         seed - first,
-        bytes >> 20
+        bytes >> 20,
+        begun.elapsed().as_secs(),
+        longest.as_millis(),
+        memory()
     );
-    ExitCode::SUCCESS
+    true
 }
 
-fn corpus(native: Native) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../crates/agents/tests/golden")
-        .join(native.name())
-        .join("transcripts");
-    let files = std::fs::read_dir(&folder).expect("the golden transcripts are beside this");
-    let mut paths: Vec<_> = files
-        .map(|file| file.expect("a folder can be listed").path())
-        .collect();
-    paths.sort();
-    let read = |path: &PathBuf| std::fs::read(path).expect("a golden transcript can be read");
-    paths.iter().map(read).collect()
+/// The most memory that this process has had, in MiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or_default() / 1024
 }
 
 fn keep(target: &str, seed: u64, case: &[u8]) -> PathBuf {

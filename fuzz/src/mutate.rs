@@ -1,4 +1,4 @@
-//! Changes bytes in the ways in which transcripts break.
+//! Changes bytes in the ways in which files and messages break.
 
 /// Numbers that look random and are the same for the same seed (`SplitMix64`).
 #[derive(Debug, Clone)]
@@ -6,7 +6,7 @@ pub struct Chance(pub u64);
 
 impl Chance {
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -16,12 +16,12 @@ impl Chance {
 
     /// A number below `end`; 0 if that is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % (end.max(1) as u64)).unwrap_or(0)
+        usize::try_from(self.number() % (end.max(1) as u64)).unwrap_or(0)
     }
 }
 
 /// What turns up where it should not.
-const PIECES: [&[u8]; 20] = [
+const PIECES: [&[u8]; 14] = [
     b"\n",
     b"\r\n",
     b"\0",
@@ -35,27 +35,34 @@ const PIECES: [&[u8]; 20] = [
     b"null",
     b"-1",
     b"1e999",
-    b"18446744073709551615",
-    b"\"type\":\"user\",",
-    b"\"parentUuid\":null,",
-    b"\"isSidechain\":true,",
-    b"\"isCompactSummary\":true,",
-    b"\"tool_result\"",
     b"2099-01-01T00:00:00.000Z",
 ];
 
-/// One transcript made of others.
-pub fn mutate(corpus: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
+/// Numbers at the ends of what types can hold.
+const NUMBERS: [&[u8]; 9] = [
+    b"0",
+    b"-1",
+    b"1e308",
+    b"0.1",
+    b"4294967296",
+    b"9223372036854775807",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"-9223372036854775808",
+];
+
+/// One case made of others. `words` are those that mean something to whoever reads it.
+pub fn mutate(corpus: &[Vec<u8>], words: &[&[u8]], chance: &mut Chance) -> Vec<u8> {
     let mut bytes = corpus[chance.below(corpus.len())].clone();
     for _ in 0..=chance.below(8) {
-        change(&mut bytes, corpus, chance);
+        change(&mut bytes, corpus, words, chance);
     }
     bytes
 }
 
-fn change(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], chance: &mut Chance) {
+fn change(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&[u8]], chance: &mut Chance) {
     let at = chance.below(bytes.len() + 1);
-    match chance.below(10) {
+    match chance.below(12) {
         0 => bytes.truncate(at),
         1 => {
             if let Some(byte) = bytes.get_mut(at) {
@@ -67,21 +74,43 @@ fn change(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], chance: &mut Chance) {
             bytes.drain(at..end);
         }
         3 => {
-            let piece = PIECES[chance.below(PIECES.len())];
+            let piece = piece(words, chance);
             bytes.splice(at..at, piece.iter().copied());
         }
         4 => {
-            let piece = PIECES[chance.below(PIECES.len())];
+            let piece = piece(words, chance);
             let end = (at + piece.len()).min(bytes.len());
             bytes.splice(at..end, piece.iter().copied());
         }
         // A value in the place of another: what kept the form of JSON goes deepest.
         5 | 6 => swap_values(bytes, chance),
+        7 | 8 => change_number(bytes, at, chance),
         choice => lines(bytes, corpus, chance, choice),
     }
 }
 
-/// Leaves out a line, says it twice or elsewhere, or takes one from another transcript.
+fn piece<'a>(words: &[&'a [u8]], chance: &mut Chance) -> &'a [u8] {
+    let at = chance.below(PIECES.len() + words.len());
+    PIECES
+        .get(at)
+        .copied()
+        .unwrap_or_else(|| words[at - PIECES.len()])
+}
+
+/// Puts another number in the place of the next one.
+fn change_number(bytes: &mut Vec<u8>, from: usize, chance: &mut Chance) {
+    let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit) else {
+        return;
+    };
+    let start = from + start;
+    let rest = &bytes[start..];
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit());
+    let end = start + end.unwrap_or(rest.len());
+    let number = NUMBERS[chance.below(NUMBERS.len())];
+    bytes.splice(start..end, number.iter().copied());
+}
+
+/// Leaves out a line, says it twice or elsewhere, or takes one from another case.
 fn lines(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], chance: &mut Chance, choice: usize) {
     let mut lines: Vec<Vec<u8>> = split(bytes);
     if lines.is_empty() {
@@ -89,10 +118,10 @@ fn lines(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], chance: &mut Chance, choice: u
     }
     let at = chance.below(lines.len());
     match choice {
-        7 => {
+        9 => {
             lines.remove(at);
         }
-        8 => {
+        10 => {
             let line = lines[at].clone();
             let to = chance.below(lines.len() + 1);
             lines.insert(to, line);

@@ -8,6 +8,15 @@ use segno_core::conversation::turns::Loss;
 use segno_core::conversation::{Entry, Said, UNKNOWN_OUTCOME, words};
 use segno_core::time::Timestamp;
 
+/// Words that mean something in a transcript.
+pub const WORDS: &[&[u8]] = &[
+    b"\"type\":\"user\",",
+    b"\"parentUuid\":null,",
+    b"\"isSidechain\":true,",
+    b"\"isCompactSummary\":true,",
+    b"\"tool_result\"",
+];
+
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
 
 /// Panics if a promise is broken.

@@ -26,9 +26,13 @@ pub mod http;
 pub mod mcp;
 pub mod openai;
 pub mod otlp;
+#[cfg(feature = "probe")]
+mod probe;
 pub mod program;
 mod record;
+mod reset;
 pub mod scripted;
+mod service;
 pub mod tools;
 pub mod transcript;
 
@@ -43,4 +47,5 @@ pub use mcp::{Mcp, McpError, McpServer};
 pub use openai::{KeyHeader, OpenAi};
 pub use otlp::Collector;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
+pub use service::Service;
 pub use tools::{Executor, Executors, Gear, NativeTools, NotAHost, Reach, Search, Skills, Web};

@@ -7,9 +7,10 @@ use std::time::Duration;
 use segno_core::agent::{Error, ErrorKind, Request};
 use segno_core::ports::Clock;
 
-use crate::Launch;
 use crate::command::output::Line;
+use crate::reset::span;
 use crate::transcript::{Object, parse};
+use crate::{Launch, Service};
 
 /// The longest line of a program that is looked into. Longer ones are left out and counted.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
@@ -42,6 +43,8 @@ pub struct Setup {
     pub model: Option<String>,
     /// How many tokens fit into the model's context, if the person has said so.
     pub window: Option<u64>,
+    /// The MCP server that it is given besides its own, if any.
+    pub service: Option<Service>,
     /// How its warden is started.
     pub warden: Launch,
 }
@@ -87,34 +90,16 @@ pub(crate) fn kind_of_words(message: &str) -> Option<ErrorKind> {
     if has(&full) {
         Some(ErrorKind::ContextFull)
     } else if has(&["usage limit", "rate limit"]) {
-        Some(ErrorKind::RateLimited(wait(&lower)))
+        Some(ErrorKind::RateLimited(span(&lower)))
     } else if has(&["thread not found", "session not found"]) {
         Some(ErrorKind::NotFound)
     } else if let Some(status) = status("status").or_else(|| status("api error: ")) {
-        Some(kind_of_status(status, wait(&lower)))
+        Some(kind_of_status(status, span(&lower)))
     } else if has(&["stream disconnected", "connect"]) {
         Some(ErrorKind::Network)
     } else {
         None
     }
-}
-
-/// `… try again in 2 days 3 hours 4 minutes.`: how long that is.
-fn wait(lower: &str) -> Option<Duration> {
-    let (_, rest) = lower.split_once("try again in ")?;
-    let mut words = rest.split([' ', ',']).filter(|w| !w.is_empty());
-    let mut seconds = 0_u64;
-    while let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) {
-        let unit = match words.next()?.trim_end_matches(['.', 's']) {
-            "day" => 24 * 3600,
-            "hour" => 3600,
-            "minute" | "min" => 60,
-            "second" | "sec" | "" => 1,
-            _ => break,
-        };
-        seconds = seconds.saturating_add(count.saturating_mul(unit));
-    }
-    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// How long it is until a moment that is given in seconds since 1970.

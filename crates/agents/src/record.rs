@@ -7,15 +7,19 @@
     reason = "records lie where the programs put them, are read line by line however long they are, and are replaced in one step"
 )]
 
+mod beside;
+
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Cursor, Read, Seek};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::companion::{self, Health, Record};
+use segno_core::companion::{self, Health, Kept, Record};
 use segno_core::conversation::{Branch, Entry, Origin, Said, Thread, Tokens};
+use segno_core::fault::{Point, point};
 use segno_core::ports::Boxed;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
@@ -27,8 +31,8 @@ use crate::transcript::{Item, Move, Native, Repair, Report, Target, moment};
 const TOLD: usize = 3;
 /// How many of the newest messages and answers are known by name.
 const NAMED: usize = 4096;
-/// The longest record that is kept with a checkpoint.
-const LONGEST: u64 = 256 << 20;
+/// How the names of drafts end.
+const DRAFT: &str = "segno-draft";
 
 /// The records of one program on this machine.
 #[derive(Debug, Clone)]
@@ -56,14 +60,19 @@ impl companion::Records for Records {
         Box::pin(repair(self.native, &self.home, id))
     }
 
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>> {
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Kept, Error>> {
         Box::pin(copy(self.native, &self.home, id))
+    }
+
+    fn look<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<Record, Error>> {
+        let known = known(self.native, || Ok(Cursor::new(kept)));
+        Box::pin(std::future::ready(known.map_err(|error| invalid(&error))))
     }
 
     fn settle<'a>(
         &'a self,
         id: &'a str,
-        kept: &'a [u8],
+        kept: &'a Kept,
         folder: &'a Path,
     ) -> Boxed<'a, Result<(), Error>> {
         Box::pin(settle(self.native, &self.home, id, kept, folder))
@@ -84,17 +93,22 @@ pub(crate) async fn look(native: Native, home: &Path, id: &str) -> Result<Option
     let Some(path) = find(native, home, id) else {
         return Ok(None);
     };
-    beside(path, move |path| {
-        let report = native.examine(File::open(path)?)?;
-        let question = question(native, File::open(path)?)?;
-        Ok(Some(Record {
-            bytes: report.bytes,
-            health: health(&report, &question),
-            named: named(native, path)?,
-            unanswered: Some(report.summary.unanswered),
-        }))
+    apart(path, move |path| {
+        known(native, || File::open(path)).map(Some)
     })
     .await
+}
+
+/// What is in a record, which is read several times.
+fn known<R: Read + Seek>(native: Native, open: impl Fn() -> io::Result<R>) -> io::Result<Record> {
+    let report = native.examine(open()?)?;
+    let question = question(native, open()?)?;
+    Ok(Record {
+        bytes: report.bytes,
+        health: health(&report, &question),
+        named: named(native, open()?)?,
+        unanswered: Some(report.summary.unanswered),
+    })
 }
 
 /// What a conversation has taken so far, as its record tells.
@@ -102,7 +116,7 @@ pub(crate) async fn used(native: Native, home: &Path, id: &str) -> Result<Usage,
     let Some(path) = find(native, home, id) else {
         return Ok(Usage::default());
     };
-    beside(path, move |path| {
+    apart(path, move |path| {
         Ok(native.examine(File::open(path)?)?.summary.usage.into())
     })
     .await
@@ -111,42 +125,42 @@ pub(crate) async fn used(native: Native, home: &Path, id: &str) -> Result<Usage,
 /// Puts a record in order. What it was stays beside it.
 async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
-    beside(path, move |path| {
-        let (draft, mut file) = draft(path)?;
-        let repaired = native.repair(File::open(path)?, &mut file);
-        let repaired = repaired.and_then(|repair| file.sync_all().map(|()| repair));
-        let repair = repaired.inspect_err(|_| drop(fs::remove_file(&draft)))?;
+    apart(path, move |path| {
+        let mut draft = Draft::beside(path)?;
+        let source = File::open(path)?;
+        let repair = draft.write(|file| native.repair(source, file))?;
         let before = keep_beside(path)?;
-        fs::rename(&draft, path)?;
-        sync_folder(path)?;
+        draft.publish(path)?;
         Ok(done(&repair, &before))
     })
     .await
 }
 
-/// Puts a kept record where the program finds it. One in which something was said stays as it is.
+/// Puts a kept record where the program finds it, under this name. One in which something was said stays
+/// as it is.
 async fn settle(
     native: Native,
     home: &Path,
     id: &str,
-    kept: &[u8],
+    kept: &Kept,
     folder: &Path,
 ) -> Result<(), Error> {
     let folder = text_of(folder)?;
-    let report = native.examine(Cursor::new(kept));
+    let report = native.examine(Cursor::new(&kept.record));
     let report = report.map_err(|error| invalid(&error))?;
     let found = find(native, home, id);
-    let begun = begun(kept).or(report.summary.first);
+    let begun = begun(&kept.record).or(report.summary.first);
     let begun = begun.unwrap_or(Timestamp(0));
     let place = native.place(home, &folder, id, begun);
     let place = place.map_err(|error| invalid(&error))?;
     let target = Move {
         from: report.facts.cwd.unwrap_or_else(|| folder.clone()),
         to: folder,
-        session: None,
+        // A copy goes on by itself, under a name of its own.
+        session: Some(id.to_owned()),
     };
-    let kept = kept.to_vec();
-    beside(found.clone().unwrap_or(place), move |path| {
+    let kept = kept.clone();
+    apart(found.clone().unwrap_or(place), move |path| {
         if found.is_some() {
             let there = native.examine(File::open(path)?)?;
             let question = question(native, File::open(path)?)?;
@@ -160,16 +174,22 @@ async fn settle(
                 .mode(0o700)
                 .create(folder)?;
         }
+        // The record last: with it the conversation is there.
+        beside::settle(native, path, kept.beside, &target)?;
         let mut whole = Vec::new();
-        native.repair(Cursor::new(kept), &mut whole)?;
-        let (draft, mut file) = draft(path)?;
-        let written = native.rehome(Cursor::new(whole), &mut file, &target);
-        let written = written.and_then(|_| file.sync_all());
-        written.inspect_err(|_| drop(fs::remove_file(&draft)))?;
-        fs::rename(&draft, path)?;
-        sync_folder(path)
+        native.repair(Cursor::new(kept.record), &mut whole)?;
+        write(path, |file| {
+            native.rehome(Cursor::new(whole), file, &target).map(drop)
+        })
     })
     .await
+}
+
+/// Writes a file in one step.
+fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut draft = Draft::beside(path)?;
+    draft.write(content)?;
+    draft.publish(path)
 }
 
 /// Writes a record of what was said elsewhere. Returns what is not in it, in words.
@@ -194,7 +214,11 @@ async fn compose(
     let mut bytes = Vec::new();
     let written = native.write(entries, &target, &mut bytes);
     let written = written.map_err(|error| invalid(&error))?;
-    settle(*native, home, id, &bytes, folder).await?;
+    let made = Kept {
+        record: bytes,
+        ..Kept::default()
+    };
+    settle(*native, home, id, &made, folder).await?;
     let losses = written.losses.0.iter();
     Ok(losses
         .map(|(loss, count)| format!("{count} {loss}"))
@@ -218,20 +242,23 @@ fn begun(kept: &[u8]) -> Option<Timestamp> {
     moment(first.pointer("/payload/timestamp")?.as_str()?)
 }
 
-/// The bytes of a record.
-async fn copy(native: Native, home: &Path, id: &str) -> Result<Vec<u8>, Error> {
+/// The bytes of a record, and of what is beside it.
+async fn copy(native: Native, home: &Path, id: &str) -> Result<Kept, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
-    beside(path, |path| {
-        if fs::metadata(path)?.len() > LONGEST {
+    apart(path, move |path| {
+        if fs::metadata(path)?.len() > Kept::LONGEST {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        fs::read(path)
+        Ok(Kept {
+            record: fs::read(path)?,
+            beside: beside::copy(native, path)?,
+        })
     })
     .await
 }
 
 /// Does something with a record where nobody else has to wait for it.
-async fn beside<T: Send + 'static>(
+async fn apart<T: Send + 'static>(
     path: PathBuf,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> Result<T, Error> {
@@ -306,12 +333,12 @@ fn health(report: &Report, question: &Question) -> Health {
 }
 
 /// The names of the newest messages and answers, where the program tells the same names elsewhere.
-fn named(native: Native, path: &Path) -> io::Result<Option<Vec<String>>> {
+fn named(native: Native, source: impl Read + Seek) -> io::Result<Option<Vec<String>>> {
     if native == Native::Codex {
         return Ok(None);
     }
     let mut named = VecDeque::new();
-    for item in native.read(File::open(path)?)? {
+    for item in native.read(source)? {
         let Item::Entry { entry, .. } = item? else {
             continue;
         };
@@ -323,21 +350,58 @@ fn named(native: Native, path: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(Some(named.into()))
 }
 
-/// A new file beside a record, for its owner alone.
-fn draft(path: &Path) -> io::Result<(PathBuf, File)> {
-    let draft = path.with_extension("jsonl.segno-draft");
-    // One that a killed process left is nobody's.
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// A new file beside a record, for its owner alone. It becomes the record in one step.
+struct Draft {
+    path: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    fn beside(record: &Path) -> io::Result<Self> {
+        let path = record.with_extension(format!("jsonl.{DRAFT}"));
+        remove_left_drafts(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        point(Point::RecordAfterDraft);
+        Ok(Self { path, file })
     }
-    let mut options = OpenOptions::new();
-    let file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)?;
-    Ok((draft, file))
+
+    /// Writes all of it. It is durable when this returns, or gone.
+    fn write<T>(&mut self, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        let written = write(&mut self.file);
+        point(Point::RecordBeforeSync);
+        let written = written.and_then(|told| self.file.sync_all().map(|()| told));
+        written.inspect_err(|_| drop(fs::remove_file(&self.path)))
+    }
+
+    fn publish(self, record: &Path) -> io::Result<()> {
+        point(Point::RecordBeforeRename);
+        fs::rename(&self.path, record)?;
+        point(Point::RecordAfterRename);
+        sync_folder(record)
+    }
+}
+
+/// Removes what killed processes left in the folder. A draft that is being written is locked, and one
+/// that nobody has locked is nobody's.
+fn remove_left_drafts(draft: &Path) -> io::Result<()> {
+    let folder = draft.parent().unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_draft = path.extension().is_some_and(|end| end == DRAFT);
+        if is_draft
+            && let Ok(file) = File::open(&path)
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a record a second name under which it stays as it is.
@@ -345,7 +409,10 @@ fn keep_beside(path: &Path) -> io::Result<PathBuf> {
     for number in 1.. {
         let kept = path.with_extension(format!("jsonl.before-repair-{number}"));
         match fs::hard_link(path, &kept) {
-            Ok(()) => return Ok(kept),
+            Ok(()) => {
+                point(Point::RecordAfterKeep);
+                return Ok(kept);
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -383,14 +450,15 @@ fn done(repair: &Repair, before: &Path) -> String {
 }
 
 /// Where the record of a conversation is.
-fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
-    let list = |folder: &Path| -> io::Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(folder)?;
-        entries.map(|entry| Ok(entry?.path())).collect()
-    };
+pub(crate) fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
     // What cannot be listed cannot be read by the program either.
     let found = native.find(home, id, &list).unwrap_or_default();
     found.into_iter().next()
+}
+
+fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?;
+    entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 #[cfg(test)]
@@ -456,6 +524,41 @@ mod tests {
                 matches!(health, Health::Damaged(_)),
                 "{native:?} {health:?}"
             );
+        }
+    }
+
+    /// A kept record becomes a conversation of its own: the program finds it under the new name, in the
+    /// new folder, and what was said in it is the same.
+    #[tokio::test]
+    async fn a_kept_record_comes_back_under_another_name() {
+        const OTHER: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
+        for (native, kept) in [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)] {
+            let home = tempfile::tempdir().unwrap();
+            let records = Records {
+                native,
+                home: home.path().to_owned(),
+                model: None,
+            };
+            let records: &dyn companion::Records = &records;
+            let folder = Path::new("/srv/copy");
+            let known = records.look(kept.as_bytes()).await.unwrap();
+            assert_eq!(known.health, Health::Whole, "{native:?}");
+            let copy = Kept {
+                record: kept.as_bytes().to_vec(),
+                ..Kept::default()
+            };
+            records.settle(OTHER, &copy, folder).await.unwrap();
+            let bytes = records.copy(OTHER).await.unwrap().record;
+            let facts = native.examine(Cursor::new(&bytes)).unwrap().facts;
+            assert_eq!(facts.session.as_deref(), Some(OTHER));
+            assert_eq!(facts.cwd.as_deref(), Some("/srv/copy"));
+            let old = native.examine(Cursor::new(kept)).unwrap().facts.session;
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            assert!(!text.contains(&old.unwrap()), "{native:?}");
+            let found = records.look(&bytes).await.unwrap();
+            assert_eq!(found.named, known.named, "{native:?}");
+            let again = records.settle(OTHER, &copy, folder).await;
+            assert!(again.is_err(), "{native:?}: it is someone's by now");
         }
     }
 

@@ -14,6 +14,7 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_core::snapshot::Rules;
 use segno_core::usage::Price;
+use segno_engine::chat::Limits;
 use segno_engine::retention::Retention;
 use segno_store::LocalDisk;
 
@@ -41,12 +42,17 @@ pub(crate) struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     /// How agents' programs are started, by the name of their provider.
     pub(crate) programs: BTreeMap<&'static str, Started>,
+    /// Who does the tasks of a plan, and who reviews them, unless it is said otherwise.
+    pub(crate) work_agent: Option<String>,
+    pub(crate) work_reviewer: Option<String>,
+    /// How chats are opened, and for how long nothing may be said in them.
+    pub(crate) chat: Chat,
     /// What the person should know about the file.
     pub(crate) notices: Vec<String>,
 }
 
 /// How an agent's program is started.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Started {
     /// The program, if it is not found by its own name.
     pub(crate) program: Option<String>,
@@ -56,6 +62,31 @@ pub(crate) struct Started {
     pub(crate) allow: Vec<String>,
     /// How many tokens fit into its model's context.
     pub(crate) window: Option<u64>,
+    /// Whether it is given Segno's MCP server.
+    pub(crate) mcp: bool,
+}
+
+impl Default for Started {
+    fn default() -> Self {
+        Self {
+            program: None,
+            permissions: Permissions::default(),
+            allow: Vec::new(),
+            window: None,
+            mcp: true,
+        }
+    }
+}
+
+/// What holds for chats.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chat {
+    /// Who is spoken to.
+    pub(crate) agent: Option<String>,
+    /// The spec that names them.
+    pub(crate) spec: Option<PathBuf>,
+    /// For how long nothing may be said.
+    pub(crate) limits: Limits,
 }
 
 impl Default for Config {
@@ -74,6 +105,9 @@ impl Default for Config {
             reach: Reach::default(),
             prices: BTreeMap::new(),
             programs: BTreeMap::new(),
+            work_agent: None,
+            work_reviewer: None,
+            chat: Chat::default(),
             notices: Vec::new(),
         }
     }
@@ -98,9 +132,18 @@ const KEYS: &[&str] = &[
     "claude-code.permissions",
     "claude-code.allow",
     "claude-code.context_window",
+    "claude-code.mcp",
     "codex.program",
     "codex.permissions",
+    "codex.mcp",
     "acp.permissions",
+    "acp.mcp",
+    "work.agent",
+    "work.reviewer",
+    "chat.agent",
+    "chat.spec",
+    "chat.idle_after_s",
+    "chat.expires_after_s",
 ];
 
 /// Why the configuration cannot be used.
@@ -211,6 +254,8 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "claude-code",
         "codex",
         "acp",
+        "work",
+        "chat",
     ] {
         if let Some(other) = table.get(section).filter(|value| !value.is_table()) {
             return Err(format!("`{section}` must be a section, not {other}"));
@@ -238,6 +283,8 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     config.key_file = key_file(table)?;
     config.rules.include = patterns(table, "include")?;
     config.rules.exclude = patterns(table, "exclude")?;
+    config.work_agent = text(table, "work", "agent")?;
+    config.work_reviewer = text(table, "work", "reviewer")?;
     if let Some(url) = table.get("storage").and_then(|storage| storage.get("url")) {
         let url = url.as_str().ok_or("`storage.url` must be a text")?;
         config.storage = Some(url.to_owned());
@@ -259,6 +306,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         let name = program.as_str();
         config.programs.insert(name, started(table, name)?);
     }
+    config.chat = chat(table)?;
     if let Some(toml::Value::Table(prices)) = table.get("prices") {
         for (model, price) in prices {
             config
@@ -302,6 +350,34 @@ fn started(table: &toml::Table, section: &str) -> Result<Started, String> {
         permissions,
         allow,
         window: number(table, section, "context_window", 1_000..=100_000_000)?,
+        mcp: choice(table, section, "mcp")?.unwrap_or(true),
+    })
+}
+
+/// How chats are opened, and when they rest.
+fn chat(table: &toml::Table) -> Result<Chat, String> {
+    const YEAR: u64 = 366 * 24 * 3600;
+    let text = |key: &str| {
+        let value = table.get("chat").and_then(|chat| chat.get(key));
+        let wrong = || format!("`chat.{key}` must be a text that is not empty");
+        let text = value.map(|value| value.as_str().filter(|text| !text.is_empty()));
+        text.map(|text| text.ok_or_else(wrong)).transpose()
+    };
+    let spec = text("spec")?.map(PathBuf::from);
+    if let Some(spec) = spec.as_ref().filter(|spec| spec.is_relative()) {
+        let spec = spec.display();
+        return Err(format!("`chat.spec` must be an absolute path, not {spec}"));
+    }
+    let seconds =
+        |key| number(table, "chat", key, 1..=YEAR).map(|found| found.map(Duration::from_secs));
+    let usual = Limits::default();
+    Ok(Chat {
+        agent: text("agent")?.map(str::to_owned),
+        spec,
+        limits: Limits {
+            idle: seconds("idle_after_s")?.unwrap_or(usual.idle),
+            expiry: seconds("expires_after_s")?.unwrap_or(usual.expiry),
+        },
     })
 }
 
@@ -345,6 +421,16 @@ fn number(
             range.end()
         )),
     }
+}
+
+/// A text with something in it.
+fn text(table: &toml::Table, section: &str, key: &str) -> Result<Option<String>, String> {
+    let Some(value) = table.get(section).and_then(|section| section.get(key)) else {
+        return Ok(None);
+    };
+    let text = value.as_str().filter(|text| !text.trim().is_empty());
+    let wrong = || format!("`{section}.{key}` must be a text, not {value}");
+    text.map(|text| Some(text.to_owned())).ok_or_else(wrong)
 }
 
 /// A list of texts.

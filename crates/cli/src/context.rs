@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use segno_agents::Service;
 use segno_agents::program::Permissions;
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
@@ -18,8 +19,10 @@ use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
     Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
-    MachineSnapshots, Place,
+    MachineSnapshots, MachineWorktrees, PASSPHRASE, Place,
 };
+use crate::mcp;
+use crate::mcp::snippets::Started;
 use crate::output::say;
 
 /// Where a run's session is kept.
@@ -31,6 +34,7 @@ pub(crate) enum Keep {
     Memory,
 }
 
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -45,21 +49,15 @@ impl Context {
     }
 
     pub(crate) fn new() -> Self {
-        // A variable that is not UTF-8 cannot turn up in text that is.
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
         Self {
-            redactor: Arc::new(Redactor::new(environment)),
+            redactor: Arc::new(Redactor::new(own_environment())),
             clock: Arc::new(MachineClock::new()),
         }
     }
 
     /// The depot at a URL, with what the person's environment says about how to get there.
     fn depot(&self, url: &str, keyring: Arc<Keyring>) -> Result<Sealed, Failure> {
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
+        let variables = own_environment();
         let clock = Arc::clone(&self.clock);
         let opened = Warehouse::new(url, variables, clock, Arc::new(MachineRandom));
         let depot = Arc::new(opened.map_err(segno_engine::Error::Depot)?);
@@ -144,11 +142,16 @@ impl Context {
                 prices: config.prices.clone(),
                 programs: config.programs.clone(),
                 permissions,
+                service: match keep {
+                    Keep::Home => service(),
+                    Keep::Memory => None,
+                },
                 web: std::sync::OnceLock::new(),
             }),
             people: Arc::new(Nobody),
             exporter: Arc::<MachineExporter>::default(),
             snapshots,
+            worktrees: Arc::new(MachineWorktrees),
             storage,
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
@@ -157,6 +160,27 @@ impl Context {
         };
         Ok((world, config))
     }
+}
+
+/// The environment of this process. A variable that is not UTF-8 cannot turn up in text that is.
+pub(crate) fn own_environment() -> impl Iterator<Item = (String, String)> {
+    let pairs = std::env::vars_os();
+    pairs.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// The MCP server, as agents are told of it. One whose program cannot be named is done without: what
+/// agents do for a session does not depend on it.
+fn service() -> Option<Service> {
+    let Started { program, args, env } = Started::here([]).ok()?;
+    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    let inherit = [PASSPHRASE].into_iter().filter(is_set);
+    Some(Service {
+        name: mcp::NAME,
+        program,
+        args,
+        env,
+        inherit: inherit.map(str::to_owned).collect(),
+    })
 }
 
 /// The folder that the person is in.

@@ -3,6 +3,7 @@
 use segno_core::error::{Diagnose, Kind};
 use segno_core::redact::Redactor;
 use segno_core::session::Status;
+use segno_engine::chat;
 use serde_json::json;
 
 use crate::output::{json_line, plain, say};
@@ -107,6 +108,18 @@ impl Failure {
         }
     }
 
+    /// It in one text, for whoever is no person at a terminal.
+    pub(crate) fn told(&self, redactor: &Redactor) -> String {
+        let hint = self.hint.as_deref().map(|hint| format!("; {hint}"));
+        let text = format!(
+            "{} [{}]{}",
+            self.message,
+            self.code,
+            hint.unwrap_or_default()
+        );
+        plain::lines(&redactor.redact(&text))
+    }
+
     /// Says it: in a few lines on stderr, and as one line of JSON where a program listens.
     pub(crate) fn report(&self, json: bool, redactor: &Redactor) {
         let clean = |text: &str| plain::lines(&redactor.redact(text));
@@ -122,6 +135,7 @@ impl Failure {
         // What someone asked for is no error.
         let word = match self.code {
             "R0102" | "R0112" => "stopped",
+            "R0123" => "suspended",
             "R0108" => "waiting",
             _ => "error",
         };
@@ -146,12 +160,20 @@ impl From<segno_engine::Error> for Failure {
         use segno_engine::Error as E;
         let exit = match &error {
             E::Store(error) => return Self::from(error.clone()),
+            E::Chat(error) => return Self::from(error),
             E::Spec { .. } if error.code() == "W0102" => 18,
-            E::Spec { .. } | E::Variables { .. } => 3,
+            E::Spec { .. } | E::Variables { .. } | E::BadPlan { .. } => 3,
+            E::Worktree(error) => match error.kind() {
+                Kind::Invalid => 2,
+                Kind::Conflict => 17,
+                _ => 12,
+            },
             E::NoSuchSession { .. }
             | E::Ambiguous { .. }
             | E::NothingToResume { .. }
             | E::NothingHere { .. }
+            | E::NothingRuns { .. }
+            | E::NotRunning { .. }
             | E::Over { .. }
             | E::InUse { .. }
             | E::InTrash { .. }
@@ -162,6 +184,8 @@ impl From<segno_engine::Error> for Failure {
             | E::NotStored { .. }
             | E::WhichCheckpoint { .. }
             | E::Busy { .. }
+            | E::NotItsCheckpoint { .. }
+            | E::FolderTaken { .. }
             | E::Senseless { .. }
             | E::Pinned { .. } => 17,
             E::Unimportable { .. } | E::Unpackable { .. } => 23,
@@ -206,10 +230,17 @@ impl From<segno_engine::Error> for Failure {
             | E::NoServer { .. }
             | E::OutOfReach { .. }
             | E::NoClient { .. }
-            | E::NoStandIn { .. } => 2,
+            | E::NoStandIn { .. }
+            | E::NothingBegun { .. }
+            | E::NoSuchMemo { .. }
+            | E::NotYourMemo { .. }
+            | E::UnusableMemo { .. }
+            | E::LongBrief { .. }
+            | E::NoFolder { .. }
+            | E::FolderGone { .. } => 2,
             E::Unknown { .. } | E::Waiting { .. } => 19,
             E::NoPrice { .. } => 18,
-            E::Budget { .. } | E::ContextFull { .. } => 20,
+            E::Budget { .. } | E::ContextFull { .. } | E::Suspended { .. } => 20,
             E::Changed { .. } | E::Drifted { .. } => 22,
             E::NoRoom { .. }
             | E::Unreadable { .. }
@@ -219,6 +250,16 @@ impl From<segno_engine::Error> for Failure {
             | E::Artifact { .. } => 12,
         };
         Self::of(&error, exit)
+    }
+}
+
+impl From<&chat::Error> for Failure {
+    fn from(error: &chat::Error) -> Self {
+        let exit = match error {
+            chat::Error::Other { .. } | chat::Error::NoneHere { .. } => 17,
+            _ => 2,
+        };
+        Self::of(error, exit)
     }
 }
 

@@ -6,6 +6,7 @@ mod context;
 mod failure;
 mod hooks;
 mod machine;
+mod mcp;
 mod output;
 mod spool;
 mod watch;

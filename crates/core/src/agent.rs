@@ -37,6 +37,8 @@ pub struct Request<'a> {
     pub input: &'a str,
     /// The folder it works in.
     pub workspace: &'a FilePath,
+    /// How many tokens fit into the context of the agent's model, if that was told before.
+    pub window: Option<u64>,
 }
 
 /// What is answered.

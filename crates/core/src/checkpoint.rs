@@ -118,6 +118,8 @@ pub struct Manifest {
 
 /// What the papers of a checkpoint are called.
 pub mod papers {
+    use crate::companion::Program;
+
     /// The session, as `segno export` writes it, up to the checkpoint.
     pub const SESSION: &str = "session.jsonl";
     /// What the terminal showed.
@@ -125,9 +127,52 @@ pub mod papers {
     /// The folder with what MCP servers had: a file by server.
     pub const MCP: &str = "mcp";
 
+    /// The folder with the records that agents' programs keep of their conversations.
+    pub const AGENTS: &str = "agents";
+
+    /// The longest name of a conversation, or of what is beside its record.
+    const LONGEST_NAME: usize = 200;
+
     /// The record that an agent's program has of a conversation, as it was.
-    pub fn conversation(program: crate::companion::Program, id: &str) -> String {
-        format!("agents/{program}/{id}.jsonl")
+    pub fn conversation(program: Program, id: &str) -> String {
+        format!("{AGENTS}/{program}/{id}.jsonl")
+    }
+
+    /// What the program keeps beside that record.
+    pub fn beside(program: Program, id: &str, name: &str) -> String {
+        format!("{AGENTS}/{program}/{id}/{name}")
+    }
+
+    /// What a paper has of an agent's conversation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Piece<'a> {
+        /// The program.
+        pub program: Program,
+        /// Its name for the conversation.
+        pub id: &'a str,
+        /// What it is called that lies beside the record; `None` for the record itself.
+        pub beside: Option<&'a str>,
+    }
+
+    /// Reads the name of such a paper; `None` for any other, and for names that could lead elsewhere.
+    pub fn piece(name: &str) -> Option<Piece<'_>> {
+        let name = name.strip_prefix(AGENTS)?.strip_prefix('/')?;
+        let (program, rest) = name.split_once('/')?;
+        let (id, beside) = match rest.split_once('/') {
+            Some((id, name)) => (id, Some(name)),
+            None => (rest.strip_suffix(".jsonl")?, None),
+        };
+        let is_plain = |name: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            let length = 1..=LONGEST_NAME;
+            length.contains(&name.len()) && !name.starts_with('.') && name.bytes().all(plain)
+        };
+        let program = program.parse().ok()?;
+        (is_plain(id) && beside.is_none_or(is_plain)).then_some(Piece {
+            program,
+            id,
+            beside,
+        })
     }
 }
 
@@ -371,6 +416,40 @@ pub(crate) mod tests {
             Manifest::from_text(&text, &KEY),
             Err(Broken::Newer(VERSION + 1))
         );
+    }
+
+    #[test]
+    fn names_of_conversations_read_back_and_lead_nowhere_else() {
+        use crate::companion::Program;
+        for program in Program::ALL {
+            let own = papers::conversation(*program, "5e55-01");
+            let piece = papers::piece(&own).unwrap();
+            assert_eq!((piece.program, piece.id), (*program, "5e55-01"));
+            assert_eq!(piece.beside, None);
+            let beside = papers::beside(*program, "5e55-01", "agent-a.jsonl");
+            let piece = papers::piece(&beside).unwrap();
+            assert_eq!(piece.beside, Some("agent-a.jsonl"));
+        }
+        for name in [
+            "agents/codex/.jsonl",
+            "agents/codex/../x.jsonl",
+            "agents/codex/...jsonl",
+            "agents/codex/a/../x",
+            "agents/codex/a/b/c",
+            "agents/codex/a/",
+            "agents/codex/a/.hidden",
+            "agents/codex/a b.jsonl",
+            "agents/codex/a\u{e4}.jsonl",
+            "agents/codex/a\0.jsonl",
+            "agents/other/a.jsonl",
+            "agents//a.jsonl",
+            "/agents/codex/a.jsonl",
+            "session.jsonl",
+        ] {
+            assert_eq!(papers::piece(name), None, "{name}");
+        }
+        let long = papers::conversation(Program::Codex, &"a".repeat(201));
+        assert_eq!(papers::piece(&long), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! is theirs: Segno looks at it, keeps copies of it and, where it is damaged or missing, puts one in
 //! its place. What Segno itself relies on is in the journal.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,22 @@ pub enum Health {
     Empty,
 }
 
+/// A record as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Its bytes.
+    pub record: Vec<u8>,
+    /// What the program keeps beside it, by name: what sub-agents said.
+    pub beside: BTreeMap<String, Vec<u8>>,
+}
+
+impl Kept {
+    /// The longest record that is kept, in bytes; and all together that is beside it.
+    pub const LONGEST: u64 = 256 << 20;
+    /// The most files beside it.
+    pub const MOST: usize = 1000;
+}
+
 /// Speaks to an agent program that keeps its conversation itself.
 ///
 /// Nothing here keeps two from going on with one conversation at once: whoever calls holds a lease
@@ -135,7 +152,7 @@ pub trait Companion: Send + Sync {
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>>;
 
-    /// What the program has of a conversation, which was about `folder`; `None` if nothing. Changes
+    /// What the program has of a conversation that is to go on in `folder`; `None` if nothing. Changes
     /// nothing.
     fn record<'a>(
         &'a self,
@@ -153,15 +170,19 @@ pub trait Records: Send + Sync {
     /// kept beside it. Returns what was done, in words.
     fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>>;
 
-    /// The bytes of a record, to be kept.
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Vec<u8>, Error>>;
+    /// The bytes of a record, to be kept. Too much of what is beside it is left out.
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Kept, Error>>;
 
-    /// Puts a kept record where the program finds it, as one about `folder`. One that is there already
-    /// is left alone, which is an error.
+    /// What is in a kept record.
+    fn look<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<Record, Error>>;
+
+    /// Puts a kept record where the program finds it, as one about `folder` that is called `id`, whatever
+    /// it was called before. One that is there already is left alone, which is an error; so
+    /// is what is there already beside it, which is none.
     fn settle<'a>(
         &'a self,
         id: &'a str,
-        kept: &'a [u8],
+        kept: &'a Kept,
         folder: &'a Path,
     ) -> Boxed<'a, Result<(), Error>>;
 

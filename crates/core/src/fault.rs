@@ -57,6 +57,11 @@ points! {
     SweepBeforeDelete = "sweep.before_delete",
     SweepAfterDelete = "sweep.after_delete",
     SweepAfterTrash = "sweep.after_trash",
+    RecordAfterDraft = "record.after_draft",
+    RecordBeforeSync = "record.before_sync",
+    RecordAfterKeep = "record.after_keep",
+    RecordBeforeRename = "record.before_rename",
+    RecordAfterRename = "record.after_rename",
 }
 
 /// Dies here if this place was armed and its turn has come.

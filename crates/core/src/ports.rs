@@ -19,6 +19,12 @@ pub trait Clock: Send + Sync {
     /// Time since some fixed moment; never goes backwards.
     fn elapsed(&self) -> Duration;
 
+    /// How far the time of day here is ahead of UTC at a moment, in seconds. It may differ from moment to
+    /// moment; only what people write and read is in it.
+    fn offset(&self, _at: Timestamp) -> i64 {
+        0
+    }
+
     /// Returns after `duration`.
     fn sleep(&self, duration: Duration) -> Boxed<'_, ()>;
 }

@@ -77,7 +77,7 @@ words! {
         Failed = "failed",
         /// Given up by a person.
         Cancelled = "cancelled",
-        /// Too old to go on.
+        /// A chat in which nothing was said for long: archived, and goes on when asked.
         Expired = "expired",
     }
 }
@@ -91,7 +91,15 @@ const TRANSITIONS: &[(Status, &[Status])] = &[
     (Pending, &[Running, Cancelled, Expired]),
     (
         Running,
-        &[Waiting, Paused, Interrupted, Completed, Failed, Cancelled],
+        &[
+            Waiting,
+            Paused,
+            Interrupted,
+            Completed,
+            Failed,
+            Cancelled,
+            Expired,
+        ],
     ),
     (Waiting, &[Running, Paused, Interrupted, Cancelled, Expired]),
     (Paused, &[Running, Cancelled, Expired]),
@@ -99,13 +107,18 @@ const TRANSITIONS: &[(Status, &[Status])] = &[
     (Failed, &[Running, Cancelled, Expired]),
     (Completed, &[]),
     (Cancelled, &[]),
-    (Expired, &[]),
+    (Expired, &[Running, Cancelled]),
 ];
 
 impl Status {
     /// Whether `next` may follow. Setting the same status again changes nothing and is allowed.
     pub fn may_become(self, next: Status) -> bool {
         self == next || self.successors().contains(&next)
+    }
+
+    /// Whether it is put away until somebody asks for it by name.
+    pub fn is_archived(self) -> bool {
+        self == Expired
     }
 
     /// Whether nothing can follow.
@@ -173,15 +186,23 @@ mod tests {
             .iter()
             .filter(|status| status.is_final())
             .collect();
-        assert_eq!(over, [&Completed, &Cancelled, &Expired]);
+        assert_eq!(over, [&Completed, &Cancelled]);
     }
 
     #[test]
-    fn failed_goes_on_when_asked_and_completed_does_not() {
+    fn what_failed_or_expired_goes_on_when_asked_and_what_is_completed_does_not() {
         let resumable: Vec<_> = Status::ALL.iter().filter(|s| s.is_resumable()).collect();
         assert_eq!(
             resumable,
-            [&Pending, &Running, &Waiting, &Paused, &Interrupted, &Failed]
+            [
+                &Pending,
+                &Running,
+                &Waiting,
+                &Paused,
+                &Interrupted,
+                &Failed,
+                &Expired
+            ]
         );
     }
 

@@ -5,7 +5,7 @@ use crate::checkpoint::Manifest;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
 use crate::id::{CheckpointId, Name, SessionId};
-use crate::journal::{Entry, Head, Record, Run, Seq, StopMode};
+use crate::journal::{Entry, Head, MemoWithdrawn, MemosWritten, Record, Run, Seq, StopRequested};
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
 use crate::session::{self, Status, Summary};
@@ -201,6 +201,8 @@ pub struct Batch {
     pub status: Status,
     /// The digest of the spec in force after it.
     pub spec_digest: Option<Digest>,
+    /// The folder that the session works in from here on, if these entries move it.
+    pub workspace: Option<String>,
     /// What becomes of the lease.
     pub lease: Hold,
     /// The folded state at the end of the batch, where it is worth keeping.
@@ -294,8 +296,8 @@ pub struct Discarded {
 /// Appending to and reading journals.
 pub trait Journal: Send + Sync {
     /// Appends a batch. In one transaction: compares the run with the newest granted (P3) and
-    /// the head with the expected one, writes the records, moves the head, sets the status, renews
-    /// or releases the lease, takes messages off the inbox. Durable when it returns (P1).
+    /// the head with the expected one, writes the records, moves the head, sets the status and the
+    /// folder, renews or releases the lease, takes messages off the inbox. Durable when it returns (P1).
     ///
     /// Repeating a batch that was appended, as after an unknown outcome, is no error and changes
     /// nothing: the head's hash tells that it is there.
@@ -350,16 +352,11 @@ pub trait Inbox: Send + Sync {
 }
 
 /// A wish.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
-    /// Stop, and never go on.
-    Cancel {
-        /// When.
-        mode: StopMode,
-        /// Who asked.
-        by: String,
-    },
+    /// Stop.
+    Stop(StopRequested),
     /// The answer to a question that a step asked.
     Answer {
         /// The step.
@@ -369,6 +366,10 @@ pub enum Message {
         /// Who gives it.
         by: String,
     },
+    /// Something that whoever goes on must know.
+    Memos(MemosWritten),
+    /// A memo no longer holds.
+    Withdraw(MemoWithdrawn),
 }
 
 /// Values kept by their content.

@@ -31,6 +31,77 @@ impl Timestamp {
     }
 }
 
+/// A time of day on some day, as clocks on the wall have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime {
+    /// Year, month from 1 and day from 1.
+    pub date: (i64, u32, u32),
+    /// Hour of 24, minute and second.
+    pub time: (u32, u32, u32),
+}
+
+impl WallTime {
+    /// What clocks show at a moment that are this many seconds ahead of UTC.
+    pub fn at(moment: Timestamp, offset: i64) -> Self {
+        let seconds = moment.0.div_euclid(1000).saturating_add(offset);
+        let (year, month, day) = civil(seconds.div_euclid(86_400));
+        let second = seconds.rem_euclid(86_400);
+        let part = |part: i64| u32::try_from(part).unwrap_or_default();
+        Self {
+            date: (year, part(month), part(day)),
+            time: (
+                part(second / 3600),
+                part(second / 60 % 60),
+                part(second % 60),
+            ),
+        }
+    }
+
+    /// The moment at which clocks show this, where `offset` says how far they are ahead of UTC; `None`
+    /// if there is no such day or time. Of two moments in an hour that comes twice it is either.
+    pub fn moment(self, offset: impl Fn(Timestamp) -> i64) -> Option<Timestamp> {
+        let (year, month, day) = self.date;
+        let (hour, minute, second) = self.time;
+        if !(0..=9999).contains(&year) {
+            return None;
+        }
+        let days = days(year, i64::from(month), i64::from(day));
+        if civil(days) != (year, i64::from(month), i64::from(day))
+            || hour > 23
+            || minute > 59
+            || second > 59
+        {
+            return None;
+        }
+        let shown = (days * 86_400 + i64::from(hour * 3600 + minute * 60 + second)) * 1000;
+        // The offset hangs on the moment that is looked for: near enough at first, then exact.
+        let near = Timestamp(shown - offset(Timestamp(shown)) * 1000);
+        Some(Timestamp(shown - offset(near) * 1000))
+    }
+}
+
+/// A moment as clocks on the wall have it, where they are this many seconds ahead of UTC:
+/// `2026-11-15 11:21:29 +01:00`.
+pub fn local(moment: Timestamp, offset: i64) -> String {
+    let WallTime { date, time } = WallTime::at(moment, offset);
+    let (sign, ahead) = if offset < 0 {
+        ('-', -offset)
+    } else {
+        ('+', offset)
+    };
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02} {sign}{:02}:{:02}",
+        date.0,
+        date.1,
+        date.2,
+        time.0,
+        time.1,
+        time.2,
+        ahead / 3600,
+        ahead / 60 % 60
+    )
+}
+
 /// ISO 8601 in UTC with milliseconds: `2026-11-15T10:21:29.000Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,6 +133,16 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
+/// The day that is called so, counted from 1970-01-01: the inverse of [`civil`].
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
 /// A span as a person says it: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
 pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -88,6 +169,80 @@ mod tests {
             (253_402_300_800_000, "10000-01-01T00:00:00.000Z"),
         ] {
             assert_eq!(Timestamp(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_day_has_one_number_and_a_number_one_day() {
+        for day in (-1_000_000..1_000_000).step_by(37) {
+            let (year, month, of_month) = civil(day);
+            assert_eq!(days(year, month, of_month), day);
+        }
+    }
+
+    #[test]
+    fn clocks_on_the_wall_are_read_in_their_zone() {
+        let moment = Timestamp(1_794_738_089_007);
+        for (offset, text) in [
+            (0, "2026-11-15 10:21:29 +00:00"),
+            (20_700, "2026-11-15 16:06:29 +05:45"),
+            (-39_600, "2026-11-14 23:21:29 -11:00"),
+        ] {
+            assert_eq!(local(moment, offset), text);
+            let shown = WallTime::at(moment, offset);
+            assert_eq!(shown.moment(|_| offset), Some(Timestamp(1_794_738_089_000)));
+        }
+    }
+
+    #[test]
+    fn what_no_clock_shows_is_no_moment() {
+        for date in [
+            (i64::MIN, 11, 6),
+            (i64::MAX, 11, 6),
+            (2026, 2, 29),
+            (2026, u32::MAX, u32::MAX),
+        ] {
+            let shown = WallTime {
+                date,
+                time: (8, 49, 0),
+            };
+            assert_eq!(shown.moment(|_| 0), None, "{date:?}");
+        }
+        let shown = WallTime {
+            date: (2026, 11, 6),
+            time: (u32::MAX, 60, 60),
+        };
+        assert_eq!(shown.moment(|_| 0), None);
+    }
+
+    #[test]
+    fn a_zone_that_changes_its_offset_is_asked_for_the_moment_itself() {
+        // Ahead by two hours up to 01:00 UTC of this day, and by one from then on.
+        let change = Timestamp(1_792_890_000_000);
+        let offset = |at: Timestamp| if at < change { 7200 } else { 3600 };
+        for (time, before) in [((1, 30, 0), true), ((3, 30, 0), false)] {
+            let shown = WallTime {
+                date: (2026, 10, 25),
+                time,
+            };
+            let moment = shown.moment(offset).unwrap();
+            assert_eq!(moment < change, before);
+            assert_eq!(WallTime::at(moment, offset(moment)), shown);
+        }
+    }
+
+    #[test]
+    fn a_day_that_does_not_exist_is_no_moment() {
+        for (date, time) in [
+            ((2026, 2, 29), (1, 0, 0)),
+            ((2026, 13, 1), (1, 0, 0)),
+            ((2026, 0, 1), (1, 0, 0)),
+            ((2026, 1, 0), (1, 0, 0)),
+            ((2026, 1, 1), (24, 0, 0)),
+            ((2026, 1, 1), (1, 60, 0)),
+            ((123_456, 1, 1), (1, 0, 0)),
+        ] {
+            assert_eq!(WallTime { date, time }.moment(|_| 0), None, "{date:?}");
         }
     }
 

@@ -4,13 +4,12 @@
 //! If several boundaries come before one is done, the next checkpoint stands for all of them. One
 //! that cannot be taken is told, and disturbs nothing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event};
+use segno_core::journal::{Entry, Event, Suspension};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use tokio::sync::mpsc;
@@ -22,9 +21,6 @@ use crate::spec::Checkpoints;
 use crate::world::World;
 use crate::{checkpoint, remote};
 
-/// Who asks to stop when the terminal goes away.
-pub const HANGUP: &str = "SIGHUP";
-
 /// How long files that nobody needs any more wait before they go.
 const GRACE: Duration = Duration::from_hours(24);
 
@@ -33,21 +29,18 @@ pub(crate) struct Boundaries {
     inner: Arc<dyn Observer>,
     policy: Checkpoints,
     queue: Mutex<Option<mpsc::UnboundedSender<Trigger>>>,
-    /// Whoever watched has gone.
-    hung_up: AtomicBool,
+    /// What whoever stopped the run wants kept.
+    asked: Mutex<Option<Trigger>>,
 }
 
 impl Boundaries {
-    /// Begins to watch; `None` if the spec names no boundary.
+    /// Begins to watch.
     pub(crate) fn begin(
         world: &World,
         policy: &Checkpoints,
         session: SessionId,
         inner: Arc<dyn Observer>,
-    ) -> Option<(Arc<Self>, JoinHandle<()>)> {
-        if policy.is_empty() {
-            return None;
-        }
+    ) -> (Arc<Self>, JoinHandle<()>) {
         let (queue, triggers) = mpsc::unbounded_channel();
         let taker = tokio::spawn(serve(
             world.clone(),
@@ -60,15 +53,17 @@ impl Boundaries {
             inner,
             policy: policy.clone(),
             queue: Mutex::new(Some(queue)),
-            hung_up: AtomicBool::new(false),
+            asked: Mutex::default(),
         };
-        Some((Arc::new(boundaries), taker))
+        (Arc::new(boundaries), taker)
     }
 
-    /// Notes a boundary under the first of its words that the spec names.
+    /// Notes a boundary under the word that someone asked for, or the first of its own that the spec
+    /// names.
     fn reach(&self, words: &[Trigger]) {
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let named = words.iter().find(|word| self.policy.on.contains(word));
-        if let Some(&trigger) = named
+        if let Some(trigger) = asked.or(named.copied())
             && let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner)
         {
             let _ = queue.send(trigger);
@@ -188,7 +183,7 @@ impl Observer for Boundaries {
                 self.reach(&[Trigger::Timeout]);
             }
             Event::StopRequested(event) => {
-                self.hung_up.store(event.by == HANGUP, Ordering::Relaxed);
+                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = event.checkpoint;
             }
             Event::RunEnded(event) => match event.status {
                 Status::Completed => self.reach(&[Trigger::Complete]),
@@ -198,9 +193,6 @@ impl Observer for Boundaries {
                     self.reach(&[Trigger::Exhaustion, Trigger::Pause]);
                 }
                 Status::Paused | Status::Waiting => self.reach(&[Trigger::Pause]),
-                Status::Interrupted if self.hung_up.load(Ordering::Relaxed) => {
-                    self.reach(&[Trigger::Detach, Trigger::Shutdown]);
-                }
                 Status::Interrupted => self.reach(&[Trigger::Shutdown]),
                 _ => {}
             },
@@ -215,6 +207,14 @@ impl Observer for Boundaries {
 
     fn skipped(&self, session: SessionId, path: &Path) {
         self.inner.skipped(session, path);
+    }
+
+    fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
+        self.inner.suspended(session, path, suspension);
+    }
+
+    fn words(&self, piece: &str) {
+        self.inner.words(piece);
     }
 
     fn notice(&self, message: &str) {

@@ -55,9 +55,18 @@ impl Budget {
 
     /// Refuses if a limit is reached. Otherwise tells which limits came near since it was last asked.
     pub(crate) fn check(&self, name: &Name) -> Result<Vec<LimitNeared>, Error> {
+        self.check_after(name, Duration::ZERO)
+    }
+
+    /// The same for when a wait is over: one after which nothing may be begun is not worth it.
+    pub(crate) fn check_after(
+        &self,
+        name: &Name,
+        wait: Duration,
+    ) -> Result<Vec<LimitNeared>, Error> {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut neared = Vec::new();
-        for (limit, used, of) in self.uses(&spent) {
+        for (limit, used, of) in self.uses(&spent, wait) {
             if used >= of {
                 return Err(exceeded(name, limit, used, of));
             }
@@ -70,8 +79,9 @@ impl Budget {
         Ok(neared)
     }
 
-    fn uses(&self, spent: &Spent) -> Vec<(Limit, u64, u64)> {
+    fn uses(&self, spent: &Spent, wait: Duration) -> Vec<(Limit, u64, u64)> {
         let running = self.before + self.clock.elapsed().saturating_sub(self.begun);
+        let running = running.saturating_add(wait);
         let limits = &self.limits;
         let all = [
             (Limit::Steps, spent.steps, limits.max_steps),

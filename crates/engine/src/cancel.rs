@@ -38,14 +38,9 @@ pub async fn cancel(
     let lease = match claim::claim(world, summary).await {
         Ok(lease) => lease,
         Err(Error::Held { .. }) => {
-            let message = Message::Cancel {
-                mode,
-                by: by.to_owned(),
-            };
-            world
-                .store
-                .post(summary.id, world.clock.now(), message)
-                .await?;
+            let message = Message::Stop(wish(mode, by));
+            let now = world.clock.now();
+            world.store.post(summary.id, now, message).await?;
             return Ok(Cancelled::Told);
         }
         Err(error) => return Err(error),
@@ -58,6 +53,16 @@ pub async fn cancel(
         let _ = world.store.release(summary.id, lease.run).await;
     }
     ended.map(|()| Cancelled::Done)
+}
+
+fn wish(mode: StopMode, by: &str) -> StopRequested {
+    StopRequested {
+        by: by.to_owned(),
+        mode,
+        status: Status::Cancelled,
+        reason: None,
+        checkpoint: None,
+    }
 }
 
 async fn end(
@@ -78,14 +83,7 @@ async fn end(
     }
     let mut events: Vec<Event> = vec![world.run_started()];
     events.extend(flow::unknown(&state));
-    events.push(
-        StopRequested {
-            by: by.to_owned(),
-            mode,
-            status: Status::Cancelled,
-        }
-        .into(),
-    );
+    events.push(wish(mode, by).into());
     events.push(
         RunEnded {
             status: Status::Cancelled,

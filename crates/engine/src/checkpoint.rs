@@ -4,26 +4,27 @@
 //! files are durable before the manifest that names them is written, and only what has a manifest is
 //! listed (P4).
 
+pub(crate) mod records;
+pub mod said;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
-use segno_core::digest::Digest;
-use segno_core::error::{Diagnose, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::Verdict;
 use segno_core::session::Summary;
 use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
-use segno_core::state::{Native, State};
+use segno_core::state::State;
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use crate::error::Error;
 use crate::world::World;
-use crate::{claim, history, resume, start};
+use crate::{claim, history, relocate, resume, start};
 
 /// What of the environment says something about where work was done, and nothing about who did it.
 const ENVIRONMENT: [&str; 9] = [
@@ -57,13 +58,14 @@ pub async fn take(
 ) -> Result<Taken, Error> {
     // The journal first: files may be ahead of it, but nothing that it calls done is missing there.
     let state = history::look(world, summary.id).await?;
+    // For the same reason, what agents have of it next.
+    let papers = records::keep(world, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(world, summary.id, &state).await;
     let captured = world
         .snapshots
         .capture(&workspace, &rules, progress)
         .await?;
-    let papers = conversations(world, &state).await?;
     let parent = newest(world, summary.id).await?;
     let (id, at) = fresh(world);
     let manifest = Manifest {
@@ -97,62 +99,6 @@ pub async fn take(
     Ok(Taken { manifest, captured })
 }
 
-/// Keeps what agents' programs have of the conversations that go on. One that cannot be had is no
-/// reason to have no checkpoint: what was said is in the journal.
-async fn conversations(world: &World, state: &State) -> Result<Option<Digest>, Error> {
-    let mut papers = Vec::new();
-    for native in state.open.values().filter_map(|open| open.native.as_ref()) {
-        let Some(companion) = world.drivers.companion(native.program) else {
-            continue;
-        };
-        let Some(records) = companion.records() else {
-            continue;
-        };
-        if let Ok(record) = records.copy(&native.id).await {
-            let name = checkpoint::papers::conversation(native.program, &native.id);
-            papers.push((name, record));
-        }
-    }
-    if papers.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(world.snapshots.keep(papers).await?))
-}
-
-/// The newest copy that is kept of a conversation: with a checkpoint, or from when it was adopted.
-pub(crate) async fn kept_conversation(
-    world: &World,
-    session: SessionId,
-    native: &Native,
-) -> Result<Option<Vec<u8>>, Error> {
-    let adopted = history::look(world, session).await?.adopted;
-    let adopted = adopted.filter(|of| (of.program, &of.native) == (native.program, &native.id));
-    let since = adopted.as_ref().map_or(Seq(0), |adopted| adopted.seq);
-    let mut copies = Vec::new();
-    for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
-        // What is wrong with one is told where they are listed.
-        let Ok(Some(manifest)) = world.store.one(session, checkpoint).await else {
-            continue;
-        };
-        if manifest.pruned.is_none() && manifest.journal.seq >= since {
-            copies.extend(manifest.papers);
-        }
-    }
-    copies.extend(adopted.map(|adopted| adopted.papers));
-    let wanted = checkpoint::papers::conversation(native.program, &native.id);
-    for papers in copies {
-        let papers = match world.snapshots.papers(papers).await {
-            // The session may come from elsewhere, and its papers be there.
-            Err(error) if error.kind() == Kind::NotFound => continue,
-            papers => papers?,
-        };
-        if let Some((_, record)) = papers.into_iter().find(|(name, _)| *name == wanted) {
-            return Ok(Some(record));
-        }
-    }
-    Ok(None)
-}
-
 /// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.
 pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Manifest>, Error> {
     let state = history::look(world, summary.id).await?;
@@ -172,7 +118,7 @@ async fn rules(world: &World, session: SessionId, state: &State) -> Rules {
 }
 
 /// The same for a session that may not be here, or not be readable.
-async fn rules_of(world: &World, session: SessionId) -> Rules {
+pub(crate) async fn rules_of(world: &World, session: SessionId) -> Rules {
     match history::look(world, session).await {
         Ok(state) => rules(world, session, &state).await,
         Err(_) => Rules::default(),
@@ -370,18 +316,20 @@ pub async fn restore(
     progress: &Progress,
 ) -> Result<Returned, Error> {
     let home = PathBuf::from(&manifest.workspace);
+    // The session may have moved since.
+    let lives = relocate::newest(world, manifest.session, &manifest.workspace).await;
     if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trust) {
         return Err(Error::FromElsewhere {
             checkpoint: manifest.id,
             origin: origin.clone(),
-            workspace: manifest.workspace.clone(),
+            workspace: lives.display().to_string(),
         });
     }
-    let folder = request.into.unwrap_or_else(|| home.clone());
+    let folder = request.into.unwrap_or_else(|| lives.clone());
     let rules = rules_of(world, manifest.session).await;
     let mut rescue = None;
     if !request.dry && folder.is_dir() {
-        if real(&folder) == real(&home) {
+        if real(&folder) == real(&lives) {
             at_rest(world, manifest).await?;
         }
         rescue = Some(save(world, manifest, &folder, &rules, progress).await?);
@@ -408,7 +356,7 @@ pub async fn restore(
 }
 
 /// A folder by the one name that it has.
-fn real(folder: &Path) -> PathBuf {
+pub(crate) fn real(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
@@ -472,6 +420,8 @@ pub struct Difference {
     pub usage: Usage,
     /// What else they say: in which words, what the first says, and the second.
     pub others: Vec<(String, String, String)>,
+    /// What differs in what their journals say, where both are here.
+    pub said: Option<said::Difference>,
 }
 
 /// What else two checkpoints say differently: in which words, what the first says, and the second.
@@ -522,6 +472,7 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     Ok(Difference {
         files,
         others: others(from, to),
+        said: said::diff(world, from, to).await?,
         steps: i128::from(to.finished) - i128::from(from.finished),
         usage: Usage {
             input_tokens: less(to.usage.input_tokens, from.usage.input_tokens),

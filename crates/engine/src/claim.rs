@@ -1,21 +1,26 @@
 //! Getting a session's lease, and keeping it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::{Run, StopMode};
-use segno_core::lease::{Lease, Liveness, Verdict, judge};
+use segno_core::lease::{Lease, Liveness, Owner, Verdict, judge};
 use segno_core::session::{Status, Summary};
 use segno_core::store::{Error as StoreError, Message};
+use segno_core::time::human;
 
+use crate::checkpoint::real;
 use crate::error::Error;
+use crate::memos;
 use crate::observe::Observer;
+use crate::pen::Pen;
 use crate::stop::{Brake, Stop};
 use crate::world::World;
 
 /// How often the inbox is looked at while a run goes on.
-const GLANCE: Duration = Duration::from_millis(100);
+pub const GLANCE: Duration = Duration::from_millis(100);
 
 /// Gets the lease of a session, or says who has it. An owner on this machine that is dead is
 /// noticed at once; one that is stopped is ended once its lease ran out.
@@ -60,6 +65,32 @@ pub fn verdict(world: &World, lease: &Lease) -> Verdict {
     judge(lease, liveness)
 }
 
+/// Refuses a session that somebody runs.
+pub(crate) async fn at_rest(world: &World, summary: &Summary) -> Result<(), Error> {
+    let lease = world.store.lease(summary.id).await?;
+    match verdict(world, &lease) {
+        Verdict::Held => Err(held(summary, &lease)),
+        Verdict::EndAndAsk | Verdict::Ask => Ok(()),
+    }
+}
+
+/// The sessions of a folder that are being run, and by whom.
+pub(crate) async fn at_work(world: &World, folder: &Path) -> Result<Vec<(Summary, Owner)>, Error> {
+    let (folder, mut found) = (real(folder), Vec::new());
+    for summary in world.store.list().await?.into_iter().flatten() {
+        if real(Path::new(&summary.workspace)) != folder {
+            continue;
+        }
+        let lease = world.store.lease(summary.id).await?;
+        if verdict(world, &lease) == Verdict::Held
+            && let Some(owner) = lease.owner
+        {
+            found.push((summary, owner));
+        }
+    }
+    Ok(found)
+}
+
 /// Where a session stands, given how its owner is doing: one that says `running` and has lost its
 /// owner was interrupted.
 pub fn standing(world: &World, summary: &Summary, lease: &Lease) -> Status {
@@ -84,15 +115,18 @@ fn held(summary: &Summary, lease: &Lease) -> Error {
 }
 
 /// Keeps a lease and looks at the inbox, until it is dropped. Being overtaken, or a wish to stop,
-/// pulls the brake.
+/// pulls the brake. A pause that no boundary answers `within` that time is had at once. Memos are
+/// taken into the journal.
 pub(crate) async fn keep(
     world: World,
     session: SessionId,
     run: Run,
+    pen: Pen,
     brake: Brake,
+    within: Duration,
     observer: std::sync::Arc<dyn Observer>,
 ) {
-    let mut renewed = world.clock.elapsed();
+    let (mut renewed, mut asked_at) = (world.clock.elapsed(), None);
     loop {
         world.clock.sleep(GLANCE).await;
         if world.clock.elapsed().saturating_sub(renewed) >= world.ttl / 3 {
@@ -106,24 +140,46 @@ pub(crate) async fn keep(
                 Err(_) => {}
             }
         }
-        for (_, message) in world.store.pending(session).await.unwrap_or_default() {
-            let Message::Cancel { mode, by } = message else {
+        let (mut memos, mut taken) = (Vec::new(), Vec::new());
+        for (number, message) in world.store.pending(session).await.unwrap_or_default() {
+            let Message::Stop(asked) = message else {
+                if let Some(memo) = memos::event(&world, message) {
+                    memos.push(memo);
+                    taken.push(number);
+                }
                 continue;
             };
             let before = brake.pulled();
-            brake.pull(Stop::Asked {
-                by,
-                mode,
-                status: Status::Cancelled,
-            });
-            if brake.pulled() != before {
-                let when = if mode == StopMode::Now {
-                    "at once"
-                } else {
-                    "after this step"
-                };
-                observer.notice(&format!("someone cancelled this session; stopping {when}"));
+            let (what, when) = (asked.status, asked.mode);
+            if (what, when) == (Status::Paused, StopMode::Boundary) {
+                asked_at.get_or_insert(world.clock.elapsed());
             }
+            brake.pull(Stop::heard(asked, &world.redactor));
+            if brake.pulled() != before {
+                let when = match when {
+                    StopMode::Now => "at once",
+                    StopMode::Boundary => "after this step",
+                };
+                observer.notice(&match what {
+                    Status::Cancelled => {
+                        format!("someone cancelled this session; stopping {when}")
+                    }
+                    _ => format!("someone asked for a pause; stopping {when}"),
+                });
+            }
+        }
+        if !taken.is_empty() {
+            // Whoever writes next hears of an error.
+            let _ = pen.take(memos, taken).await;
+        }
+        let waited = asked_at.is_some_and(|at| world.clock.elapsed().saturating_sub(at) >= within);
+        if waited && !brake.pulled().is_some_and(|stop| stop.is_immediate()) {
+            let long = human(within);
+            observer.notice(&format!(
+                "no step ended within {long} of the wish to pause; stopping at once"
+            ));
+            let by = format!("a pause that waited {long}");
+            brake.pull(Stop::asked(&by, StopMode::Now, Status::Paused));
         }
     }
 }

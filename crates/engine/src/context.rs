@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use segno_core::conversation::turns::{Speech, Turn, turns};
 use segno_core::conversation::{Answer, Entry, Outcome, words};
+use segno_core::digest::Digest;
 use segno_core::ports::Random;
 
 /// How much is told of what was said, in bytes: about 24,000 tokens.
@@ -28,6 +29,12 @@ impl Fence {
             let _ = write!(mark, "{byte:02x}");
         }
         Self(mark)
+    }
+
+    /// One that is the same for the same words, so that a question asked again is the same question.
+    /// Nobody who writes into the words can foresee it.
+    pub(crate) fn drawn(words: Digest) -> Self {
+        Self(words.to_string().chars().take(16).collect())
     }
 
     /// `text` between fences, under a title.

@@ -61,15 +61,7 @@ pub async fn examine(
         match summary {
             Ok(summary) => {
                 report.sessions += 1;
-                if let Err(error) = verify(
-                    world,
-                    summary.id,
-                    summary.status,
-                    &mut report,
-                    &mut referred,
-                )
-                .await
-                {
+                if let Err(error) = verify(world, &summary, &mut report, &mut referred).await {
                     report.damage(
                         Some(summary.id),
                         format!("session {}", summary.name),
@@ -108,11 +100,11 @@ pub async fn examine(
 
 async fn verify(
     world: &World,
-    session: SessionId,
-    status: segno_core::session::Status,
+    summary: &Summary,
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
 ) -> Result<(), Error> {
+    let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
     let mut blobs = Vec::new();
     history::follow(world, session, Head::genesis(session), |entry| {
@@ -147,6 +139,18 @@ async fn verify(
             Some(session),
             "its row".into(),
             format!("says {status}, and its journal says {}", state.status),
+        );
+    }
+    let workspace = state.created.as_ref().map(|created| &created.workspace);
+    if workspace != Some(&summary.workspace) {
+        report.damage(
+            Some(session),
+            "its row".into(),
+            format!(
+                "says that it works in {}, and its journal says {}",
+                summary.workspace,
+                workspace.map_or("nothing", String::as_str)
+            ),
         );
     }
     if let Some(folded) = world.store.folded(session).await?

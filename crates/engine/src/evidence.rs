@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use segno_core::companion::{Companion, Health, Record};
+use segno_core::companion::{Companion, Health, Kept, Record};
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::id::SessionId;
 use segno_core::ladder::Evidence;
 use segno_core::state::Native;
 
-use crate::checkpoint;
+use crate::checkpoint::records;
 use crate::error::Error;
 use crate::world::World;
 
@@ -18,15 +18,51 @@ pub(crate) struct Remains {
     /// What decides how the work goes on.
     pub(crate) evidence: Evidence,
     /// A kept copy of the program's record, if the program itself has none.
-    pub(crate) copy: Option<Vec<u8>>,
-    /// The program's own record.
+    pub(crate) copy: Option<Kept>,
+    /// What is in the record that the work would go on from: the program's own, or the copy.
     pub(crate) record: Option<Record>,
+    /// The folder that the conversation was about, if the work goes on in another.
+    pub(crate) moved_from: Option<String>,
 }
 
 impl Remains {
+    /// What is left of a conversation of which the program has nothing, and of which a copy may be kept.
+    pub(crate) async fn of_copy(
+        companion: &dyn Companion,
+        native: &Native,
+        copy: Option<Kept>,
+        workspace: &Path,
+    ) -> Self {
+        let mut remains = Self {
+            moved_from: moved_from(native, workspace),
+            evidence: Evidence {
+                id: Some(native.id.clone()),
+                other_agent: native.program != companion.program(),
+                gauge: native.context,
+                ..Evidence::default()
+            },
+            ..Self::default()
+        };
+        remains.take(companion, copy).await;
+        remains
+    }
+
+    /// Takes a kept copy for the record, unless nobody could go on from it.
+    async fn take(&mut self, companion: &dyn Companion, copy: Option<Kept>) {
+        let (Some(copy), Some(records)) = (copy, companion.records()) else {
+            return;
+        };
+        if let Ok(record) = records.look(&copy.record).await
+            && matches!(record.health, Health::Whole | Health::Damaged(_))
+        {
+            self.evidence.copy = true;
+            (self.copy, self.record) = (Some(copy), Some(record));
+        }
+    }
+
     /// How long the record is that the work would go on from.
     pub(crate) fn bytes(&self) -> u64 {
-        let copy = self.copy.as_ref().map(|copy| copy.len() as u64);
+        let copy = self.copy.as_ref().map(|copy| copy.record.len() as u64);
         let record = self.record.as_ref().map(|record| record.bytes);
         copy.or(record).unwrap_or_default()
     }
@@ -50,12 +86,13 @@ impl Remains {
     }
 }
 
-/// Looks at what is left of a conversation, if there was one.
+/// Looks at what is left of a conversation, if there was one, before the work goes on in `workspace`.
 pub(crate) async fn gather(
     world: &World,
     session: SessionId,
     companion: &dyn Companion,
     native: Option<&Native>,
+    workspace: &Path,
 ) -> Result<Remains, Error> {
     let Some(native) = native else {
         return Ok(Remains::default());
@@ -63,7 +100,7 @@ pub(crate) async fn gather(
     let other_agent = native.program != companion.program();
     let (mut health, mut record) = (None, None);
     if !other_agent {
-        let looked = companion.record(&native.id, Path::new(&native.folder));
+        let looked = companion.record(&native.id, workspace);
         match looked.await {
             Ok(found) => {
                 health = found.as_ref().map(|found| found.health.clone());
@@ -74,7 +111,7 @@ pub(crate) async fn gather(
     }
     let copy = match health {
         None | Some(Health::Empty) if !other_agent => {
-            checkpoint::kept_conversation(world, session, native).await?
+            records::newest(world, session, native).await?
         }
         _ => None,
     };
@@ -82,13 +119,21 @@ pub(crate) async fn gather(
         id: Some(native.id.clone()),
         other_agent,
         record: health,
-        copy: copy.is_some(),
         gauge: native.context,
-        left: Vec::new(),
+        ..Evidence::default()
     };
-    Ok(Remains {
+    let mut remains = Remains {
         evidence,
-        copy,
+        copy: None,
         record,
-    })
+        moved_from: moved_from(native, workspace),
+    };
+    remains.take(companion, copy).await;
+    Ok(remains)
+}
+
+/// Programs find a conversation by its name, whichever folder it was begun in, so that their own record
+/// holds after a move; only the agent has to hear of it.
+fn moved_from(native: &Native, workspace: &Path) -> Option<String> {
+    (Path::new(&native.folder) != workspace).then(|| native.folder.clone())
 }

@@ -4,15 +4,17 @@
 //! sees, and the session is made with all its records in one transaction: a kill leaves nothing or
 //! all of it.
 
+use std::path::{Path, PathBuf};
+
 use segno_core::bundle::{self, Bundle};
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Head, Record};
-use segno_core::session::Status;
+use segno_core::journal::{Event, Head, Record};
+use segno_core::session::{Status, Summary};
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
 
 use crate::error::Error;
-use crate::pen;
 use crate::world::World;
+use crate::{claim, pen, relocate, start};
 
 /// A session that was imported.
 #[derive(Debug)]
@@ -81,6 +83,7 @@ pub async fn import(
         records,
         status: state.status,
         spec_digest: state.spec_digest,
+        workspace: None,
         lease: Hold::Release,
         folded: Some(pen::fold(&state)),
         taken: Vec::new(),
@@ -108,6 +111,39 @@ pub async fn import(
         texts: total,
         running: header.running,
     })
+}
+
+/// The same for a session that goes on in a folder here, if one is given. An import that was killed in
+/// between is finished.
+pub async fn import_into(
+    world: &World,
+    bundle: Bundle,
+    wanted: Option<Name>,
+    into: Option<PathBuf>,
+    progress: impl FnMut(u64, u64),
+) -> Result<Imported, Error> {
+    let Some(into) = into else {
+        return import(world, bundle, wanted, progress).await;
+    };
+    let mut imported = match before(world, &bundle, Some(&into)).await? {
+        Before::Nothing => import(world, bundle, wanted, progress).await?,
+        Before::Came(summary) | Before::Moved(summary) => {
+            let lease = world.store.lease(summary.id).await?;
+            Imported {
+                session: summary.id,
+                status: claim::standing(world, &summary, &lease),
+                name: summary.name,
+                workspace: summary.workspace,
+                records: summary.head.seq.0,
+                texts: bundle.texts.len() as u64,
+                running: bundle.header.running,
+            }
+        }
+    };
+    let summary = world.store.summary(imported.session).await?;
+    relocate::relocate(world, &summary, &into).await?;
+    imported.workspace = start::text_of(&into)?;
+    Ok(imported)
 }
 
 /// Makes a session, and returns its name: the given one, or the first of its family that is free.
@@ -140,6 +176,48 @@ pub enum Relation {
     Apart,
     /// The one here is in the trash.
     InTrash,
+}
+
+/// How far an import came that was killed, or was done before.
+#[derive(Debug)]
+pub enum Before {
+    /// Nothing of it is here.
+    Nothing,
+    /// The session is here, as the file has it.
+    Came(Summary),
+    /// The session is here, as the file has it, and was given the folder.
+    Moved(Summary),
+}
+
+/// How far the import of a session came before. One that is here and went on, or went another way, is
+/// refused.
+pub async fn before(world: &World, bundle: &Bundle, into: Option<&Path>) -> Result<Before, Error> {
+    let session = bundle.header.session;
+    match refuse(world, bundle).await {
+        Ok(()) => Ok(Before::Nothing),
+        Err(Error::Exists {
+            relation: Relation::Same,
+            ..
+        }) => Ok(Before::Came(world.store.summary(session).await?)),
+        Err(
+            error @ Error::Exists {
+                relation: Relation::Ahead,
+                ..
+            },
+        ) => {
+            let summary = world.store.summary(session).await?;
+            let end = bundle.records.len() as u64;
+            let into = into.and_then(|into| into.canonicalize().ok());
+            if into != Some(PathBuf::from(&summary.workspace)) || summary.head.seq.0 != end + 1 {
+                return Err(error);
+            }
+            match world.store.entry(session, summary.head.seq).await?.event {
+                Event::SessionMoved(_) => Ok(Before::Moved(summary)),
+                _ => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Refuses a session whose id is in use here, and says how the two are related.

@@ -1,7 +1,7 @@
 //! Watching a run from outside.
 
 use segno_core::id::SessionId;
-use segno_core::journal::Entry;
+use segno_core::journal::{Entry, Suspension};
 use segno_core::step::Path;
 
 /// Sees what happens in a run. Entries are shown once they are durable, never before (P14).
@@ -19,6 +19,26 @@ pub trait Observer: Send + Sync {
         let _ = (session, path);
     }
 
+    /// A step goes on waiting for a limit that an earlier run was told of.
+    fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
+        let _ = (session, path, suspension);
+    }
+
+    /// An agent says something, piece by piece, before it is written down. What is said again after a
+    /// failure comes again.
+    fn words(&self, piece: &str) {
+        let _ = piece;
+    }
+
     /// Something that a person should know.
     fn notice(&self, message: &str);
+}
+
+/// Nobody watches.
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn entry(&self, _: SessionId, _: &Entry) {}
+
+    fn notice(&self, _: &str) {}
 }

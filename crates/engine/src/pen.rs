@@ -12,11 +12,13 @@ use segno_core::conversation;
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Run, Text};
+use segno_core::memo::Handoff;
 use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, Folded, Hold, Room};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::gleaning;
 use crate::observe::Observer;
 use crate::world::World;
 
@@ -86,8 +88,13 @@ impl Pen {
 
     /// Writes an event without waiting. An error is told to whoever writes next.
     pub fn note(&self, event: impl Into<Event>) {
+        self.note_together(vec![event.into()]);
+    }
+
+    /// Writes events in one commit without waiting.
+    pub(crate) fn note_together(&self, events: Vec<Event>) {
         let line = Line {
-            events: vec![event.into()],
+            events,
             taken: Vec::new(),
             last: false,
             reply: None,
@@ -101,6 +108,12 @@ impl Pen {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// What memos add up to, as of the newest durable entry.
+    pub(crate) fn handoff(&self) -> Arc<Handoff> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&state.handoff)
     }
 
     async fn send(
@@ -185,8 +198,12 @@ impl Scribe {
         let expected = state.head;
         let (mut records, mut entries, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         let ends = lines.iter().any(|line| line.last);
+        let mut workspace = None;
         for line in lines {
             for event in line.events.drain(..) {
+                if let Event::SessionMoved(moved) = &event {
+                    workspace = Some(moved.workspace.clone());
+                }
                 let record = state.head.seal(self.run, at, &event);
                 let entry = Entry {
                     seq: record.seq,
@@ -218,6 +235,7 @@ impl Scribe {
             records,
             status: state.status,
             spec_digest: state.spec_digest,
+            workspace,
             lease: if ends {
                 Hold::Release
             } else {
@@ -271,17 +289,36 @@ pub(crate) async fn store(world: &World, clean: String) -> Result<Text, StoreErr
     Ok(Text::Blob { blob, bytes })
 }
 
-/// What was said, as it is kept: redacted (P12), and as a blob if it is long. Returns how long it is,
-/// too.
+/// What was said, as it is kept.
+pub(crate) struct KeptTalk {
+    pub(crate) text: Text,
+    /// How long it is.
+    pub(crate) length: usize,
+    /// The same as it was, without secrets, if anything can be learnt from it by rule.
+    pub(crate) clean: Vec<conversation::Entry>,
+}
+
+/// Keeps what was said: redacted (P12), and as a blob if it is long.
 pub(crate) async fn keep_said(
     world: &World,
     entries: &[conversation::Entry],
-) -> Result<(Text, usize), StoreError> {
+) -> Result<KeptTalk, StoreError> {
     let mut value = serde_json::to_value(entries).expect("entries are plain data");
     world.redactor.redact_json(&mut value);
     let text = value.to_string();
     let length = text.len();
-    Ok((store(world, text).await?, length))
+    let clean = if entries.iter().any(gleaning::is_telling) {
+        // Where a secret stood in place of a word of ours, nothing is learnt.
+        serde_json::from_value(value).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let text = store(world, text).await?;
+    Ok(KeptTalk {
+        text,
+        length,
+        clean,
+    })
 }
 
 /// Kept text, read back and verified.

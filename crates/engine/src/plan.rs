@@ -3,6 +3,8 @@
 use std::path::Path as FilePath;
 
 use segno_core::companion::{Companion, Gauge, Program};
+use segno_core::id::SessionId;
+use segno_core::journal::Suspension;
 use segno_core::ladder::{self, Rung};
 use segno_core::lease::{Owner, Verdict};
 use segno_core::session::{Status, Summary};
@@ -11,12 +13,14 @@ use segno_core::state::{Open, State};
 use segno_core::step::Path;
 use segno_core::usage::{Cost, Price, Usage};
 
+use crate::checkpoint::records::of_papers;
 use crate::drift::drift;
 use crate::error::Error;
-use crate::resume::{self, Options};
+use crate::evidence::Remains;
+use crate::resume::{self, OnLimit, Options};
 use crate::spec::{Provider, Workflow};
 use crate::world::{Speaker, World};
-use crate::{claim, evidence, history, reconcile};
+use crate::{claim, evidence, history, reconcile, relocate};
 
 /// How many bytes a token has, where nobody counted.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -51,6 +55,8 @@ pub struct StepPlan {
     pub agent: String,
     /// How.
     pub way: Way,
+    /// The limit that is waited for first, if one is.
+    pub suspended: Option<Suspension>,
 }
 
 /// How a step goes on.
@@ -60,6 +66,8 @@ pub enum Way {
     Again,
     /// From what the journal has of its conversation with a model.
     Journal,
+    /// By an agent that took it over and keeps no conversation: it is told what was said and done.
+    Told,
     /// By a program that keeps its conversation.
     Ladder(Box<Climb>),
 }
@@ -75,6 +83,8 @@ pub struct Climb {
     pub plan: ladder::Plan,
     /// How full the context was.
     pub gauge: Option<Gauge>,
+    /// The folder that the conversation was about, if the work goes on in another.
+    pub moved_from: Option<String>,
     /// What it would read before it does anything.
     pub estimate: Estimate,
 }
@@ -92,23 +102,26 @@ pub struct Estimate {
     pub cold: Option<Cost>,
 }
 
+/// Where copies of programs' records are kept.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    /// With this session.
+    Session(SessionId),
+    /// Here, by name: the session is not made yet.
+    Papers(&'a [(String, Vec<u8>)]),
+}
+
 /// Looks at what a resume would do. Nothing is changed, and nobody is asked anything.
 pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result<Plan, Error> {
     resume::over(summary)?;
     let state = history::look(world, summary.id).await?;
     let workflow = resume::kept_spec(world, summary.id, &state).await?;
+    relocate::is_there(summary, &workflow, &summary.workspace)?;
     let lease = world.store.lease(summary.id).await?;
     let held = claim::verdict(world, &lease) == Verdict::Held;
     let sight = reconcile::look(world, FilePath::new(&summary.workspace)).await;
-    let mut steps = Vec::new();
-    for (path, open) in &state.open {
-        let way = way(world, summary, &workflow, &state, open, options).await?;
-        steps.push(StepPlan {
-            path: path.clone(),
-            agent: options.with.clone().unwrap_or_else(|| open.agent.clone()),
-            way,
-        });
-    }
+    let kept = Kept::Session(summary.id);
+    let steps = steps(world, &workflow, &state, kept, options).await?;
     Ok(Plan {
         status: claim::standing(world, summary, &lease),
         held_by: lease.owner.filter(|_| held),
@@ -119,6 +132,39 @@ pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result
     })
 }
 
+/// How the steps that were begun would go on.
+pub(crate) async fn steps(
+    world: &World,
+    workflow: &Workflow,
+    state: &State,
+    kept: Kept<'_>,
+    options: &Options,
+) -> Result<Vec<StepPlan>, Error> {
+    let mut steps = Vec::new();
+    for (path, open) in &state.open {
+        let way = way(world, kept, workflow, state, open, options).await?;
+        let agent = options.with.as_ref().unwrap_or(&open.agent);
+        // Only a limit of the one who would be asked is waited for.
+        let asked = match &way {
+            Way::Ladder(climb) => Some(climb.program.as_str()),
+            Way::Again | Way::Journal | Way::Told => workflow
+                .agents
+                .get(agent)
+                .map(|agent| agent.provider.name()),
+        };
+        let waits = |of: &Suspension| {
+            options.on_limit != Some(OnLimit::Ask) && asked.is_none_or(|asked| asked == of.provider)
+        };
+        steps.push(StepPlan {
+            path: path.clone(),
+            agent: agent.clone(),
+            way,
+            suspended: open.suspended(world.clock.now()).filter(waits),
+        });
+    }
+    Ok(steps)
+}
+
 /// What others did to the workspace since the session let go of it.
 pub(crate) fn drifted(state: &State, sight: &Sight) -> Option<Vec<String>> {
     state.seen.as_ref().map(|seen| drift(seen, sight))
@@ -126,51 +172,78 @@ pub(crate) fn drifted(state: &State, sight: &Sight) -> Option<Vec<String>> {
 
 async fn way(
     world: &World,
-    summary: &Summary,
+    kept: Kept<'_>,
     workflow: &Workflow,
     state: &State,
     open: &Open,
     options: &Options,
 ) -> Result<Way, Error> {
-    let own = workflow
-        .agents
-        .get(&open.agent)
-        .map(|agent| &agent.provider);
     let taken_over = options.with.as_deref();
-    let provider = match taken_over {
-        Some(name) => Some(resume::stand_in(workflow, name)?),
-        None => own.cloned(),
-    };
-    let Some(provider) = provider else {
-        return Ok(Way::Again);
+    let provider = match (taken_over, workflow.agents.get(&open.agent)) {
+        (Some(name), _) => resume::stand_in(workflow, name)?,
+        (None, Some(agent)) => agent.provider.clone(),
+        (None, None) => return Ok(Way::Again),
     };
     let created = state.created.as_ref();
     let folder = created.map_or("", |created| created.spec_path.as_str());
     let folder = FilePath::new(folder).parent().unwrap_or(FilePath::new("."));
-    let companion = match &provider {
+    let own = match &provider {
         Provider::Program { .. } | Provider::Acp { .. } => {
             match world.drivers.driver(&provider, folder)? {
-                Speaker::Companion(companion) => companion,
-                Speaker::Agent(_) | Speaker::Model(_) => return Ok(Way::Again),
+                Speaker::Companion(companion) => Some(companion),
+                Speaker::Agent(_) | Speaker::Model(_) => None,
             }
         }
-        Provider::Api(_) => return Ok(Way::Journal),
-        Provider::Command { .. } | Provider::Scripted { .. } => return Ok(Way::Again),
+        Provider::Api(_) | Provider::Command { .. } | Provider::Scripted { .. } => None,
     };
-    let climb = climb(world, summary, &*companion, open, options, &provider);
+    let companion = match open.with().filter(|_| taken_over.is_none()) {
+        Some(last) if own.as_ref().is_none_or(|own| own.program() != last) => {
+            world.drivers.companion(last).or(own)
+        }
+        _ => own,
+    };
+    let Some(companion) = companion else {
+        let comes = taken_over.is_some_and(|name| name != open.agent);
+        return Ok(match &provider {
+            Provider::Api(_) if !comes => Way::Journal,
+            _ if comes || open.handed.is_some() => Way::Told,
+            _ => Way::Again,
+        });
+    };
+    let workspace = created.map_or("", |created| created.workspace.as_str());
+    let workspace = FilePath::new(workspace);
+    let climb = climb(
+        world,
+        kept,
+        &*companion,
+        open,
+        workspace,
+        options,
+        &provider,
+    );
     Ok(Way::Ladder(Box::new(climb.await?)))
 }
 
 async fn climb(
     world: &World,
-    summary: &Summary,
+    kept: Kept<'_>,
     companion: &dyn Companion,
     open: &Open,
+    workspace: &FilePath,
     options: &Options,
     provider: &Provider,
 ) -> Result<Climb, Error> {
     let native = open.native.as_ref();
-    let mut remains = evidence::gather(world, summary.id, companion, native).await?;
+    let mut remains = match (kept, native) {
+        (Kept::Papers(papers), Some(native)) => {
+            let copy = of_papers(native, papers);
+            Remains::of_copy(companion, native, copy, workspace).await
+        }
+        (Kept::Papers(_), None) => Remains::default(),
+        (Kept::Session(session), _) => {
+            evidence::gather(world, session, companion, native, workspace).await?
+        }
+    };
     remains.evidence.left = resume::skipped(options.rung);
     let plan = ladder::choose(&remains.evidence);
     let gauge = native.and_then(|native| native.context);
@@ -188,6 +261,7 @@ async fn climb(
         native: native.map(|native| native.id.clone()),
         plan,
         gauge,
+        moved_from: remains.moved_from,
         estimate: estimate(tokens, counted, price),
     })
 }

@@ -30,6 +30,8 @@ pub enum Cause {
     Failed(Failure),
     /// The context was full.
     Full,
+    /// It goes on elsewhere, and this is a copy of it.
+    Copied,
 }
 
 impl Cause {
@@ -48,6 +50,7 @@ impl Cause {
             Self::Stopped => "it was stopped on purpose".to_owned(),
             Self::Failed(failure) => format!("{} ({})", failure.message, failure.kind),
             Self::Full => "the context of that conversation was full".to_owned(),
+            Self::Copied => "this is a copy of it, made to go on by itself from here".to_owned(),
         }
     }
 }
@@ -57,12 +60,21 @@ pub(crate) async fn look(world: &World, workspace: &Path) -> Sight {
     world.snapshots.look(workspace.to_owned()).await
 }
 
-/// What an agent is told that goes on with its own conversation. `missing` quotes what it said and does
-/// not know any more.
+/// What was seen of the workspace, before work goes on in it.
+pub(crate) struct Seen<'a> {
+    /// The workspace.
+    pub(crate) workspace: &'a Path,
+    /// The folder that was worked in before, if it was another.
+    pub(crate) moved_from: Option<&'a str>,
+    /// How it looks to git.
+    pub(crate) sight: Sight,
+}
+
+/// What an agent is told that goes on with its own conversation. `missing` quotes what was said
+/// and is not in its record.
 pub(crate) fn words(
     cause: &Cause,
-    workspace: &Path,
-    sight: &Sight,
+    seen: &Seen<'_>,
     unanswered: &[Unanswered],
     missing: &str,
 ) -> String {
@@ -71,11 +83,11 @@ pub(crate) fn words(
         cause.told()
     );
     if !missing.is_empty() {
-        words.push_str("You had said this, too, and it did not reach your record before you were broken off:\n\n");
+        words.push_str("This was said and done, too, and is not in your record:\n\n");
         words.push_str(missing);
         words.push('\n');
     }
-    words.push_str(&truth(workspace, sight, unanswered));
+    words.push_str(&truth(seen, unanswered));
     words.push_str(
         "\nGo on with the task from where you stopped. What is done already stays as it is; do not do it again.",
     );
@@ -83,12 +95,17 @@ pub(crate) fn words(
 }
 
 /// What is there, and what is not known.
-pub(crate) fn truth(workspace: &Path, sight: &Sight, unanswered: &[Unanswered]) -> String {
-    let mut words = format!(
-        "Seen just now: the folder {}{}.\n",
-        workspace.display(),
-        described(sight)
-    );
+pub(crate) fn truth(seen: &Seen<'_>, unanswered: &[Unanswered]) -> String {
+    let workspace = seen.workspace.display();
+    let sight = described(&seen.sight);
+    let mut words = String::new();
+    if let Some(before) = seen.moved_from {
+        let _ = writeln!(
+            words,
+            "The folder that you work in is another one now: it was {before}, and is {workspace}. Where the old path was named, the new one is meant; leave alone what is in the old one.\n"
+        );
+    }
+    let _ = writeln!(words, "Seen just now: the folder {workspace}{sight}.");
     if !unanswered.is_empty() {
         words.push_str(
             "\nIt is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:\n",
@@ -178,7 +195,12 @@ mod tests {
             thread: Thread::Main,
             record: None,
         };
-        let told = words(&Cause::Lost, Path::new("/w"), &sight, &[call], "");
+        let mut seen = Seen {
+            workspace: Path::new("/w"),
+            moved_from: None,
+            sight,
+        };
+        let told = words(&Cause::Lost, &seen, std::slice::from_ref(&call), "");
         let expected = "\
 Your work on this task was broken off: the process that you ran in was lost. This message continues it.
 
@@ -189,5 +211,12 @@ It is not known whether these tool calls took effect, in full or in part. Look a
 
 Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
         assert_eq!(told, expected);
+        seen.moved_from = Some("/v");
+        let told = truth(&seen, &[call]);
+        assert!(
+            told.starts_with(
+                "The folder that you work in is another one now: it was /v, and is /w."
+            )
+        );
     }
 }

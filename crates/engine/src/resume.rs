@@ -9,9 +9,10 @@ use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
 use segno_core::ladder::Rung;
-use segno_core::session::{Status, Summary};
-use segno_core::state::{Created, Standing, State};
+use segno_core::session::{Kind, Status, Summary};
+use segno_core::state::{Created, Open, Standing, State};
 use segno_core::step;
+use segno_core::time::human;
 use tokio::task::JoinHandle;
 
 use crate::drift::OnDrift;
@@ -23,7 +24,7 @@ use crate::spec::{self, Change, Provider, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
 use crate::stop::Brake;
 use crate::world::{Speaker, World};
-use crate::{boundaries, claim, flow, history, pen, plan, reconcile};
+use crate::{boundaries, chat, claim, flow, history, patterns, pen, plan, reconcile, relocate};
 
 /// What a person asks for.
 #[derive(Debug, Clone, Default)]
@@ -40,17 +41,41 @@ pub struct Options {
     pub rung: Option<Rung>,
     /// What the agent is told besides.
     pub say: Option<String>,
+    /// What to do about limits of providers; otherwise the spec says.
+    pub on_limit: Option<OnLimit>,
+}
+
+/// What to do about limits of providers that say when they are lifted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLimit {
+    /// As the spec does, but ask at once where an earlier run was told to wait.
+    Ask,
+    /// Wait, whatever the spec says.
+    Wait,
+    /// Pause, whatever the spec says.
+    Pause,
 }
 
 /// How work goes on that was begun before, where a person wants it otherwise than usual.
 #[derive(Clone, Default)]
 pub(crate) struct Wish {
     /// Who goes on.
-    pub(crate) companion: Option<Arc<dyn Companion>>,
+    pub(crate) with: Option<StandIn>,
     /// Ways that are not to be taken.
     pub(crate) skipped: Vec<Rung>,
     /// What the agent is told besides.
     pub(crate) say: Option<String>,
+    /// Whether what an earlier run was told to wait for is not waited for.
+    pub(crate) asks_at_once: bool,
+}
+
+/// Who goes on with a step, instead of who had it.
+#[derive(Clone)]
+pub(crate) enum StandIn {
+    /// Another agent of the spec.
+    Agent(String),
+    /// A program that the spec does not name.
+    Program(Arc<dyn Companion>),
 }
 
 /// The ways above the best one that is allowed.
@@ -78,17 +103,7 @@ pub(crate) fn stand_in(workflow: &Workflow, name: &str) -> Result<Provider, Erro
         })
     };
     let own = workflow.agents.get(name);
-    let provider = own.map_or_else(program, |agent| Ok(agent.provider.clone()))?;
-    match provider {
-        Provider::Program { .. } | Provider::Acp { .. } => Ok(provider),
-        other => Err(Error::NoStandIn {
-            agent: name.to_owned(),
-            reason: format!(
-                "it is spoken to through `{}`, which cannot take over in the middle of a step",
-                other.name()
-            ),
-        }),
-    }
+    own.map_or_else(program, |agent| Ok(agent.provider.clone()))
 }
 
 /// Goes on with a session.
@@ -99,6 +114,13 @@ pub async fn resume(
     observer: Arc<dyn Observer>,
     brake: Brake,
 ) -> Result<Outcome, Error> {
+    if summary.kind == Kind::Chat {
+        let audience = chat::Audience::Gone;
+        return Box::pin(chat::go_on(
+            world, &summary, options, audience, observer, brake,
+        ))
+        .await;
+    }
     over(&summary)?;
     let lease = claim::claim(world, &summary).await?;
     let (world, begin) = match begin(world, &summary, lease.run, options, &*observer).await {
@@ -134,7 +156,7 @@ pub(crate) fn over(summary: &Summary) -> Result<(), Error> {
     })
 }
 
-async fn begin(
+pub(crate) async fn begin(
     world: &World,
     summary: &Summary,
     run: segno_core::journal::Run,
@@ -149,9 +171,9 @@ async fn begin(
         status: state.status,
         ..summary.clone()
     })?;
-    let spec = match live {
+    let mut spec = match live {
         Some(live) => {
-            let live = live.await.expect("reading a spec ends");
+            let live = live.now(world, &state).await;
             choose_spec(world, summary, &state, live, options.on_change, observer).await?
         }
         None => Chosen {
@@ -164,6 +186,7 @@ async fn begin(
         .open
         .iter()
         .filter(|(_, open)| matches!(open.standing, Standing::InFlight | Standing::Unknown))
+        .filter(|(path, _)| !patterns::is_looked_up(&spec.workflow.pattern, path))
         .map(|(path, _)| path.clone())
         .collect();
     if policy == InFlight::Stop && !unknown.is_empty() {
@@ -176,6 +199,7 @@ async fn begin(
         .created
         .as_ref()
         .expect("a session that was opened was created");
+    relocate::is_there(summary, &spec.workflow, &created.workspace)?;
     let spec_path = Path::new(&created.spec_path);
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
@@ -205,21 +229,28 @@ async fn begin(
             ));
         }
     }
-    let spec_folder = spec_path.parent().unwrap_or(Path::new("."));
-    let companion = match &options.with {
-        Some(name) => match world
-            .drivers
-            .driver(&stand_in(&spec.workflow, name)?, spec_folder)?
-        {
-            Speaker::Companion(companion) => Some(companion),
-            Speaker::Agent(_) | Speaker::Model(_) => None,
-        },
+    bears_on(summary, &state, &cast, &options)?;
+    if let Some(stopped) = &state.stopped
+        && let Some(reason) = &stopped.reason
+    {
+        let age = human(world.clock.now().since(stopped.at));
+        observer.notice(&format!("stopped {age} ago: {reason}"));
+    }
+    let with = match &options.with {
+        Some(name) => Some(taking_over(&world, &spec.workflow, spec_path, name)?),
         None => None,
     };
     let wish = Wish {
-        companion,
+        with,
         skipped: skipped(options.rung),
         say: options.say,
+        asks_at_once: options.on_limit == Some(OnLimit::Ask),
+    };
+    let patience = &mut spec.workflow.patience;
+    patience.on_limit = match options.on_limit {
+        Some(OnLimit::Wait) => spec::OnLimit::Wait,
+        Some(OnLimit::Pause) => spec::OnLimit::Pause,
+        Some(OnLimit::Ask) | None => patience.on_limit,
     };
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
@@ -235,8 +266,51 @@ async fn begin(
         opening,
         on_change: options.on_change,
         wish,
+        exchange: None,
     };
     Ok((world, begin))
+}
+
+/// Refuses wishes that would change nothing.
+fn bears_on(summary: &Summary, state: &State, cast: &Cast, options: &Options) -> Result<(), Error> {
+    let refuse = |option, reason| {
+        Err(Error::NothingBegun {
+            name: summary.name.clone(),
+            option,
+            reason,
+        })
+    };
+    let wished = [("--with", &options.with), ("--say", &options.say)];
+    let wished = wished.iter().find(|(_, wish)| wish.is_some());
+    if let (Some((option, _)), true) = (wished, state.open.is_empty()) {
+        return refuse(*option, "no step of it was begun and not finished");
+    }
+    let hears = |open: &Open| open.with().is_some() || cast.is_companion(&open.agent);
+    if options.say.is_some() && options.with.is_none() && !state.open.values().any(hears) {
+        return refuse("--say", "no program is in the middle of a conversation");
+    }
+    Ok(())
+}
+
+/// Whom `--with` names.
+fn taking_over(
+    world: &World,
+    workflow: &Workflow,
+    spec_path: &Path,
+    name: &str,
+) -> Result<StandIn, Error> {
+    let provider = stand_in(workflow, name)?;
+    if workflow.agents.contains_key(name) {
+        return Ok(StandIn::Agent(name.to_owned()));
+    }
+    let folder = spec_path.parent().unwrap_or(Path::new("."));
+    match world.drivers.driver(&provider, folder)? {
+        Speaker::Companion(companion) => Ok(StandIn::Program(companion)),
+        Speaker::Agent(_) | Speaker::Model(_) => Err(Error::NoStandIn {
+            agent: name.to_owned(),
+            reason: "it is no program that keeps conversations".to_owned(),
+        }),
+    }
 }
 
 struct Chosen {
@@ -244,12 +318,27 @@ struct Chosen {
     event: Option<Event>,
 }
 
+/// A spec's file that is being read.
+struct Live {
+    path: PathBuf,
+    reading: JoinHandle<Result<(String, Workflow), Error>>,
+}
+
+impl Live {
+    /// What it says; read anew if the session was moved since it was begun.
+    async fn now(self, world: &World, state: &State) -> Result<(String, Workflow), Error> {
+        let read = self.reading.await.expect("reading a spec ends");
+        match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
+            Some(now) if now != self.path => read_spec(world, now),
+            _ => read,
+        }
+    }
+}
+
 /// Begins to read the spec's file as it is now. In a long chain that takes as long as reading the
-/// journal, so both are done at once. `None` if the session was made without a file.
-async fn live_spec(
-    world: &World,
-    session: SessionId,
-) -> Result<Option<JoinHandle<Result<(String, Workflow), Error>>>, Error> {
+/// journal, so both are done at once: from where it was when the session was made, which is where it
+/// nearly always is. `None` if the session was made without a file.
+async fn live_spec(world: &World, session: SessionId) -> Result<Option<Live>, Error> {
     let path = match world.store.entry(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
@@ -262,10 +351,9 @@ async fn live_spec(
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
-    let world = world.clone();
-    Ok(Some(tokio::task::spawn_blocking(move || {
-        read_spec(&world, &path)
-    })))
+    let (world, from) = (world.clone(), path.clone());
+    let reading = tokio::task::spawn_blocking(move || read_spec(&world, &from));
+    Ok(Some(Live { path, reading }))
 }
 
 /// The spec to go on with: the file as it is now, or the copy that was kept. An edited file is
@@ -417,11 +505,12 @@ pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summa
 
 /// The sessions of a folder that can go on and that nobody runs, oldest entry first. Damage to any
 /// session is an error: it may have been the one that is meant, and starting over costs money.
-async fn candidates(world: &World, workspace: &Path) -> Result<Vec<Summary>, Error> {
+pub(crate) async fn candidates(world: &World, workspace: &Path) -> Result<Vec<Summary>, Error> {
     let mut found = Vec::new();
     for summary in world.store.list().await? {
         let summary = summary?;
-        if Path::new(&summary.workspace) != workspace || !summary.status.is_resumable() {
+        let open = summary.status.is_resumable() && !summary.status.is_archived();
+        if Path::new(&summary.workspace) != workspace || !open {
             continue;
         }
         let lease = world.store.lease(summary.id).await?;

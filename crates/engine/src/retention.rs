@@ -10,6 +10,7 @@ use std::time::Duration;
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
+use segno_core::journal::{Event, Seq};
 use segno_core::session::{Kind, Summary};
 use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
@@ -175,10 +176,28 @@ async fn adopted(world: &World) -> Result<Vec<Digest>, Error> {
     for found in world.store.discarded().await? {
         sessions.push(found?.session);
     }
-    let mut papers = Vec::new();
+    let mut papers = copied(world).await?;
     for session in sessions {
         let state = history::look(world, session).await?;
         papers.extend(state.adopted.map(|adopted| adopted.papers));
+        papers.extend(state.forked.and_then(|forked| forked.papers));
+    }
+    Ok(papers)
+}
+
+/// The records of conversations that copies of sessions go on with. Which these are stands in their third
+/// entry.
+async fn copied(world: &World) -> Result<Vec<Digest>, Error> {
+    let third = Seq(3);
+    let mut papers = Vec::new();
+    for summary in world.store.list().await? {
+        let summary = summary?;
+        if summary.head.seq < third {
+            continue;
+        }
+        if let Event::SessionForked(forked) = world.store.entry(summary.id, third).await?.event {
+            papers.extend(forked.papers);
+        }
     }
     Ok(papers)
 }

@@ -6,28 +6,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded, StopRequested};
+use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded};
 use segno_core::session::Status;
 use segno_core::state::{Finished, State};
 use segno_core::store::Message;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::answers::Answers;
 use crate::boundaries::Boundaries;
+use crate::brief::Outline;
 use crate::budget::Budget;
+use crate::chat::Exchange;
 use crate::error::Error;
+use crate::extraction::{self, Reader};
 use crate::flow::{self, Cast, Flow, Saved};
 use crate::notes::Notes;
 use crate::observe::Observer;
+use crate::pace::Pace;
 use crate::pen::Pen;
 use crate::resume::Wish;
 use crate::scope::Scope;
-use crate::spec::Workflow;
+use crate::spec::{Pattern, Workflow};
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::trace::Tracer;
 use crate::world::World;
-use crate::{artifacts, claim, drift, patterns, reconcile};
+use crate::{artifacts, claim, drift, memos, patterns, reconcile};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -61,6 +66,33 @@ pub(crate) struct Begin {
     pub(crate) on_change: OnChange,
     /// How what was begun before is to go on.
     pub(crate) wish: Wish,
+    /// What is to be answered, if the session is a chat.
+    pub(crate) exchange: Option<Box<Exchange>>,
+}
+
+impl Begin {
+    /// The first run of a session that was just made.
+    pub(crate) fn first(
+        session: SessionId,
+        name: Name,
+        workflow: Workflow,
+        cast: Cast,
+        state: State,
+    ) -> Self {
+        Self {
+            session,
+            name,
+            run: Run(1),
+            workflow,
+            cast,
+            state,
+            finished: Finished::default(),
+            opening: Vec::new(),
+            on_change: OnChange::Warn,
+            wish: Wish::default(),
+            exchange: None,
+        }
+    }
 }
 
 /// Runs a session to its end, or to where it stops. Whatever happens is written down, except by a
@@ -82,6 +114,7 @@ pub(crate) async fn execute(
         opening,
         on_change,
         wish,
+        exchange,
     } = begin;
     let created = state
         .created
@@ -102,20 +135,14 @@ pub(crate) async fn execute(
         Some((tracer, _)) => Arc::clone(tracer) as Arc<dyn Observer>,
         None => observer,
     };
-    let boundaries = Boundaries::begin(world, &workflow.checkpoints, session, observer.clone());
-    let observer = match &boundaries {
-        Some((boundaries, _)) => Arc::clone(boundaries) as Arc<dyn Observer>,
-        None => observer,
-    };
+    let (boundaries, taker) = Boundaries::begin(world, &workflow.checkpoints, session, observer);
+    let observer = Arc::clone(&boundaries) as Arc<dyn Observer>;
     let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
-    let keeper = tokio::spawn(claim::keep(
-        world.clone(),
-        session,
-        run,
-        brake.clone(),
-        Arc::clone(&observer),
-    ));
     let answers = Answers::default();
+    let unit = match &workflow.pattern {
+        Pattern::Plan(_) => "task",
+        _ => "step",
+    };
     let flow = Flow {
         world: world.clone(),
         session,
@@ -131,10 +158,11 @@ pub(crate) async fn execute(
         cast,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
-        longest_wait: workflow.longest_wait,
+        patience: workflow.patience,
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
         context_full: workflow.context_full,
+        pace: Pace::new(workflow.pauses, unit, Arc::clone(&world.clock)),
         remembers: workflow.remembers,
         compaction: workflow.context.compaction.clone(),
         notes: workflow.context.notes.clone().map(Notes::new),
@@ -142,32 +170,47 @@ pub(crate) async fn execute(
         person: tokio::sync::Mutex::default(),
         begun,
         saved: Mutex::default(),
+        outline: Outline::new(&workflow),
         told: Mutex::default(),
         scope: Scope::new(answers.clone(), &created.variables),
         answers,
         templates: Templates::new(),
+        exchange,
         failing: AtomicBool::new(false),
+        in_task: AtomicBool::new(false),
     };
-    let result = async {
-        if !opening.is_empty() {
-            pen.write(opening).await?;
-        }
-        perform(&flow, &workflow).await
-    }
-    .await;
-    let ended = end(world, &flow, &brake, result).await;
-    keeper.abort();
+    let opened = open(world, &flow, opening).await;
+    let keeper = tokio::spawn(claim::keep(
+        world.clone(),
+        session,
+        run,
+        pen.clone(),
+        brake.clone(),
+        workflow.pauses.within,
+        Arc::clone(&flow.observer),
+    ));
+    let result = match opened {
+        Ok(()) => perform(&flow, &workflow).await,
+        Err(error) => Err(error),
+    };
+    let ended = end(world, &flow, &brake, keeper, result).await;
     let (saved, state) = (
         *flow.saved.lock().unwrap_or_else(PoisonError::into_inner),
         pen.state(),
     );
+    let reader = reader(&flow, &workflow);
+    let observer = Arc::clone(&flow.observer);
     drop((flow, pen));
     let _ = scribe.await;
-    if let Some((boundaries, taker)) = boundaries {
-        boundaries.close(taker).await;
-    }
+    boundaries.close(taker).await;
     if let Some((tracer, sender)) = tracer {
         tracer.close(world, sender).await;
+    }
+    // What is used up is not exceeded for it.
+    let spent = matches!(ended, Err(Error::Budget { .. }));
+    if let Some(reader) = reader.filter(|_| ended.is_err() && !spent) {
+        // The pause is done: what follows may take its time, fail or be broken off.
+        extraction::extract(world, session, &state, &reader, &brake, &*observer).await;
     }
     let output = ended?;
     Ok(Outcome {
@@ -180,7 +223,34 @@ pub(crate) async fn execute(
     })
 }
 
+/// Who reads what was said, where the spec names one.
+fn reader(flow: &Flow, workflow: &Workflow) -> Option<Reader> {
+    let reading = workflow.reading.as_ref()?;
+    let (speaker, price) = flow.cast.voice(&reading.reader)?;
+    Some(Reader {
+        agent: reading.reader.clone(),
+        speaker,
+        price,
+        within: reading.within,
+        workspace: flow.workspace.clone(),
+    })
+}
+
+/// Writes down how the run begins. What was noted while nobody ran the session is known before anything
+/// is asked.
+async fn open(world: &World, flow: &Flow, mut opening: Vec<Event>) -> Result<(), Error> {
+    let (memos, taken) = memos::waiting(world, flow.session).await?;
+    opening.extend(memos);
+    if !opening.is_empty() {
+        flow.pen.take(opening, taken).await?;
+    }
+    Ok(())
+}
+
 async fn perform(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+    if let Some(exchange) = &flow.exchange {
+        return exchange.perform(flow).await;
+    }
     let ending = patterns::run(flow, &workflow.pattern).await?;
     // Everything up to here is durable before a file says that it is done.
     flow.pen.flush().await?;
@@ -196,60 +266,66 @@ async fn end(
     world: &World,
     flow: &Flow,
     brake: &Brake,
+    keeper: JoinHandle<()>,
     result: Result<String, Error>,
 ) -> Result<String, Error> {
     if result
         .as_ref()
         .is_err_and(|error| error.kind() == Kind::Fenced)
     {
+        keeper.abort();
         return result;
     }
-    // A wish that came too late to be seen is answered by the end of the run.
-    let mut taken = Vec::new();
+    let companions = flow.cast.has_companions() || flow.wish.with.is_some();
+    let seen = if companions && result.is_err() {
+        drift::seen(&reconcile::look(world, &flow.workspace).await)
+    } else {
+        None
+    };
+    // Whatever the keeper is about to take is taken once.
+    keeper.abort();
+    let _ = keeper.await;
+    let _ = flow.pen.flush().await;
+    // What came too late to be seen is answered by the end of the run.
+    let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
     for (number, message) in world.store.pending(flow.session).await.unwrap_or_default() {
-        // An answer stays until its question takes it.
-        if let Message::Cancel { mode, by } = message {
-            taken.push(number);
-            brake.pull(Stop::Asked {
-                by,
-                mode,
-                status: Status::Cancelled,
-            });
+        match message {
+            // An answer stays until its question takes it.
+            Message::Answer { .. } => continue,
+            Message::Stop(asked) => brake.pull(Stop::heard(asked, &world.redactor)),
+            memo => events.extend(memos::event(world, memo)),
         }
+        taken.push(number);
     }
     let asked = brake.pulled();
     let result = match (result, &asked) {
         // Whoever gives a session up does not want to hear that its last step failed.
-        (
-            Err(_),
-            Some(
-                stop @ Stop::Asked {
-                    status: Status::Cancelled,
-                    ..
-                },
-            ),
-        ) => Err(flow.stopped(stop.clone())),
+        (Err(_), Some(stop @ Stop::Asked(asked))) if asked.status == Status::Cancelled => {
+            Err(flow.stopped(stop.clone()))
+        }
         (result, _) => result,
     };
-    let mut events: Vec<Event> = Vec::new();
     let (status, error) = match &result {
-        Ok(_) => (Status::Completed, None),
+        Ok(_) => {
+            let rest = flow.exchange.as_ref().map(|exchange| exchange.rest());
+            (rest.unwrap_or(Status::Completed), None)
+        }
         Err(Error::Stopped { status, .. }) => {
-            if let Some(Stop::Asked { by, mode, status }) = asked {
-                events.push(StopRequested { by, mode, status }.into());
+            if let (Some(exchange), Status::Waiting) = (&flow.exchange, status) {
+                events.push(exchange.stopped(flow).await);
+            }
+            if let Some(Stop::Asked(asked)) = asked {
+                events.push(asked.into());
             }
             (*status, None)
         }
         Err(Error::Waiting { .. }) => (Status::Waiting, None),
-        Err(error @ (Error::Budget { .. } | Error::ContextFull { .. })) => {
-            (Status::Paused, Some(failure(world, error)))
-        }
+        Err(
+            error @ (Error::Budget { .. } | Error::ContextFull { .. } | Error::Suspended { .. }),
+        ) => (Status::Paused, Some(failure(world, error))),
         Err(error) => (Status::Failed, Some(failure(world, error))),
     };
-    if status != Status::Completed && flow.cast.has_companions() {
-        let sight = reconcile::look(world, &flow.workspace).await;
-        events.extend(drift::seen(&sight).map(Event::from));
-    }
+    events.extend(seen.map(Event::from));
     events.push(RunEnded { status, error }.into());
     match (flow.pen.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.

@@ -6,10 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::path::{Path as Folder, PathBuf};
 
-use segno_core::conversation::{self, Origin, Said, Utterance, words};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Entry, Event, Head, Seq};
-use segno_core::model;
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
@@ -17,7 +15,10 @@ use segno_core::time::Timestamp;
 
 use crate::error::Error;
 use crate::pen;
+use crate::utterances;
 use crate::world::World;
+
+pub use crate::utterances::Who;
 
 /// How many entries of a journal are in memory at a time.
 const PAGE: usize = 50;
@@ -29,27 +30,14 @@ const AROUND: usize = 60;
 pub struct Query {
     /// The text, whatever its case.
     pub text: String,
+    /// Only in this session.
+    pub session: Option<SessionId>,
     /// Only in sessions that work in this folder.
     pub folder: Option<PathBuf>,
     /// Only in steps of this agent.
     pub agent: Option<String>,
     /// How many finds are told: the newest.
     pub limit: usize,
-}
-
-/// Who said something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
-    /// The workflow, to the agent of the step.
-    Question,
-    /// A person.
-    Person,
-    /// The agent's program, on its own.
-    Program,
-    /// The agent of the step.
-    Agent,
-    /// A tool.
-    Tool,
 }
 
 /// Something that was found.
@@ -99,7 +87,8 @@ pub async fn search(
     }
     let here = |summary: &Summary| {
         let folder = Folder::new(&summary.workspace);
-        query.folder.as_ref().is_none_or(|wanted| folder == wanted)
+        let meant = query.session.is_none_or(|wanted| summary.id == wanted);
+        meant && query.folder.as_ref().is_none_or(|wanted| folder == wanted)
     };
     sessions.retain(here);
     let total = sessions.len() as u64;
@@ -203,77 +192,10 @@ impl Newest<'_> {
             agent,
             seq: entry.seq,
         };
-        match &entry.event {
-            // Another attempt asks the same.
-            Event::StepStarted(event) if event.attempt > 1 => {}
-            Event::StepStarted(_) => self.hear(&place, Who::Question, entry.at, &kept),
-            Event::StepFinished(_) | Event::TalkShortened(_) => {
-                self.hear(&place, Who::Agent, entry.at, &kept);
-            }
-            Event::ModelReplied(_) => {
-                let parts: Vec<model::Part> = serde_json::from_str(&kept).unwrap_or_default();
-                for part in parts {
-                    match part {
-                        model::Part::Text { text } => {
-                            self.hear(&place, Who::Agent, entry.at, &text);
-                        }
-                        model::Part::Call(call) => {
-                            let text = format!("{} {}", call.name, call.input);
-                            self.hear(&place, Who::Agent, entry.at, &text);
-                        }
-                        model::Part::Raw { .. } => {}
-                    }
-                }
-            }
-            Event::ToolFinished(_) => self.hear(&place, Who::Tool, entry.at, &kept),
-            Event::QuestionAsked(event) => {
-                self.hear(&place, Who::Question, entry.at, &event.prompt);
-            }
-            Event::QuestionAnswered(_) => self.hear(&place, Who::Person, entry.at, &kept),
-            Event::AgentSaid(_) => {
-                let said: Vec<conversation::Entry> =
-                    serde_json::from_str(&kept).unwrap_or_default();
-                for said in said {
-                    let at = said.when.unwrap_or(entry.at);
-                    self.hear_said(&place, at, &said.said);
-                }
-            }
-            _ => {}
-        }
+        utterances::each(&entry.event, entry.at, &kept, |who, at, text| {
+            self.hear(&place, who, at, text);
+        });
         Ok(())
-    }
-
-    fn hear_said(&mut self, place: &Place<'_>, at: Timestamp, said: &Said) {
-        match said {
-            Said::User { origin, parts } => {
-                let who = match origin {
-                    Origin::Person => Who::Person,
-                    Origin::Program => Who::Program,
-                };
-                self.hear(place, who, at, &words(parts));
-            }
-            Said::Assistant { parts, .. } => {
-                for part in parts {
-                    match part {
-                        Utterance::Text { text } | Utterance::Thinking { text, .. } => {
-                            self.hear(place, Who::Agent, at, text);
-                        }
-                        Utterance::Call(call) => {
-                            let text = format!("{} {}", call.name, call.input);
-                            self.hear(place, Who::Agent, at, &text);
-                        }
-                        Utterance::Raw { .. } => {}
-                    }
-                }
-            }
-            Said::Result(answer) => self.hear(place, Who::Tool, at, &words(&answer.parts)),
-            Said::Compaction {
-                summary: Some(text),
-                ..
-            }
-            | Said::Notice { text, .. } => self.hear(place, Who::Program, at, text),
-            Said::Compaction { .. } | Said::Usage { .. } | Said::Raw { .. } => {}
-        }
     }
 
     /// Takes in what was said, if the text is in it.

@@ -1,11 +1,12 @@
 //! Finding and showing sessions.
 
+use std::collections::HashMap;
 use std::path::Path as Folder;
 use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind as ErrorKind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
-use segno_core::journal::{Event, Failure, Seq};
+use segno_core::journal::{Event, Failure, Seq, Suspension};
 use segno_core::lease::Lease;
 use segno_core::session::{Status, Summary};
 use segno_core::state::{Finished, State};
@@ -46,6 +47,29 @@ pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error
         }
     }
     Ok((listed, damaged))
+}
+
+/// What sessions of a list wait for, where all that they do waits for a limit to be lifted. One that
+/// cannot be read is passed over.
+pub async fn suspensions(
+    world: &World,
+    listed: &[Listed],
+) -> HashMap<SessionId, (Path, Suspension)> {
+    let now = world.clock.now();
+    let mut found = HashMap::new();
+    for listed in listed
+        .iter()
+        .filter(|listed| listed.standing.is_resumable())
+    {
+        let session = listed.summary.id;
+        let Ok(state) = history::look(world, session).await else {
+            continue;
+        };
+        if let Some((path, suspension)) = state.suspended(now) {
+            found.insert(session, (path.clone(), suspension));
+        }
+    }
+    found
 }
 
 /// The newest session that works in a folder, if there is one. Those that cannot be read are passed
@@ -196,7 +220,7 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
     let lease = world.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
     let mut steps: Vec<ShownStep> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut places = HashMap::new();
     let mut heard = talk::Heard::default();
     history::follow(world, summary.id, state.head, |entry| {
         heard.take(&entry.event);
@@ -298,6 +322,7 @@ pub async fn outdated(
         let chosen = match status {
             Status::Completed => !keep_completed,
             Status::Running | Status::Waiting => false,
+            Status::Expired => true,
             other => other.is_final() || unfinished,
         };
         chosen && now.since(listed.summary.updated_at) >= age

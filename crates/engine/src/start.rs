@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, Event, OnChange, Run, SessionCreated};
+use segno_core::journal::{Entry, Event, Run, SessionCreated};
 use segno_core::session::{Kind, Status};
-use segno_core::state::{Finished, State};
+use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
 
 use crate::error::Error;
 use crate::flow::Cast;
 use crate::observe::Observer;
-use crate::resume::Wish;
 use crate::run::{self, Begin, Outcome};
 use crate::spec::{self, Workflow};
 use crate::stop::Brake;
@@ -83,6 +82,18 @@ pub async fn start(
     brake: Brake,
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
+    with(world, text, workflow, request, observer, brake).await
+}
+
+/// Starts a session from a spec that was read, or that has no file: then the request's is empty.
+pub(crate) async fn with(
+    world: &World,
+    text: String,
+    workflow: Workflow,
+    request: Request,
+    observer: Arc<dyn Observer>,
+    brake: Brake,
+) -> Result<Outcome, Error> {
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
     let variables = bind(world, &workflow, &request, &notice)?;
@@ -128,18 +139,7 @@ pub async fn start(
     };
     let made = create(world, session, created, Vec::new(), naming, &*observer);
     let (name, state) = made.await?;
-    let begin = Begin {
-        session,
-        name,
-        run: Run(1),
-        workflow,
-        cast,
-        state,
-        finished: Finished::default(),
-        opening: Vec::new(),
-        on_change: OnChange::Warn,
-        wish: Wish::default(),
-    };
+    let begin = Begin::first(session, name, workflow, cast, state);
     Box::pin(run::execute(world, begin, observer, brake)).await
 }
 
@@ -231,6 +231,7 @@ pub(crate) async fn create(
             records,
             status: Status::Running,
             spec_digest: state.spec_digest,
+            workspace: None,
             lease: Hold::Renew(world.ttl),
             folded: None,
             taken: Vec::new(),

@@ -1,64 +1,80 @@
 //! Asking a run to stop, and hearing of it.
 
-use segno_core::journal::StopMode;
+use segno_core::checkpoint::Trigger;
+use segno_core::journal::{StopMode, StopRequested};
+use segno_core::redact::Redactor;
 use segno_core::session::Status;
 use tokio::sync::watch;
 
 /// Why a run should stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// Someone asked.
-    Asked {
-        /// Who or what.
-        by: String,
-        /// When it takes effect.
-        mode: StopMode,
-        /// Where the session will then stand.
-        status: Status,
-    },
+    Asked(StopRequested),
     /// Another run was granted: nothing may be written any more.
     Fenced(segno_core::store::Error),
 }
 
 impl Stop {
-    fn is_immediate(&self) -> bool {
-        !matches!(
-            self,
-            Stop::Asked {
-                mode: StopMode::Boundary,
-                ..
-            }
-        )
+    /// A wish without further words.
+    pub fn asked(by: &str, mode: StopMode, status: Status) -> Self {
+        Self::Asked(StopRequested {
+            by: by.to_owned(),
+            mode,
+            status,
+            reason: None,
+            checkpoint: None,
+        })
+    }
+
+    /// The end of everything around it: the machine shuts down, or the terminal goes away. Nobody
+    /// decided to pause; what there is, is kept.
+    pub fn shutdown(by: &str, checkpoint: Trigger) -> Self {
+        Self::Asked(StopRequested {
+            by: by.to_owned(),
+            mode: StopMode::Now,
+            status: Status::Interrupted,
+            reason: None,
+            checkpoint: Some(checkpoint),
+        })
+    }
+
+    /// A wish from the inbox. Whoever posted it may not have known all secrets that the run knows (P12).
+    pub(crate) fn heard(asked: StopRequested, redactor: &Redactor) -> Self {
+        let plain = |text: String| redactor.redact(&text).into_owned();
+        Self::Asked(StopRequested {
+            by: plain(asked.by),
+            reason: asked.reason.map(plain),
+            ..asked
+        })
+    }
+
+    pub(crate) fn is_immediate(&self) -> bool {
+        !matches!(self, Self::Asked(asked) if asked.mode == StopMode::Boundary)
     }
 
     /// Both wishes together. Who asked last is named, if that changed anything.
     fn and(self, other: Stop) -> Stop {
-        match (self, other) {
-            (fenced @ Stop::Fenced(_), _) | (_, fenced @ Stop::Fenced(_)) => fenced,
-            (
-                Stop::Asked { by, mode, status },
-                Stop::Asked {
-                    by: again,
-                    mode: also,
-                    status: then,
-                },
-            ) => {
-                let sum = (
-                    if also == StopMode::Now { also } else { mode },
-                    if then == Status::Cancelled {
-                        then
-                    } else {
-                        status
-                    },
-                );
-                let by = if sum == (mode, status) { by } else { again };
-                Stop::Asked {
-                    by,
-                    mode: sum.0,
-                    status: sum.1,
-                }
-            }
-        }
+        let (first, again) = match (self, other) {
+            (fenced @ Stop::Fenced(_), _) | (_, fenced @ Stop::Fenced(_)) => return fenced,
+            (Stop::Asked(first), Stop::Asked(again)) => (first, again),
+        };
+        let mode = match again.mode {
+            StopMode::Now => StopMode::Now,
+            StopMode::Boundary => first.mode,
+        };
+        let status = match again.status {
+            Status::Cancelled => Status::Cancelled,
+            _ => first.status,
+        };
+        let changed = (mode, status) != (first.mode, first.status);
+        Stop::Asked(StopRequested {
+            by: if changed { again.by } else { first.by },
+            mode,
+            status,
+            reason: again.reason.or(first.reason),
+            checkpoint: first.checkpoint.or(again.checkpoint),
+        })
     }
 }
 
@@ -81,9 +97,9 @@ impl Brake {
                 None => stop,
                 Some(current) => current.clone().and(stop),
             };
-            let changed = current.as_ref() != Some(&sum);
             *current = Some(sum);
-            changed
+            // Whoever waits for the next wish hears of one that changes nothing, too.
+            true
         });
     }
 
@@ -101,6 +117,12 @@ impl Brake {
         stop.expect("the sender lives in self")
             .clone()
             .expect("it was just seen")
+    }
+
+    /// Returns when one more stop is asked than were so far.
+    pub(crate) async fn next(&self) {
+        let mut receiver = self.0.subscribe();
+        receiver.changed().await.expect("the sender lives in self");
     }
 
     /// Returns when any stop was asked.

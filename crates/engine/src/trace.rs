@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Run, Text};
+use segno_core::journal::{Entry, Event, Run, Suspension, Text};
 use segno_core::model::Part;
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
@@ -506,6 +506,14 @@ impl Observer for Tracer {
             .unwrap_or_else(PoisonError::into_inner)
             .skipped += 1;
         self.inner.skipped(session, path);
+    }
+
+    fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
+        self.inner.suspended(session, path, suspension);
+    }
+
+    fn words(&self, piece: &str) {
+        self.inner.words(piece);
     }
 
     fn notice(&self, message: &str) {

@@ -16,6 +16,7 @@ use segno_core::store::Store;
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
+use segno_core::worktree::Worktrees;
 
 use crate::error::Error;
 use crate::remote::Storage;
@@ -41,6 +42,8 @@ pub struct World {
     pub people: Arc<dyn People>,
     /// The files of workspaces.
     pub snapshots: Arc<dyn Snapshots>,
+    /// The git repositories that are worked in.
+    pub worktrees: Arc<dyn Worktrees>,
     /// Where checkpoints are sent, if anywhere.
     pub storage: Option<Storage>,
     /// How many checkpoints stay.

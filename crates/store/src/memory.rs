@@ -173,6 +173,9 @@ impl Kept {
             Hold::Renew(ttl) => self.until = now.after(ttl),
             Hold::Release => (self.owner, self.until) = (None, now),
         }
+        if let Some(workspace) = batch.workspace {
+            self.summary.workspace = workspace;
+        }
         self.summary.status = batch.status;
         self.summary.spec_digest = batch.spec_digest;
         self.summary.head = after;

@@ -8,7 +8,7 @@ use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::Name;
-use segno_core::journal::{Head, Run, Seq, StopMode};
+use segno_core::journal::{Head, Run, Seq, StopMode, StopRequested};
 use segno_core::ports::Clock as _;
 use segno_core::session::Status;
 use segno_core::step::Path;
@@ -16,7 +16,7 @@ use segno_core::store::{Discarded, Error, Folded, Hold, Message, Store, Swept};
 use segno_core::time::Timestamp;
 
 use crate::clock::HandClock;
-use crate::journal::{Pen, TTL, checkpoint, ended, finished, owner, started};
+use crate::journal::{Pen, TTL, checkpoint, ended, finished, moved, owner, started};
 
 /// Makes one test out of each case, for the store that `$make` returns.
 #[macro_export]
@@ -33,6 +33,7 @@ macro_rules! conformance {
             an_old_run_cannot_renew_or_release,
             a_wrong_head_is_refused,
             the_same_batch_again_changes_nothing,
+            a_session_that_is_moved_has_its_folder_with_the_entry,
             a_step_is_never_finished_twice,
             one_of_many_askers_is_granted,
             a_heartbeat_after_the_look_keeps_the_lease,
@@ -246,6 +247,36 @@ pub async fn the_same_batch_again_changes_nothing(store: &dyn Store, _: Clock) {
         .unwrap();
 }
 
+/// The folder changes with the entry that says so, or not at all; whoever asks sees both or neither.
+pub async fn a_session_that_is_moved_has_its_folder_with_the_entry(store: &dyn Store, _: Clock) {
+    let mut pen = Pen::new(1);
+    let seen = store.create(pen.create("one")).await.unwrap();
+    store.create(Pen::new(2).create("two")).await.unwrap();
+    let folder = async || store.summary(pen.session).await.unwrap().workspace;
+    let refused = pen.clone().batch([moved("/fenced")]);
+    let lease = store.acquire(seen, owner(8), TTL).await.unwrap();
+    let fenced = store.append(refused).await.unwrap_err();
+    assert_eq!(fenced.kind(), Kind::Fenced);
+    assert_eq!(folder().await, "/work");
+    let mut next = Pen {
+        run: lease.run,
+        ..pen.clone()
+    };
+    let batch = next.batch([moved("/elsewhere")]);
+    store.append(batch.clone()).await.unwrap();
+    assert_eq!(folder().await, "/elsewhere");
+    store.append(batch).await.unwrap();
+    store
+        .append(next.batch([started("steps/0")]))
+        .await
+        .unwrap();
+    assert_eq!(folder().await, "/elsewhere");
+    let listed = store.list().await.unwrap().into_iter();
+    let mut folders: Vec<String> = listed.map(|summary| summary.unwrap().workspace).collect();
+    folders.sort();
+    assert_eq!(folders, ["/elsewhere", "/work"]);
+}
+
 /// P7: the store itself refuses.
 pub async fn a_step_is_never_finished_twice(store: &dyn Store, _: Clock) {
     let mut pen = Pen::new(1);
@@ -331,14 +362,21 @@ pub async fn leases_run_out_by_the_clock_of_the_store(store: &dyn Store, clock: 
         .unwrap();
 }
 
+fn stop(mode: StopMode) -> Message {
+    Message::Stop(StopRequested {
+        by: "a person".into(),
+        mode,
+        status: Status::Cancelled,
+        reason: None,
+        checkpoint: None,
+    })
+}
+
 /// A wish is taken in the transaction that answers it.
 pub async fn messages_wait_until_they_are_taken(store: &dyn Store, _: Clock) {
     let mut pen = Pen::new(1);
     store.create(pen.create("one")).await.unwrap();
-    let wish = Message::Cancel {
-        mode: StopMode::Now,
-        by: "a person".into(),
-    };
+    let wish = stop(StopMode::Now);
     store
         .post(pen.session, Timestamp(1), wish.clone())
         .await
@@ -472,10 +510,7 @@ pub async fn what_is_thrown_away_is_hidden_and_fenced(store: &dyn Store, clock: 
     let seen = store.lease(pen.session).await.unwrap();
     assert_eq!(seen.owner, None);
     assert_eq!(store.acquire(seen, owner(8), TTL).await, Err(gone.clone()));
-    let wish = Message::Cancel {
-        mode: StopMode::Now,
-        by: "a person".into(),
-    };
+    let wish = stop(StopMode::Now);
     assert_eq!(
         store.post(pen.session, Timestamp(1), wish).await,
         Err(gone.clone())
@@ -632,10 +667,7 @@ pub async fn what_does_not_exist_is_said_to_be_missing(store: &dyn Store, _: Clo
         store.heartbeat(pen.session, Run(1), TTL).await,
         Err(missing.clone())
     );
-    let wish = Message::Cancel {
-        mode: StopMode::Boundary,
-        by: "a person".into(),
-    };
+    let wish = stop(StopMode::Boundary);
     assert_eq!(
         store.post(pen.session, Timestamp(1), wish).await,
         Err(missing)

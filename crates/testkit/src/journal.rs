@@ -7,8 +7,8 @@ use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{
-    Event, Head, Record, Run, RunEnded, RunStarted, Seq, SessionCreated, StepFinished, StepStarted,
-    Text,
+    Event, Head, Record, Run, RunEnded, RunStarted, Seq, SessionCreated, SessionMoved,
+    StepFinished, StepStarted, Text,
 };
 use segno_core::lease::Owner;
 use segno_core::session::{Kind, Status};
@@ -88,10 +88,13 @@ impl Pen {
     pub fn batch(&mut self, events: impl IntoIterator<Item = Event>) -> Batch {
         let expected = self.head;
         let mut status = Status::Running;
+        let mut workspace = None;
         let mut records: Vec<Record> = Vec::new();
         for event in events {
-            if let Event::RunEnded(ended) = &event {
-                status = ended.status;
+            match &event {
+                Event::RunEnded(ended) => status = ended.status,
+                Event::SessionMoved(moved) => workspace = Some(moved.workspace.clone()),
+                _ => {}
             }
             let record = self.head.seal(self.run, Timestamp(1), &event);
             self.head = record.head();
@@ -104,6 +107,7 @@ impl Pen {
             records,
             status,
             spec_digest: None,
+            workspace,
             lease: Hold::Renew(TTL),
             folded: None,
             taken: Vec::new(),
@@ -146,6 +150,16 @@ pub fn ended(status: Status) -> Event {
     RunEnded {
         status,
         error: None,
+    }
+    .into()
+}
+
+/// The session works in another folder from here on.
+pub fn moved(workspace: &str) -> Event {
+    SessionMoved {
+        workspace: workspace.into(),
+        spec_path: "/work/spec.yaml".into(),
+        out: "/work/artifacts".into(),
     }
     .into()
 }

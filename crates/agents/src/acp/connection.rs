@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Means;
 use super::error::{AcpError, Trouble};
-use super::leave::{self, Known};
+use super::leave::{self, Known, Policy};
 use super::link::Link;
 use super::rpc::{self, Message, Refusal};
 use super::turn::{Replay, Turn};
@@ -40,6 +40,8 @@ pub struct Connection {
     open: Option<u64>,
     /// The folders of sessions.
     folders: HashMap<String, PathBuf>,
+    /// The MCP servers that its sessions are given.
+    servers: Vec<Value>,
     tools: HashMap<String, Known>,
     /// Whether the turn under way was given up.
     pub(super) cancelled: bool,
@@ -90,6 +92,7 @@ impl Connection {
             asked: 0,
             open: None,
             folders: HashMap::new(),
+            servers: Vec::new(),
             tools: HashMap::new(),
             cancelled: false,
         })
@@ -120,6 +123,11 @@ impl Connection {
             load_session: value["agentCapabilities"]["loadSession"] == true,
             value: value.clone(),
         }))
+    }
+
+    /// Gives these MCP servers to every session that is begun or brought back from here on.
+    pub fn offer(&mut self, servers: Vec<Value>) {
+        self.servers = servers;
     }
 
     /// Begins a session in this folder. What the agent reports before it has answered is not
@@ -192,7 +200,7 @@ impl Connection {
             let reason = format!("{} is not an absolute path of text", cwd.display());
             self.link.error(ErrorKind::Invalid, tried, reason)
         })?;
-        Ok(json!({"cwd": text, "mcpServers": []}))
+        Ok(json!({"cwd": text, "mcpServers": self.servers}))
     }
 
     /// Asks a question that has no answer yet.
@@ -307,7 +315,16 @@ impl Connection {
             let (answer, granted) = if self.cancelled {
                 (leave::cancelled(), false)
             } else {
-                let policy = self.means.policy;
+                // What the session was given to be used may be used.
+                let mut given = self
+                    .servers
+                    .iter()
+                    .filter_map(|server| server["name"].as_str());
+                let policy = if given.any(|server| known.is_of(server)) {
+                    Policy::All
+                } else {
+                    self.means.policy
+                };
                 policy.answer(&known, folder, &params["options"])
             };
             return (Ok(answer), Some(Update::Leave { tool, granted }));

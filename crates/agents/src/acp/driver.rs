@@ -16,9 +16,10 @@ use super::fold::{Fold, dollars};
 use super::turn::{Event, Replayed};
 use super::update::{Status, Update};
 use super::{Files, Limits, Means};
-use crate::Launch;
 use crate::command::output::harmless;
 use crate::program::{Permissions, kind_of_words, variables};
+use crate::reset::timed;
+use crate::{Launch, Service};
 
 /// How long an agent may be silent while it works: how long it may take is the engine's to say, which
 /// drops the future.
@@ -35,6 +36,7 @@ pub struct Acp {
     argv: Vec<String>,
     permissions: Permissions,
     warden: Launch,
+    service: Option<Service>,
     clock: Arc<dyn Clock>,
 }
 
@@ -44,12 +46,14 @@ impl Acp {
         argv: Vec<String>,
         permissions: Permissions,
         warden: Launch,
+        service: Option<Service>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             argv,
             permissions,
             warden,
+            service,
             clock,
         }
     }
@@ -84,7 +88,7 @@ impl Acp {
         let answered = self.converse(&mut connection, request, way, listener).await;
         // Its answer counts when everything that it started has ended.
         connection.close().await;
-        answered
+        answered.map_err(|error| timed(error, &*self.clock))
     }
 
     async fn converse(
@@ -95,6 +99,8 @@ impl Acp {
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         connection.initialize().await?;
+        let service = self.service.iter();
+        connection.offer(service.map(|service| service.acp(&request)).collect());
         let (id, before) = match way {
             Way::Begin { .. } => {
                 let session = connection.new_session(request.workspace).await?;

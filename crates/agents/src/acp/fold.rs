@@ -14,7 +14,7 @@ use segno_core::usage::{Cost, Usage};
 use serde_json::{Value, json};
 
 use super::turn::{Outcome, Stop};
-use super::update::{Money, Piece, Status, Tool, ToolKind, Update};
+use super::update::{Money, Piece, PlanEntry, Status, Tool, ToolKind, Update};
 use crate::mcp::words::clean;
 
 /// The longest message.
@@ -127,12 +127,28 @@ impl<'a> Fold<'a> {
                 }
                 Ok(())
             }
-            // What it means to do is not done; what others say is not said here; what was said to it
-            // is known.
-            Update::Plan(_) | Update::Said(_) | Update::File { .. } | Update::Foreign { .. } => {
+            Update::Plan(entries) => {
+                self.flush();
+                self.plan(&entries);
                 Ok(())
             }
+            // What others say is not said here; what was said to it is known.
+            Update::Said(_) | Update::File { .. } | Update::Foreign { .. } => Ok(()),
         }
+    }
+
+    /// What it means to do is not done, and yet worth to be known by whoever goes on.
+    fn plan(&mut self, entries: &[PlanEntry]) {
+        let entry = |entry: &PlanEntry| json!({"content": entry.content, "status": entry.status});
+        let entries: Vec<Value> = entries.iter().map(entry).collect();
+        self.hear(Said::Assistant {
+            message: None,
+            model: None,
+            parts: vec![Utterance::Raw {
+                value: json!({"type": "plan", "entries": entries}),
+            }],
+            usage: None,
+        });
     }
 
     fn add(&mut self, sort: Sort, piece: Piece) -> Result<(), Error> {

@@ -36,6 +36,8 @@ impl From<Permissions> for Policy {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) kind: Option<ToolKind>,
+    /// What people are shown.
+    pub(super) title: Option<String>,
     /// The files that it touches.
     pub(super) places: Vec<String>,
 }
@@ -46,10 +48,27 @@ impl Known {
         if let Some(kind) = &tool.kind {
             self.kind = Some(kind.clone());
         }
+        if let Some(title) = &tool.title {
+            self.title = Some(title.clone());
+        }
         let places = places(tool);
         if !places.is_empty() {
             self.places = places;
         }
+    }
+}
+
+impl Known {
+    /// Whether it is a tool of this MCP server. Titles may be a model's words, as those of commands are,
+    /// so what runs or touches anything is none, whatever it is called.
+    pub(super) fn is_of(&self, server: &str) -> bool {
+        let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+        let name = self.title.as_deref().and_then(|title| {
+            let rest = title.strip_prefix("mcp__")?;
+            rest.strip_prefix(server)?.strip_prefix("__")
+        });
+        let named = name.is_some_and(|name| !name.is_empty() && name.chars().all(plain));
+        named && self.places.is_empty() && matches!(self.kind, None | Some(ToolKind::Other))
     }
 }
 
@@ -134,6 +153,7 @@ mod tests {
         Known {
             kind,
             places: places.iter().map(ToString::to_string).collect(),
+            title: None,
         }
     }
 
@@ -162,6 +182,28 @@ mod tests {
             let chosen = answer["outcome"]["optionId"].as_str().unwrap_or_default();
             assert_eq!(chosen, expected, "{policy:?} {options}");
             assert_eq!(granted, expected == "once");
+        }
+    }
+
+    #[test]
+    fn only_what_runs_and_touches_nothing_can_be_a_tool_of_a_server() {
+        let called = |title: &str, kind: Option<ToolKind>, places: &[&str]| Known {
+            title: Some(title.to_owned()),
+            ..known(kind, places)
+        };
+        let own = "mcp__segno__add_todo";
+        assert!(called(own, Some(ToolKind::Other), &[]).is_of("segno"));
+        assert!(called(own, None, &[]).is_of("segno"));
+        for other in [
+            called(own, Some(ToolKind::Execute), &[]),
+            called(own, Some(ToolKind::Other), &["/etc/passwd"]),
+            called("mcp__segno__", None, &[]),
+            called("mcp__segno__x; rm -rf .", None, &[]),
+            called("mcp__segno2__add_todo", None, &[]),
+            called("add_todo", None, &[]),
+            known(None, &[]),
+        ] {
+            assert!(!other.is_of("segno"), "{other:?}");
         }
     }
 

@@ -25,6 +25,8 @@ mod files;
 mod fold;
 mod leave;
 mod link;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod rpc;
 mod turn;
 mod update;

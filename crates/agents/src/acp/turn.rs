@@ -148,7 +148,7 @@ impl<'a> Turn<'a> {
 }
 
 impl Outcome {
-    fn read(value: Value) -> Option<Self> {
+    pub(super) fn read(value: Value) -> Option<Self> {
         let stop = match value["stopReason"].as_str()? {
             "end_turn" => Stop::EndTurn,
             "max_tokens" => Stop::MaxTokens,

@@ -1,6 +1,8 @@
 //! The Messages API.
 
 mod client;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod protocol;
 
 pub use client::Anthropic;

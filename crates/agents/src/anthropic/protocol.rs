@@ -138,8 +138,13 @@ impl Reading {
                 if key == "text" {
                     listener.hear(Event::Text(piece));
                 }
-                let so_far = block.value[field].as_str().unwrap_or_default();
-                block.value[field] = format!("{so_far}{piece}").into();
+                let Some(fields) = block.value.as_object_mut() else {
+                    return Err(unexpected("a piece of a block that has no fields"));
+                };
+                match fields.get_mut(field) {
+                    Some(Value::String(so_far)) => so_far.push_str(piece),
+                    _ => drop(fields.insert(field.to_owned(), piece.into())),
+                }
             }
         }
         if let Some(piece) = delta["partial_json"].as_str() {
@@ -156,7 +161,8 @@ impl Reading {
             "cache_read_input_tokens",
         ];
         if count("input_tokens").is_some() {
-            self.usage.input_tokens = input.iter().filter_map(|key| count(key)).sum();
+            let input = input.iter().filter_map(|key| count(key));
+            self.usage.input_tokens = input.fold(0, u64::saturating_add);
         }
         if let Some(output) = count("output_tokens") {
             self.usage.output_tokens = output;
@@ -217,5 +223,39 @@ fn stop(word: &str) -> Stop {
         "max_tokens" | "model_context_window_exceeded" => Stop::Length,
         "refusal" => Stop::Refused,
         _ => Stop::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Deaf;
+
+    impl Listener for Deaf {
+        fn hear(&self, _: Event<'_>) {}
+    }
+
+    #[test]
+    fn a_piece_of_a_block_that_is_none_is_unexpected() {
+        for block in [json!("words"), json!([]), json!(7), Value::Null] {
+            let mut reading = Reading::default();
+            let begun = json!({"type": "content_block_start", "content_block": block});
+            let piece =
+                json!({"type": "content_block_delta", "index": 0, "delta": {"text": "more"}});
+            assert_eq!(reading.take(&begun.to_string(), &Deaf), Ok(None));
+            let error = reading.take(&piece.to_string(), &Deaf).unwrap_err();
+            assert!(error.message.contains("has no fields"), "{error}");
+        }
+    }
+
+    #[test]
+    fn figures_that_no_sum_can_hold_are_the_most_there_is() {
+        let mut reading = Reading::default();
+        let usage = json!({"input_tokens": u64::MAX, "cache_read_input_tokens": 1});
+        let event = json!({"type": "message_start", "message": {"usage": usage}});
+        let taken = reading.take(&event.to_string(), &Deaf);
+        assert_eq!(taken, Ok(None));
+        assert_eq!(reading.usage.input_tokens, u64::MAX);
     }
 }

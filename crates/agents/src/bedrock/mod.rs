@@ -9,6 +9,8 @@ mod access;
 mod client;
 mod fault;
 mod frames;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod protocol;
 mod signature;
 

@@ -198,7 +198,8 @@ impl Reading {
             "cacheReadInputTokens",
             "cacheWriteInputTokens",
         ];
-        self.usage.input_tokens = input.iter().map(|key| count(key)).sum();
+        let input = input.iter().map(|key| count(key));
+        self.usage.input_tokens = input.fold(0, u64::saturating_add);
         self.usage.output_tokens = count("outputTokens");
         listener.hear(Event::Usage(self.usage));
     }
@@ -336,6 +337,18 @@ mod tests {
                 ]},
             ]})
         );
+    }
+
+    #[test]
+    fn figures_that_no_sum_can_hold_are_the_most_there_is() {
+        struct Deaf;
+        impl Listener for Deaf {
+            fn hear(&self, _: Event<'_>) {}
+        }
+        let mut reading = Reading::default();
+        let usage = json!({"inputTokens": u64::MAX, "cacheReadInputTokens": 1});
+        reading.used(&usage, &Deaf);
+        assert_eq!(reading.usage.input_tokens, u64::MAX);
     }
 
     #[test]

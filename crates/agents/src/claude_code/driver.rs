@@ -10,6 +10,8 @@ use segno_core::companion::{Companion, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 
 use super::stream::Stream;
+use super::window::Window;
+use crate::Service;
 use crate::command::output::{Line, Lines};
 use crate::command::{Errand, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
@@ -38,7 +40,7 @@ impl ClaudeCode {
 
     /// The program and its arguments. What it is asked is not among them, so that no word of it can
     /// be taken for a flag.
-    fn argv(&self, system: Option<&str>, way: Way<'_>) -> Vec<String> {
+    fn argv(&self, request: &Request<'_>, system: Option<&str>, way: Way<'_>) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["-p", "--output-format=stream-json", "--verbose"].map(str::to_owned));
         argv.push(match way {
@@ -57,8 +59,12 @@ impl ClaudeCode {
                 .iter()
                 .map(|model| format!("--model={model}")),
         );
-        if !self.setup.allow.is_empty() {
-            argv.push(format!("--allowedTools={}", self.setup.allow.join(",")));
+        let service = self.setup.service.as_ref();
+        argv.extend(service.map(|service| service.claude(request)));
+        let mut allow = self.setup.allow.clone();
+        allow.extend(service.map(Service::allowed));
+        if !allow.is_empty() {
+            argv.push(format!("--allowedTools={}", allow.join(",")));
         }
         argv.extend(system.map(|system| format!("--append-system-prompt={system}")));
         argv
@@ -72,7 +78,7 @@ impl ClaudeCode {
     ) -> Result<Answer, Error> {
         let system = request.system.trim();
         let fits = !system.is_empty() && system.len() <= LONGEST_ARGUMENT;
-        let argv = self.argv(fits.then_some(system), way);
+        let argv = self.argv(&request, fits.then_some(system), way);
         let (above, between) = match (fits, way) {
             (false, Way::Begin { .. }) if !system.is_empty() => (system, "\n\n"),
             _ => ("", ""),
@@ -89,7 +95,12 @@ impl ClaudeCode {
             input: &[above, between, request.input],
         };
         let (Way::Begin { id } | Way::Continue { id }) = way;
-        let mut stream = Stream::new(id, self.setup.window, listener, &*self.clock);
+        let window = Window {
+            set: self.setup.window,
+            told: None,
+            before: request.window,
+        };
+        let mut stream = Stream::new(id, window, listener, &*self.clock);
         let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
         // How long it may take is the engine's to say: it drops the future.
         let ended = errand.run(&mut lines, pending()).await?;

@@ -2,7 +2,10 @@
 //! conversation.
 
 mod driver;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod stream;
 pub mod transcript;
+mod window;
 
 pub use driver::ClaudeCode;

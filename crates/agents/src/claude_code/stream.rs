@@ -14,6 +14,7 @@ use segno_core::usage::{Cost, Usage};
 use serde_json::Value;
 
 use super::transcript;
+use super::window::Window;
 use crate::command::output::Line;
 use crate::program::{Damaged, another, kind_of_status, lines, record, until};
 use crate::transcript::{Facts, Object, text};
@@ -25,6 +26,8 @@ pub(super) struct Stream<'a> {
     listener: &'a dyn Listener,
     clock: &'a dyn Clock,
     facts: Facts,
+    /// The model, as the program calls it: more exactly than what the model calls itself.
+    model: Option<String>,
     named: bool,
     /// What results told of.
     settled: Usage,
@@ -33,8 +36,7 @@ pub(super) struct Stream<'a> {
     /// The message that was counted last.
     counted: Option<String>,
     gauge: Option<Gauge>,
-    /// How much fits into the context, as far as it is known.
-    window: Option<u64>,
+    window: Window,
     /// The last result.
     last: Option<Object>,
     /// When a limit is lifted that was run into, in seconds since 1970.
@@ -46,7 +48,7 @@ pub(super) struct Stream<'a> {
 impl<'a> Stream<'a> {
     pub(super) fn new(
         expected: &'a str,
-        window: Option<u64>,
+        window: Window,
         listener: &'a dyn Listener,
         clock: &'a dyn Clock,
     ) -> Self {
@@ -55,6 +57,7 @@ impl<'a> Stream<'a> {
             listener,
             clock,
             facts: Facts::default(),
+            model: None,
             named: false,
             settled: Usage::default(),
             open: Usage::default(),
@@ -142,9 +145,13 @@ impl<'a> Stream<'a> {
         if *thread == Thread::Main {
             self.gauge(Gauge {
                 used: tokens.sum(),
-                window: self.window,
+                window: self.window.of(self.model()),
             });
         }
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref().or(self.facts.model.as_deref())
     }
 
     fn gauge(&mut self, gauge: Gauge) {
@@ -157,6 +164,7 @@ impl<'a> Stream<'a> {
     fn system(&mut self, record: &Object) {
         match text(record, "subtype") {
             Some("compact_boundary") => self.said(record),
+            Some("init") => self.model = text(record, "model").map(str::to_owned),
             Some("api_retry") => {
                 let number = |key| record.get(key).and_then(Value::as_u64);
                 let status = number("error_status").map(|status| format!(" ({status})"));
@@ -197,18 +205,20 @@ impl<'a> Stream<'a> {
         }
         self.listener.hear(Event::Usage(self.settled + self.open));
         let windows = record.get("modelUsage").and_then(Value::as_object);
-        let main = self.facts.model.as_deref();
+        let names = [self.model.as_deref(), self.facts.model.as_deref()];
         let window = windows.and_then(|models| {
-            let own = main.and_then(|main| models.get(main));
+            let own = names
+                .into_iter()
+                .flatten()
+                .find_map(|name| models.get(name));
             own.or_else(|| models.values().next())?
                 .get("contextWindow")?
                 .as_u64()
         });
-        // What the person said about it counts.
-        self.window = self.window.or(window);
+        self.window.told = window.or(self.window.told);
         if let Some(gauge) = self.gauge {
             self.gauge(Gauge {
-                window: self.window,
+                window: self.window.of(self.model()),
                 ..gauge
             });
         }

@@ -3,37 +3,42 @@
 use std::ffi::OsStr;
 use std::future::pending;
 use std::path::Path;
+use std::sync::Arc;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
 use segno_core::companion::{Companion, Program, Record, Records, Way};
-use segno_core::ports::Boxed;
+use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Usage;
 
-use super::stream::Stream;
+use super::stream::{Known, Stream};
+use super::tail::Tail;
 use crate::command::output::{Line, Lines};
 use crate::command::{Errand, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::record;
+use crate::reset::timed;
 use crate::transcript::Native;
 
 /// Speaks to Codex.
 pub struct Codex {
     setup: Setup,
     records: record::Records,
+    clock: Arc<dyn Clock>,
 }
 
 impl Codex {
     /// The one that `setup` starts.
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
             records: record::Records::new(Native::Codex, &setup),
             setup,
+            clock,
         }
     }
 
     /// The program and its arguments. What it is asked is not among them, so that no word of it can
     /// be taken for a flag.
-    fn argv(&self, way: Way<'_>) -> Vec<String> {
+    fn argv(&self, request: &Request<'_>, way: Way<'_>) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["exec", "--json", "--skip-git-repo-check"].map(str::to_owned));
         argv.push(
@@ -50,6 +55,8 @@ impl Codex {
                 .iter()
                 .map(|model| format!("--model={model}")),
         );
+        let service = self.setup.service.iter();
+        argv.extend(service.flat_map(|service| service.codex(request)));
         if let Way::Continue { id } = way {
             argv.extend(["resume".to_owned(), id.to_owned()]);
         }
@@ -63,11 +70,13 @@ impl Codex {
         way: Way<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
-        let argv = self.argv(way);
+        let argv = self.argv(&request, way);
+        let mut tail = Tail::new(&self.setup.home);
         let (expected, before) = match way {
             Way::Begin { .. } => (None, Usage::default()),
             Way::Continue { id } => {
                 let used = record::used(Native::Codex, &self.setup.home, id).await?;
+                tail.skip(id);
                 (Some(id), used)
             }
         };
@@ -87,12 +96,18 @@ impl Codex {
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
         };
-        let mark = format!("{}.", request.attempt);
-        let mut stream = Stream::new(expected, before, mark, listener);
+        let known = Known {
+            expected,
+            before,
+            window: self.setup.window,
+            mark: format!("{}.", request.attempt),
+        };
+        let mut stream = Stream::new(known, tail, listener);
         let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
         // How long it may take is the engine's to say: it drops the future.
         let ended = errand.run(&mut lines, pending()).await?;
-        stream.finish(errand.judge(&ended))
+        let answer = stream.finish(errand.judge(&ended));
+        answer.map_err(|error| timed(error, &*self.clock))
     }
 }
 

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use segno_core::agent::{Answer as Done, Error, ErrorKind, Event, Listener};
+use segno_core::companion::Gauge;
 use segno_core::conversation::{Answer, Entry, Notice, Outcome, Part, Said, Utterance};
 use segno_core::model::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
+use super::tail::{Figures, Tail};
 use crate::command::output::Line;
 use crate::program::{Damaged, another, is_name, kind_of_words, lines, record};
 use crate::transcript::{Object, text};
@@ -20,12 +22,19 @@ pub(super) struct Stream<'a> {
     /// Whether it said which thread it is.
     named: bool,
     listener: &'a dyn Listener,
+    /// What it writes down besides.
+    tail: Tail,
+    figures: Figures,
+    /// How much fits into the context, if the person has said so.
+    window: Option<u64>,
     /// What the thread had taken before: what is told is the sum of it all.
     before: Usage,
     /// Put before the names of items, which begin anew in every process.
     mark: String,
     /// Calls that were told of.
     begun: BTreeSet<String>,
+    /// What it means to do, as it was told last.
+    list: Option<Value>,
     usage: Usage,
     /// The last message of the agent.
     text: String,
@@ -37,20 +46,31 @@ pub(super) struct Stream<'a> {
     lost: u64,
 }
 
+/// What is known of a thread before its process is heard.
+pub(super) struct Known<'a> {
+    /// The thread that is to go on.
+    pub(super) expected: Option<&'a str>,
+    /// What it had taken.
+    pub(super) before: Usage,
+    /// How much fits into the context, if the person has said so.
+    pub(super) window: Option<u64>,
+    /// Put before the names of items.
+    pub(super) mark: String,
+}
+
 impl<'a> Stream<'a> {
-    pub(super) fn new(
-        expected: Option<&'a str>,
-        before: Usage,
-        mark: String,
-        listener: &'a dyn Listener,
-    ) -> Self {
+    pub(super) fn new(known: Known<'a>, tail: Tail, listener: &'a dyn Listener) -> Self {
         Self {
-            expected: expected.map(Cow::Borrowed),
+            expected: known.expected.map(Cow::Borrowed),
             named: false,
             listener,
-            before,
-            mark,
+            tail,
+            figures: Figures::default(),
+            window: known.window,
+            before: known.before,
+            mark: known.mark,
             begun: BTreeSet::new(),
+            list: None,
             usage: Usage::default(),
             text: String::new(),
             completed: false,
@@ -77,9 +97,18 @@ impl<'a> Stream<'a> {
             let message = "codex did not say which conversation it uses";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
+        if speaks {
+            // Before what is told: whoever hears that a tool is done knows how full the context is.
+            self.look();
+        }
         match (sort, item) {
             (Some("thread.started"), _) => self.name(&record)?,
             (Some("turn.started"), _) => self.completed = false,
+            (Some("item.started" | "item.updated" | "item.completed"), Some(item))
+                if text(item, "type") == Some("todo_list") =>
+            {
+                self.list(item);
+            }
             (Some("item.started"), Some(item)) => self.begin(item),
             (Some("item.completed"), Some(item)) => self.end(item),
             (Some("turn.completed"), _) => {
@@ -123,16 +152,46 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
+    /// Looks at what the program wrote down since.
+    fn look(&mut self) {
+        let Some(id) = &self.expected else { return };
+        let figures = self.tail.look(id);
+        let before = std::mem::replace(&mut self.figures, figures);
+        if let Some(total) = figures.total.filter(|_| figures.total != before.total) {
+            self.spend(total);
+        }
+        if let Some(gauge) = figures
+            .context
+            .filter(|_| figures.context != before.context)
+        {
+            self.listener.hear(Event::Context(Gauge {
+                window: self.window.or(gauge.window),
+                ..gauge
+            }));
+        }
+    }
+
+    /// What the whole thread has taken by now.
+    fn spend(&mut self, total: Usage) {
+        self.usage = Usage {
+            input_tokens: total.input_tokens.saturating_sub(self.before.input_tokens),
+            output_tokens: total
+                .output_tokens
+                .saturating_sub(self.before.output_tokens),
+            ..Usage::default()
+        };
+        self.listener.hear(Event::Usage(self.usage));
+    }
+
     fn count(&mut self, usage: Option<&Object>) {
         let Some(usage) = usage else { return };
         let number = |key| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
         // The whole input is told, with what came from a cache among it.
-        self.usage = Usage {
-            input_tokens: number("input_tokens").saturating_sub(self.before.input_tokens),
-            output_tokens: number("output_tokens").saturating_sub(self.before.output_tokens),
+        self.spend(Usage {
+            input_tokens: number("input_tokens"),
+            output_tokens: number("output_tokens"),
             ..Usage::default()
-        };
-        self.listener.hear(Event::Usage(self.usage));
+        });
     }
 
     fn begin(&mut self, item: &Object) {
@@ -145,6 +204,23 @@ impl<'a> Stream<'a> {
                 usage: None,
             });
         }
+    }
+
+    /// What it means to do. It is told again and again, and said when it changed.
+    fn list(&mut self, item: &Object) {
+        let items = item.get("items").cloned().unwrap_or_default();
+        if self.list.as_ref() == Some(&items) {
+            return;
+        }
+        self.hear(Said::Assistant {
+            message: None,
+            model: None,
+            parts: vec![Utterance::Raw {
+                value: json!({"type": "todo_list", "items": items}),
+            }],
+            usage: None,
+        });
+        self.list = Some(items);
     }
 
     fn end(&mut self, item: &Object) {

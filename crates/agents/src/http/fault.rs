@@ -4,10 +4,11 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use segno_core::agent::{Error, ErrorKind};
 use serde_json::Value;
+
+use super::reset::retry_after;
 
 /// How much of a refusal is read.
 const LONGEST: usize = 64 * 1024;
@@ -145,19 +146,6 @@ pub(crate) fn unexpected(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Server, what)
 }
 
-/// How long to wait, if that was said: seconds, milliseconds, or a date, which is not believed.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| -> Option<f64> {
-        let text = headers.get(name)?.to_str().ok()?;
-        text.trim().parse().ok()
-    };
-    let seconds = match number("retry-after-ms") {
-        Some(millis) => millis / 1000.0,
-        None => number("retry-after")?,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
 /// What a body says, in a line: pages for browsers say little.
 pub(crate) fn summary(body: &str) -> String {
     let text = body.trim();
@@ -269,21 +257,5 @@ mod tests {
         let long = "The input token count (9) exceeds the maximum number of tokens allowed (8).";
         let full = told(400, &body(400, "INVALID_ARGUMENT", long)).0;
         assert_eq!(full, ErrorKind::ContextFull);
-    }
-
-    #[test]
-    fn waits_are_read_in_seconds_and_milliseconds() {
-        for (name, value, expected) in [
-            ("retry-after", "2", Some(Duration::from_secs(2))),
-            ("retry-after", "0.5", Some(Duration::from_millis(500))),
-            ("retry-after-ms", "30", Some(Duration::from_millis(30))),
-            ("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", None),
-            ("retry-after", "-1", None),
-            ("x-other", "2", None),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, value.parse().unwrap());
-            assert_eq!(retry_after(&headers), expected, "{name}: {value}");
-        }
     }
 }

@@ -2,11 +2,15 @@
 
 mod client;
 mod fault;
+mod reset;
 mod stream;
 
 pub(crate) use client::secret;
 pub use client::{Client, Endpoint, Inference};
 pub(crate) use fault::{
-    failed, is_too_long, named, only, refused, retry_after, summary, told, unexpected, words,
+    failed, is_too_long, named, only, refused, summary, told, unexpected, words,
 };
+pub(crate) use reset::retry_after;
+#[cfg(feature = "probe")]
+pub(crate) use stream::Events;
 pub(crate) use stream::Stream;

@@ -12,11 +12,17 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// The events of a response. Only their data is of interest.
 pub(crate) struct Stream {
     response: Response,
+    events: Events,
+    seen: usize,
+}
+
+/// Makes events of bytes that arrive in any pieces.
+#[derive(Default)]
+pub(crate) struct Events {
     /// What came and was not taken yet.
     buffer: Vec<u8>,
     /// How much of that has no end of an event.
     searched: usize,
-    seen: usize,
 }
 
 impl Stream {
@@ -30,8 +36,7 @@ impl Stream {
         }
         Ok(Self {
             response,
-            buffer: Vec::new(),
-            searched: 0,
+            events: Events::default(),
             seen: 0,
         })
     }
@@ -39,10 +44,8 @@ impl Stream {
     /// The data of the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
-            while let Some(block) = self.block() {
-                if let Some(data) = data(&block) {
-                    return Ok(Some(data));
-                }
+            if let Some(data) = self.events.next() {
+                return Ok(Some(data));
             }
             let chunk = self.response.chunk().await;
             let chunk = chunk.map_err(|error| {
@@ -62,8 +65,25 @@ impl Stream {
                     "the answer is longer than 64 MB",
                 ));
             }
-            self.buffer.extend_from_slice(&chunk);
+            self.events.push(&chunk);
         }
+    }
+}
+
+impl Events {
+    /// Takes bytes in.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The data of the next event that has any; `None` if it has not arrived in full.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        while let Some(block) = self.block() {
+            if let Some(data) = data(&block) {
+                return Some(data);
+            }
+        }
+        None
     }
 
     /// The next whole event, up to its empty line.

@@ -19,6 +19,8 @@ mod address;
 mod answer;
 mod error;
 mod host;
+#[cfg(feature = "probe")]
+pub mod probe;
 pub(crate) mod program;
 mod server;
 mod tools;

@@ -46,7 +46,7 @@ impl Tools for Mcp {
     }
 }
 
-fn offer(tool: &Listed) -> Offer {
+pub(super) fn offer(tool: &Listed) -> Offer {
     let hints = tool.annotations.as_ref();
     let class = match hints.map(|hints| (hints.read_only_hint, hints.idempotent_hint)) {
         Some((Some(true), _)) => Class::ReadOnly,

@@ -76,6 +76,15 @@ impl Native {
         check(id).is_ok().then_some(id)
     }
 
+    /// The folder in which the agent keeps the transcripts of a session's sub-agents; `None` if it has
+    /// none.
+    pub fn below(self, transcript: &Path) -> Option<PathBuf> {
+        match self {
+            Self::ClaudeCode => Some(claude_code::transcript::below(transcript)),
+            Self::Codex => None,
+        }
+    }
+
     /// The transcripts of a session's sub-agents, which Claude Code keeps beside its own.
     pub fn sub_agents(self, transcript: &Path, list: List<'_>) -> io::Result<Vec<PathBuf>> {
         match self {

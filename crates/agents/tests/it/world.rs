@@ -78,6 +78,7 @@ impl World {
             system: &self.system,
             input: &self.input,
             workspace: self.folder(),
+            window: None,
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) struct Args {
     /// The session: its id, its name, or the beginning of either
     session: String,
     /// The answer, or `-` to read it from stdin [default: show what is asked]
+    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// The step that asks, where several do
     #[arg(long, value_name = "STEP", requires = "text")]

@@ -1,10 +1,10 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use segno_core::id::SessionId;
-use segno_core::journal::{Entry, StopMode};
+use segno_core::journal::StopMode;
 use segno_engine::cancel::{self, Cancelled};
-use segno_engine::{Observer, sessions};
+use segno_engine::observe::Quiet;
+use segno_engine::sessions;
 use serde_json::json;
 
 use crate::context::{Context, Keep};
@@ -26,14 +26,6 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn entry(&self, _: SessionId, _: &Entry) {}
-
-    fn notice(&self, _: &str) {}
-}
-
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
     let summary = sessions::find(&world, &args.session).await?;
@@ -43,7 +35,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         StopMode::Boundary
     };
     let by = format!("segno cancel (process {})", std::process::id());
-    let cancelled = cancel::cancel(&world, &summary, mode, &by, Arc::new(Silent)).await?;
+    let cancelled = cancel::cancel(&world, &summary, mode, &by, Arc::new(Quiet)).await?;
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
         (Cancelled::Told, StopMode::Boundary) => {

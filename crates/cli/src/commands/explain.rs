@@ -83,6 +83,7 @@ fn sentence(workflow: &Workflow) -> &'static str {
         "parallel" => "parallel: branches side by side",
         "evaluator_optimizer" => "an evaluator: drafts until one is good enough",
         "orchestrator_workers" => "an orchestrator: one hands out work, others do it",
+        "plan" => "a plan: one task after the other, each with a commit",
         _ => "a graph: from node to node, along the first way that holds",
     }
 }

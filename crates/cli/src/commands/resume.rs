@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -5,10 +6,14 @@ use segno_agents::program::Permissions;
 use segno_core::ladder::Rung;
 use segno_core::session::Summary;
 use segno_engine::drift::OnDrift;
-use segno_engine::resume::Options;
-use segno_engine::{World, plan, resume, sessions};
+use segno_engine::fork::{self, Place};
+use segno_engine::resume::{OnLimit, Options};
+use segno_engine::{World, checkpoint, plan, resume, sessions};
 
+use super::chat;
 use super::run::{Policy, conduct, tidied, watch_signals};
+use super::sessions::fork as copies;
+use crate::config::Config;
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
 use crate::machine::people;
@@ -27,12 +32,54 @@ pub(crate) struct Args {
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
+    copying: Copying,
+    #[command(flatten)]
     wishes: Wishes,
     #[command(flatten)]
     policy: Policy,
     /// Print events as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Whether a copy of the session goes on instead of the session itself.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Copying {
+    /// Leave the session as it is, and go on with a copy of it
+    #[arg(long)]
+    fork: bool,
+    /// Go back to a checkpoint: a copy of the session as it was then goes on, with the files of that
+    /// moment, and what they replace is kept in a checkpoint first
+    #[arg(long, value_name = "CHECKPOINT")]
+    from: Option<String>,
+    /// Let the copy work in this folder, with its own files [default: the session's folder]
+    #[arg(long, value_name = "FOLDER")]
+    into: Option<PathBuf>,
+}
+
+impl Copying {
+    fn is_wanted(&self) -> bool {
+        self.fork || self.from.is_some() || self.into.is_some()
+    }
+
+    /// Which session is meant. A checkpoint knows its own.
+    async fn session(&self, world: &World, given: Option<String>) -> Result<Summary, Failure> {
+        match (&self.from, given) {
+            (Some(reference), None) => {
+                let manifest = checkpoint::find(world, reference).await?;
+                Ok(sessions::find(world, &manifest.session.to_string()).await?)
+            }
+            (_, given) => find(world, given).await,
+        }
+    }
+
+    async fn request(self, world: &World) -> Result<fork::Request, Failure> {
+        let from = self.from.as_deref();
+        Ok(fork::Request {
+            part: copies::part(world, from, self.into, Place::Back).await?,
+            ..fork::Request::default()
+        })
+    }
 }
 
 /// How an agent's work is to go on, if not as usual.
@@ -50,6 +97,19 @@ pub(crate) struct Wishes {
     /// What to do if others changed the workspace since [default: warn]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_drift: Option<OnDriftArg>,
+    /// What to do if a provider says that its limit is reached [default: as the spec says]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    on_limit: Option<OnLimitArg>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnLimitArg {
+    /// Wait until it is lifted
+    Wait,
+    /// Pause the session
+    Pause,
+    /// Ask at once, whatever an earlier run was told; then as the spec says
+    Ask,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -112,6 +172,11 @@ impl Wishes {
                 Some(OnDriftArg::Refuse) => OnDrift::Refuse,
                 Some(OnDriftArg::Accept) => OnDrift::Accept,
             },
+            on_limit: self.on_limit.map(|policy| match policy {
+                OnLimitArg::Wait => OnLimit::Wait,
+                OnLimitArg::Pause => OnLimit::Pause,
+                OnLimitArg::Ask => OnLimit::Ask,
+            }),
             ..policy.options()
         }
     }
@@ -130,13 +195,34 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if args.plan {
         return show(args, context).await;
     }
-    go_on(args.session, args.wishes, args.policy, args.json, context).await
+    if !args.copying.is_wanted() {
+        return go_on(args.session, args.wishes, args.policy, args.json, context).await;
+    }
+    let permissions = args.policy.permissions.map(Permissions::from);
+    let (mut world, config) = context.world_with(Keep::Home, permissions)?;
+    world.people = people::here(args.json);
+    let summary = args.copying.session(&world, args.session).await?;
+    let request = args.copying.request(&world).await?;
+    let copy = copies::make(&world, &summary, request, args.json).await?;
+    let options = args.wishes.options(args.policy);
+    carry_on(&world, &config, copy, options, args.json).await
 }
 
 async fn show(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
-    let summary = find(&world, args.session).await?;
     let options = args.wishes.options(args.policy);
+    if args.copying.is_wanted() {
+        let summary = args.copying.session(&world, args.session).await?;
+        let request = args.copying.request(&world).await?;
+        let plan = fork::plan(&world, &summary, request, &options).await?;
+        if args.json {
+            json_line(&json::fork_plan(&summary, &plan));
+        } else {
+            data(&plans::fork_shown(&summary, &plan));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let summary = find(&world, args.session).await?;
     let plan = plan::plan(&world, &summary, &options).await?;
     if args.json {
         json_line(&json::plan(&summary, &plan));
@@ -158,12 +244,26 @@ pub(crate) async fn go_on(
     let (mut world, config) = context.world_with(Keep::Home, permissions)?;
     world.people = people::here(json);
     let summary = find(&world, session).await?;
-    let (options, brake) = (wishes.options(policy), watch_signals());
-    let ran = conduct(&world, json, async |progress| {
-        resume::resume(&world, summary, options, progress, brake).await
+    let options = wishes.options(policy);
+    if !json && let Some(talked) = chat::reopened(&world, &config, &summary, &options).await {
+        return tidied(talked, &world, &config).await;
+    }
+    Box::pin(carry_on(&world, &config, summary, options, json)).await
+}
+
+async fn carry_on(
+    world: &World,
+    config: &Config,
+    summary: Summary,
+    options: Options,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let brake = watch_signals();
+    let ran = conduct(world, json, async |progress| {
+        resume::resume(world, summary, options, progress, brake).await
     })
     .await;
-    tidied(ran, &world, &config).await
+    tidied(ran, world, config).await
 }
 
 async fn find(world: &World, session: Option<String>) -> Result<Summary, Failure> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
+use segno_core::checkpoint::Trigger;
 use segno_core::id::Name;
 use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
 use segno_engine::resume::Options;
 use segno_engine::start::{self, Request};
-use segno_engine::{Brake, HANGUP, Outcome, Stop, World, resume, sessions};
+use segno_engine::{Brake, Outcome, Stop, World, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -135,7 +136,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let permissions = args.policy.permissions.map(Permissions::from);
     let (mut world, config) = context.world_with(keep, permissions)?;
     world.people = people::here(args.json);
-    let ran = play(args, keep, &world).await;
+    let ran = Box::pin(play(args, keep, &world)).await;
     tidied(ran, &world, &config).await
 }
 
@@ -249,11 +250,6 @@ async fn forever(progress: Arc<Progress>) {
 pub(crate) fn watch_signals() -> Brake {
     let brake = Brake::default();
     let pull = brake.clone();
-    let ask = |by: &str, mode, status| Stop::Asked {
-        by: by.to_owned(),
-        mode,
-        status,
-    };
     let streams = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
@@ -269,14 +265,14 @@ pub(crate) fn watch_signals() -> Brake {
                         match interrupts {
                             1 => {
                                 say("stopping after this step; Ctrl-C again stops at once");
-                                pull.pull(ask("Ctrl-C", StopMode::Boundary, Status::Paused));
+                                pull.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
-                            2 => pull.pull(ask("Ctrl-C", StopMode::Now, Status::Paused)),
+                            2 => pull.pull(Stop::asked("Ctrl-C", StopMode::Now, Status::Paused)),
                             _ => std::process::exit(130),
                         }
                     }
-                    _ = terminate.recv() => pull.pull(ask("SIGTERM", StopMode::Now, Status::Interrupted)),
-                    _ = hangup.recv() => pull.pull(ask(HANGUP, StopMode::Now, Status::Interrupted)),
+                    _ = terminate.recv() => pull.pull(Stop::shutdown("SIGTERM", Trigger::Shutdown)),
+                    _ = hangup.recv() => pull.pull(Stop::shutdown("SIGHUP", Trigger::Detach)),
                 }
             }
         });

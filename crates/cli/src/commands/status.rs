@@ -1,16 +1,22 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
-use segno_engine::{history, sessions};
+use segno_engine::sessions::Listed;
+use segno_engine::{history, sessions, work};
 use serde_json::json;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, json_line, plain, progress, table};
+use crate::output::{
+    columns, data, json as shapes, json_line, moment, plain, progress, table, work as plans,
+};
 
-/// Show what is running, and what waits to be resumed.
+/// Show what is running and what waits to be resumed, or how far a plan is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Only this session, finished or not, with its plan if it has one: its id, its name, or the
+    /// beginning of either
+    session: Option<String>,
     /// Print sessions as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
@@ -18,13 +24,22 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (world, _) = context.world(Keep::Home)?;
-    let (listed, unlisted) = sessions::list(&world).await?;
+    let (mut listed, unlisted) = sessions::list(&world).await?;
+    let mut plan = None;
+    if let Some(reference) = &args.session {
+        let summary = sessions::find(&world, reference).await?;
+        plan = work::plan(&world, &summary).await?;
+        listed.retain(|listed| listed.summary.id == summary.id);
+    }
     let mut damaged: Vec<_> = unlisted
         .into_iter()
         .map(segno_engine::Error::from)
         .collect();
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
-    for listed in listed.iter().filter(|listed| !listed.standing.is_final()) {
+    let now = world.clock.now();
+    let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();
+    let shown = |listed: &&Listed| args.session.is_some() || is_open(listed.standing);
+    for listed in listed.iter().filter(shown) {
         let state = match history::look(&world, listed.summary.id).await {
             Ok(state) => state,
             // One damaged journal does not hide the others.
@@ -33,31 +48,62 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 continue;
             }
         };
-        waiting += u64::from(listed.standing != Status::Running);
+        waiting += u64::from(listed.standing.is_resumable() && listed.standing != Status::Running);
         if args.json {
-            let mut line = shapes::listed(listed);
+            let waits = state.suspended(now);
+            let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
+            let mut line = shapes::listed(listed, waits);
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
+            line["chat"] = shapes::chat(&state);
+            line["memos"] = shapes::memos(&state.handoff);
+            line["contexts"] = state
+                .gauges()
+                .map(|(path, gauge)| (path.to_string(), shapes::gauge(gauge)))
+                .collect();
+            if let Some(plan) = &plan {
+                line["plan"] = plans::shape(plan);
+            }
             json_line(&line);
             continue;
         }
-        let age = segno_core::time::human(world.clock.now().since(listed.summary.updated_at));
-        let at = state
-            .in_flight()
-            .map(|(path, _)| path.to_string())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let age = segno_core::time::human(now.since(listed.summary.updated_at));
+        let at = if let Some((path, suspension)) = state.suspended(now) {
+            format!("{path} {}", moment::suspended(&suspension))
+        } else {
+            let in_flight = state.in_flight().map(|(path, open)| {
+                let gauge = open.gauge();
+                match (gauge, gauge.and_then(|gauge| gauge.percent())) {
+                    (_, Some(percent)) => format!("{path}, {percent} % of the context is used"),
+                    (Some(gauge), None) => {
+                        format!("{path}, context {} tokens", plain::number(gauge.used))
+                    }
+                    (None, None) => path.to_string(),
+                }
+            });
+            in_flight.collect::<Vec<_>>().join(", ")
+        };
         let doing = match (&listed.lease.owner, &state.error) {
             (Some(owner), _) if listed.standing == Status::Running => {
                 format!("{at} (process {} on {})", owner.pid, owner.host)
             }
-            (_, Some(error)) => error.message.clone(),
-            _ => at,
+            (_, Some(error)) if state.suspended(now).is_none() => error.message.clone(),
+            _ => match state
+                .stopped
+                .as_ref()
+                .and_then(|stopped| stopped.reason.clone())
+            {
+                Some(reason) => reason,
+                None => at,
+            },
         };
         rows.push(vec![
             listed.summary.name.to_string(),
             listed.standing.to_string(),
-            plain::count(state.finished, "step"),
+            match &state.chat {
+                Some(chat) => plain::count(chat.messages, "message"),
+                None => plain::count(state.finished, "step"),
+            },
             progress::spent(&state.usage),
             format!("{age} ago"),
             doing,
@@ -85,6 +131,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         ) {
             data(&line);
         }
+    }
+    for line in plan.iter().flat_map(plans::lines) {
+        data(&plain::plain(&line));
     }
     if waiting > 0 {
         data(&format!(

@@ -22,7 +22,8 @@ use crate::watch::{Alarm, Guard, Job, Mark, Queue, Tree, Where, in_folder, tree}
 ///
 /// Their transcripts are mirrored into sessions of Segno within seconds, so that they are still
 /// there when the programs delete them. It goes on until Ctrl-C; nothing is lost if it is killed.
-/// Hooks (`segno hooks install`) make it quicker, and find programs that keep things elsewhere.
+/// Hooks (`segno hooks install`) make it quicker, and find programs that keep things elsewhere. When it
+/// begins, sessions of Segno whose run was lost are kept and marked, as `segno recover` does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Whose sessions; all if none is named
@@ -46,6 +47,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let _guard = Guard::take(&home, context.clock.now())?;
     let made = LocalDisk.create_folder(&spool::folder(&home), Access::Private);
     made.map_err(|error| Failure::internal(format!("there is no place for notes: {error}")))?;
+    // What a lost run left behind is kept before anybody changes it; `segno recover` tells what fails.
+    if let Ok((lost, _)) = segno_engine::recover::lost(&world).await {
+        let _ = super::recover::mark(&world, &lost, args.json).await;
+    }
     let mut watcher = Watcher::new(args, world, home);
     if args.once {
         return watcher.round().await;

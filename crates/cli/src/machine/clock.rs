@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use chrono::{Local, Offset, TimeZone};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 
@@ -40,7 +41,17 @@ impl Clock for MachineClock {
         self.begun.elapsed()
     }
 
+    fn offset(&self, at: Timestamp) -> i64 {
+        offset(at)
+    }
+
     fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
         Box::pin(tokio::time::sleep(duration))
     }
+}
+
+/// How far the time of day here is ahead of UTC at a moment, in seconds: as `TZ` says, or else the machine.
+pub(crate) fn offset(at: Timestamp) -> i64 {
+    let here = Local.timestamp_millis_opt(at.0).single();
+    here.map_or(0, |here| here.offset().fix().local_minus_utc().into())
 }

@@ -10,7 +10,7 @@ use segno_agents::transcript::{Library, Native};
 use segno_agents::{
     Acp, Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors,
     Gear, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
-    Scripted, Search, Skills, Web, bedrock, mcp,
+    Scripted, Search, Service, Skills, Web, bedrock, mcp,
 };
 use segno_core::companion::{Companion, Program};
 use segno_core::ports::{Boxed, Clock, Disk};
@@ -43,6 +43,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) programs: BTreeMap<&'static str, Started>,
     /// What they may do, if it was said for this run.
     pub(crate) permissions: Option<Permissions>,
+    /// The MCP server for agents, where sessions are kept.
+    pub(crate) service: Option<Service>,
     /// What calls the web, once it was needed.
     pub(crate) web: OnceLock<Web>,
 }
@@ -307,7 +309,7 @@ impl MachineDrivers {
             Program::ClaudeCode => {
                 Arc::new(ClaudeCode::new(setup("claude")?, Arc::clone(&self.clock)))
             }
-            Program::Codex => Arc::new(Codex::new(setup("codex")?)),
+            Program::Codex => Arc::new(Codex::new(setup("codex")?, Arc::clone(&self.clock))),
             Program::Acp => {
                 return Err(Error::NoClient {
                     provider: program.as_str(),
@@ -328,8 +330,14 @@ impl MachineDrivers {
             allow: started.allow,
             window: started.window,
             model: model.cloned(),
+            service: self.service(started.mcp),
             warden: warden(),
         })
+    }
+
+    /// The MCP server for an agent, unless the person wants none.
+    fn service(&self, wanted: bool) -> Option<Service> {
+        self.service.clone().filter(|_| wanted)
     }
 
     /// An agent that speaks the Agent Client Protocol.
@@ -337,8 +345,9 @@ impl MachineDrivers {
         let started = self.programs.get(Program::Acp.as_str());
         let usual = started.map(|started| started.permissions);
         let permissions = self.permissions.or(usual).unwrap_or_default();
+        let service = self.service(started.is_none_or(|started| started.mcp));
         let (argv, clock) = (beside(argv, folder), Arc::clone(&self.clock));
-        Arc::new(Acp::new(argv, permissions, warden(), clock))
+        Arc::new(Acp::new(argv, permissions, warden(), service, clock))
     }
 
     /// A model behind an API. Its key comes from the environment, and from nowhere else.

@@ -2,7 +2,7 @@
 
 mod archives;
 mod carry;
-mod clock;
+pub(crate) mod clock;
 mod drivers;
 mod key;
 pub(crate) mod people;
@@ -11,6 +11,7 @@ mod random;
 mod snapshots;
 mod spec_verify;
 mod telemetry;
+mod worktrees;
 
 pub(crate) use clock::MachineClock;
 pub(crate) use drivers::{MachineDrivers, WARDEN};
@@ -19,3 +20,4 @@ pub(crate) use processes::MachineProcesses;
 pub(crate) use random::MachineRandom;
 pub(crate) use snapshots::{MachineSnapshots, Place};
 pub(crate) use telemetry::MachineExporter;
+pub(crate) use worktrees::MachineWorktrees;

@@ -1,16 +1,20 @@
 //! The stable shapes of `--json`. `docs/formats/json.md` describes them; adding a field is allowed,
 //! changing or removing one needs a new `v`.
 
-use segno_core::companion::Program;
+use segno_core::companion::{Gauge, Program};
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Text};
+use segno_core::journal::{Entry, Event, Suspension, Text};
+use segno_core::memo::{Handoff, Item, Shelf};
 use segno_core::session::{Status, Summary};
+use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::Finding;
+use segno_core::time::Timestamp;
 use segno_core::usage::{Cost, Usage};
 use segno_engine::Outcome;
 use segno_engine::adopt::{self, Adopted};
-use segno_engine::plan::{Climb, Plan, Way};
+use segno_engine::fork::Foreseen;
+use segno_engine::plan::{Climb, Plan, StepPlan, Way};
 use segno_engine::sessions::{Listed, Shown, StepStanding};
 use serde_json::{Map, Value, json};
 
@@ -47,7 +51,12 @@ pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
     }
     match &entry.event {
         Event::StepFinished(event) => line.insert("usage".into(), usage(&event.usage)),
-        Event::StepFailed(event) => line.insert("usage".into(), usage(&event.usage)),
+        Event::StepFailed(event) => {
+            if let Some(suspension) = &event.suspended {
+                line.insert("suspended".into(), suspended(None, suspension));
+            }
+            line.insert("usage".into(), usage(&event.usage))
+        }
         Event::AgentSaid(event) => line.insert("usage".into(), usage(&event.usage)),
         _ => None,
     };
@@ -60,6 +69,27 @@ pub(crate) fn skipped(session: SessionId, path: &Path) -> Value {
     line.insert("session".into(), session.to_string().into());
     line.insert("path".into(), path.as_str().into());
     Value::Object(line)
+}
+
+/// A step that goes on waiting.
+pub(crate) fn waits(session: SessionId, path: &Path, suspension: &Suspension) -> Value {
+    let mut line = object("step_suspended");
+    line.insert("session".into(), session.to_string().into());
+    line.insert("path".into(), path.as_str().into());
+    line.extend(fields(suspended(None, suspension)));
+    Value::Object(line)
+}
+
+/// A limit that is in the way of a step.
+pub(crate) fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
+    let mut value = json!({
+        "provider": suspension.provider,
+        "until": suspension.until.to_string(),
+    });
+    if let Some(path) = path {
+        value["path"] = path.as_str().into();
+    }
+    value
 }
 
 /// Something worth knowing.
@@ -87,8 +117,43 @@ pub(crate) fn result(outcome: &Outcome) -> Value {
     Value::Object(line)
 }
 
-/// A session in a list.
-pub(crate) fn listed(listed: &Listed) -> Value {
+/// An exchange of a chat, and what it took.
+pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
+    let mut line = object("exchange");
+    let state = &outcome.state;
+    line.extend(fields(json!({
+        "session": outcome.session,
+        "name": outcome.name,
+        "run": outcome.run,
+        "status": state.status,
+        "message": state.chat.as_ref().map(|chat| chat.next.saturating_sub(1)),
+        "answer": outcome.output,
+        "ending": state.chat.as_ref().and_then(|chat| chat.ending),
+        "usage": usage(used),
+        "chat": state.chat.as_ref().map(|_| chat(state)),
+    })));
+    Value::Object(line)
+}
+
+/// What a chat adds up to.
+pub(crate) fn chat(state: &State) -> Value {
+    json!(state.chat.as_ref().map(|chat| json!({
+        "agent": chat.agent,
+        "model": chat.model,
+        "messages": chat.messages,
+        "answers": chat.answers,
+        "turns": chat.replies,
+        "max_turns": chat.max_turns,
+        "tool_calls": chat.tool_calls,
+        "last_message_at": chat.last_message_at.to_string(),
+        "last_ending": chat.ending,
+        "native": chat.native.as_ref().map(|native| &native.id),
+        "usage": usage(&state.usage),
+    })))
+}
+
+/// A session in a list, and the limit that it waits for.
+pub(crate) fn listed(listed: &Listed, waits: Option<(&Path, &Suspension)>) -> Value {
     let summary = &listed.summary;
     json!({
         "v": V,
@@ -103,6 +168,7 @@ pub(crate) fn listed(listed: &Listed) -> Value {
         "run": summary.run,
         "entries": summary.head.seq,
         "spec_digest": summary.spec_digest,
+        "suspended": waits.map(|(path, suspension)| suspended(Some(path), suspension)),
         "owner": listed.lease.owner.as_ref().filter(|_| listed.standing == Status::Running).map(|owner| json!({
             "host": owner.host,
             "pid": owner.pid,
@@ -112,10 +178,28 @@ pub(crate) fn listed(listed: &Listed) -> Value {
     })
 }
 
-/// A session in full.
-pub(crate) fn shown(shown: &Shown) -> Value {
-    let mut line = fields(listed(&shown.listed));
+/// What memos add up to, in figures.
+pub(crate) fn memos(handoff: &Handoff) -> Value {
+    fn open<T: Item>(shelf: &Shelf<T>) -> usize {
+        let open = shelf.standing().filter(|kept| !kept.memo.is_settled());
+        open.count()
+    }
+    let tests = handoff.tests.as_ref().map(|kept| &kept.memo);
+    json!({
+        "decisions": handoff.decisions.standing().count(),
+        "errors_unresolved": open(&handoff.errors),
+        "feedback_open": open(&handoff.feedback),
+        "todos_open": open(&handoff.todos),
+        "tests": tests.map(|tests| json!({"phase": tests.phase, "failing": tests.failing})),
+    })
+}
+
+/// A session in full, at `now`.
+pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
     let state = &shown.state;
+    let waits = state.suspended(now);
+    let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
+    let mut line = fields(listed(&shown.listed, waits));
     let created = state.created.as_ref();
     line.extend(fields(json!({
         "forked_from": state.forked.as_ref().map(|forked| json!({
@@ -123,6 +207,7 @@ pub(crate) fn shown(shown: &Shown) -> Value {
             "name": forked.name,
             "seq": forked.seq,
             "before": forked.before,
+            "checkpoint": forked.checkpoint,
         })),
         "spec_path": created.map(|created| &created.spec_path),
         "variables": created.map(|created| &created.variables),
@@ -130,18 +215,21 @@ pub(crate) fn shown(shown: &Shown) -> Value {
         "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), usage(used))).collect::<Map<_, _>>(),
         "steps_finished": state.finished,
         "artifacts": state.artifacts,
+        "memos": memos(&state.handoff),
         "error": state.error,
+        "stopped": state.stopped.as_ref().map(|stopped| json!({
+            "by": stopped.by,
+            "reason": stopped.reason,
+            "at": stopped.at.to_string(),
+        })),
+        "chat": chat(state),
         "conversations": shown.talks.iter().map(|talk| json!({
             "path": talk.path,
             "program": talk.program,
             "native": talk.native,
             "folder": talk.folder,
             "rungs": talk.rungs,
-            "context": talk.context.map(|gauge| json!({
-                "used": gauge.used,
-                "window": gauge.window,
-                "percent": gauge.percent(),
-            })),
+            "context": talk.context.map(gauge),
             "last_words": talk.last,
         })).collect::<Vec<_>>(),
         "steps": shown.steps.iter().map(|step| {
@@ -164,6 +252,15 @@ pub(crate) fn shown(shown: &Shown) -> Value {
         }).collect::<Vec<_>>(),
     })));
     Value::Object(line)
+}
+
+/// How full a context is.
+pub(crate) fn gauge(gauge: Gauge) -> Value {
+    json!({
+        "used": gauge.used,
+        "window": gauge.window,
+        "percent": gauge.percent(),
+    })
 }
 
 /// What became of a transcript.
@@ -221,20 +318,6 @@ pub(crate) fn finding(finding: &Finding) -> Value {
 pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
     let mut line = object("resume_plan");
     let owner = plan.held_by.as_ref();
-    let steps = plan.steps.iter().map(|step| {
-        let mut line = Map::new();
-        line.insert("path".into(), step.path.as_str().into());
-        line.insert("agent".into(), step.agent.as_str().into());
-        match &step.way {
-            Way::Again => line.insert("way".into(), "again".into()),
-            Way::Journal => line.insert("way".into(), "journal".into()),
-            Way::Ladder(climb) => {
-                line.extend(self::climb(climb));
-                line.insert("way".into(), "ladder".into())
-            }
-        };
-        Value::Object(line)
-    });
     let repository = plan.sight.repository.as_ref();
     line.insert("session".into(), summary.id.to_string().into());
     line.insert("name".into(), summary.name.as_str().into());
@@ -254,8 +337,53 @@ pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
             "drift": plan.drift,
         }),
     );
-    line.insert("steps".into(), steps.collect());
+    line.insert("steps".into(), planned(&plan.steps));
     Value::Object(line)
+}
+
+/// What a copy of a session would be, and how it would go on.
+pub(crate) fn fork_plan(summary: &Summary, plan: &Foreseen) -> Value {
+    let owner = plan.held_by.as_ref();
+    let files = plan.replaced.as_ref();
+    let files = files.map(|files| json!({"written": files.written, "removed": files.removed}));
+    let mut line = object("fork_plan");
+    line.insert("from".into(), summary.id.to_string().into());
+    line.insert("name".into(), plan.name.as_str().into());
+    line.insert("steps_finished".into(), plan.finished.into());
+    line.insert("checkpoint".into(), json!(plan.checkpoint));
+    let folder = plan.workspace.display().to_string();
+    line.insert("workspace".into(), folder.into());
+    line.insert("replaced".into(), json!(files));
+    line.insert(
+        "held_by".into(),
+        json!(owner.map(|owner| json!({"host": owner.host, "pid": owner.pid}))),
+    );
+    line.insert("steps".into(), planned(&plan.steps));
+    Value::Object(line)
+}
+
+fn planned(steps: &[StepPlan]) -> Value {
+    let steps = steps.iter().map(|step| {
+        let mut line = Map::new();
+        line.insert("path".into(), step.path.as_str().into());
+        line.insert("agent".into(), step.agent.as_str().into());
+        let waits = step.suspended.as_ref();
+        line.insert(
+            "suspended".into(),
+            json!(waits.map(|suspension| suspended(None, suspension))),
+        );
+        match &step.way {
+            Way::Again => line.insert("way".into(), "again".into()),
+            Way::Journal => line.insert("way".into(), "journal".into()),
+            Way::Told => line.insert("way".into(), "told".into()),
+            Way::Ladder(climb) => {
+                line.extend(self::climb(climb));
+                line.insert("way".into(), "ladder".into())
+            }
+        };
+        Value::Object(line)
+    });
+    steps.collect()
 }
 
 /// How an agent's program would go on.
@@ -270,6 +398,7 @@ fn climb(climb: &Climb) -> Map<String, Value> {
         "rung": climb.plan.rung.as_str(),
         "not": because.collect::<Vec<_>>(),
         "lost": climb.plan.lost,
+        "moved_from": climb.moved_from,
         "context_used": climb.gauge.map(|gauge| gauge.used),
         "context_window": climb.gauge.and_then(|gauge| gauge.window),
         "tokens": estimate.tokens,

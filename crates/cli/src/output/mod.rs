@@ -1,6 +1,8 @@
 //! What people and programs see. Data goes to stdout, everything else to stderr.
 
 pub(crate) mod json;
+pub(crate) mod memo;
+pub(crate) mod moment;
 pub(crate) mod plain;
 pub(crate) mod plans;
 pub(crate) mod progress;
@@ -8,6 +10,7 @@ pub(crate) mod said;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod waiting;
+pub(crate) mod work;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;

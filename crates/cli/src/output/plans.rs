@@ -1,11 +1,14 @@
 //! What a resume would do, for people.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use segno_core::session::Summary;
+use segno_engine::fork::Foreseen;
 use segno_engine::plan::{Climb, Estimate, Plan, StepPlan, Way};
 use segno_engine::reconcile;
 
+use super::moment;
 use super::plain::{count, number, plain};
 
 /// A plan as text.
@@ -48,6 +51,62 @@ pub(crate) fn shown(summary: &Summary, plan: &Plan) -> String {
     out
 }
 
+/// What a copy of a session would be, and how it would go on, as text.
+pub(crate) fn fork_shown(summary: &Summary, plan: &Foreseen) -> String {
+    let folder = plan.workspace.display().to_string();
+    let mut out = format!(
+        "session {} ({}) would be copied into {}, which would go on; it stays as it is\n",
+        plain(summary.name.as_str()),
+        summary.id,
+        plan.name
+    );
+    let _ = writeln!(out, "{} done, not done again", count(plan.finished, "step"));
+    match (&plan.checkpoint, &plan.replaced) {
+        (Some(checkpoint), Some(files)) => {
+            let _ = writeln!(
+                out,
+                "the files of checkpoint {checkpoint} would come back in {}: {} written, {} removed; what is there is kept in a checkpoint first",
+                plain(&folder),
+                number(files.written),
+                number(files.removed.len() as u64),
+            );
+        }
+        (Some(checkpoint), None) => {
+            let _ = writeln!(
+                out,
+                "the files of checkpoint {checkpoint} would go into {}",
+                plain(&folder)
+            );
+        }
+        (None, _) if Path::new(&summary.workspace) != plan.workspace => {
+            let _ = writeln!(
+                out,
+                "a checkpoint would be taken, and its files go into {}",
+                plain(&folder)
+            );
+        }
+        (None, _) => {
+            let _ = writeln!(out, "it would work in the same folder, {}", plain(&folder));
+        }
+    }
+    if let Some(owner) = &plan.held_by {
+        let _ = writeln!(
+            out,
+            "process {} on {} is at work there: this would be refused",
+            owner.pid,
+            plain(&owner.host)
+        );
+    }
+    if plan.steps.is_empty() {
+        out.push_str("no step is in the middle of anything; the next one begins\n");
+    }
+    for step in &plan.steps {
+        step_shown(&mut out, step);
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
 fn step_shown(out: &mut String, step: &StepPlan) {
     let _ = write!(out, "\nstep {} (agent {}): ", step.path, plain(&step.agent));
     match &step.way {
@@ -55,7 +114,15 @@ fn step_shown(out: &mut String, step: &StepPlan) {
         Way::Journal => out.push_str(
             "goes on from the journal; at most the model call that was in flight is made again\n",
         ),
+        Way::Told => out.push_str("taken over; told what was said and done so far\n"),
         Way::Ladder(climb) => climb_shown(out, climb),
+    }
+    if let Some(suspension) = &step.suspended {
+        let _ = writeln!(
+            out,
+            "  {}; `--on-limit ask` asks at once",
+            moment::suspended(suspension)
+        );
     }
 }
 
@@ -65,6 +132,13 @@ fn climb_shown(out: &mut String, climb: &Climb) {
         let _ = write!(out, ", conversation {}", plain(native));
     }
     out.push('\n');
+    if let Some(before) = &climb.moved_from {
+        let _ = writeln!(
+            out,
+            "  was about {}: the agent is told that the folder has moved",
+            plain(before)
+        );
+    }
     for (rung, reason) in &climb.plan.because {
         let _ = writeln!(out, "  not {rung}: {}", plain(reason));
     }

@@ -3,17 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, LimitNeared, StopMode};
+use segno_core::id::{CheckpointId, SessionId};
+use segno_core::journal::{Entry, Event, LimitNeared, StopMode, Suspension};
 use segno_core::ladder::Rung;
 use segno_core::ports::Clock;
+use segno_core::state::Stopped;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
 use super::plain::{count, number, plain};
-use super::{is_live, json, json_line, passing, said, say};
+use super::{is_live, json, json_line, memo, moment, passing, said, say};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,16 +78,13 @@ impl Progress {
         }
         let (state, saved) = (&outcome.state, &outcome.saved);
         let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
-        let took = join(
-            &[
-                &count(state.finished, "step"),
-                &spent(&state.usage),
-                &elapsed,
-            ],
-            ", ",
-        );
+        let done = match &state.chat {
+            Some(chat) => count(chat.messages, "message"),
+            None => count(state.finished, "step"),
+        };
+        let took = join(&[&done, &spent(&state.usage), &elapsed], ", ");
         self.line(&format!("{} {}: {took}", state.status, outcome.name));
-        if outcome.run.0 > 1 {
+        if outcome.run.0 > 1 && state.chat.is_none() {
             self.line(&saved_line(saved.steps, state.finished, &saved.usage));
         }
         for artifact in state.artifacts.keys() {
@@ -154,7 +152,12 @@ impl Observer for Progress {
                     inside.usage += event.usage;
                     inside.current = None;
                 }
-                Event::StepFailed(event) => inside.usage += event.usage,
+                Event::StepFailed(event) => {
+                    inside.usage += event.usage;
+                    if let Some(suspension) = &event.suspended {
+                        inside.current = Some(waiting(&event.path, suspension, entry.at));
+                    }
+                }
                 Event::ModelReplied(event) => inside.usage += event.usage,
                 Event::TalkShortened(event) => inside.usage += event.usage,
                 _ => {}
@@ -188,6 +191,15 @@ impl Observer for Progress {
         }
     }
 
+    fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
+        self.lock().current = Some(waiting(path, suspension, self.clock.now()));
+        if self.style == Style::Json {
+            json_line(&json::waits(session, path, suspension));
+        } else {
+            self.line(&format!("  … {path} {}", moment::suspended(suspension)));
+        }
+    }
+
     fn notice(&self, message: &str) {
         if self.style == Style::Json {
             json_line(&json::notice(message));
@@ -195,6 +207,11 @@ impl Observer for Progress {
             self.line(&format!("note: {message}"));
         }
     }
+}
+
+/// What the live line says of a step that waits.
+fn waiting(path: &Path, suspension: &Suspension, since: Timestamp) -> (String, Timestamp) {
+    (format!("{path} {}", moment::suspended(suspension)), since)
 }
 
 /// An entry as a line for people.
@@ -206,8 +223,9 @@ pub(crate) fn describe(entry: &Entry) -> String {
             event.from_name,
             event.from,
             event.seq,
-            before(event.before.as_ref())
+            cut(event.before.as_ref(), event.checkpoint)
         ),
+        Event::SessionMoved(event) => format!("moved to {}", event.workspace),
         Event::SpecChanged(event) => {
             let steps: Vec<&str> = event.steps.iter().map(Path::as_str).collect();
             let what = if steps.is_empty() {
@@ -234,9 +252,12 @@ pub(crate) fn describe(entry: &Entry) -> String {
             )
         }
         Event::StepFailed(event) => {
-            let then = event.retry_in_ms.map_or("gives up".into(), |wait| {
-                format!("again in {}", time::human(Duration::from_millis(wait)))
-            });
+            let again = event.retry_in_ms.map(Duration::from_millis);
+            let then = match (&event.suspended, again) {
+                (Some(suspension), _) => moment::suspended(suspension),
+                (None, Some(wait)) => format!("again in {}", time::human(wait)),
+                (None, None) => "gives up".into(),
+            };
             format!(
                 "  ✗ {} attempt {}: {} ({}); {then}",
                 event.path, event.attempt, event.error.message, event.error.kind
@@ -303,6 +324,25 @@ pub(crate) fn describe(entry: &Entry) -> String {
         Event::ArtifactWritten(event) => {
             format!("  wrote {} ({} bytes)", event.path, number(event.bytes))
         }
+        Event::MemosWritten(event) => {
+            let said: Vec<String> = event
+                .memos
+                .iter()
+                .map(|written| memo::line(&written.memo))
+                .collect();
+            format!(
+                "  ✎ {} ({}) notes {}",
+                event.by,
+                event.source,
+                said.join("; ")
+            )
+        }
+        Event::RunLost(event) => format!("run {} was lost", event.lost),
+        Event::BriefEdited(event) => format!("  ✎ {} edits what agents are told", event.by),
+        Event::MemoWithdrawn(event) => {
+            let memo = format!("  ✎ {} withdraws {}", event.by, event.memo);
+            join(&[&memo, event.reason.as_deref().unwrap_or_default()], ": ")
+        }
         Event::WorkspaceSeen(event) => format!(
             "the workspace is on {} with {}",
             event.branch.as_deref().unwrap_or("no branch"),
@@ -314,7 +354,20 @@ pub(crate) fn describe(entry: &Entry) -> String {
             } else {
                 "after the step"
             };
-            format!("stopped {when}, as asked by {}", event.by)
+            let reason = event.reason.as_deref();
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            format!("stopped {when}, as asked by {}{reason}", event.by)
+        }
+        Event::ChatOpened(event) => format!("a chat with {}", event.agent),
+        Event::ExchangeEnded(event) => format!(
+            "  {} ended ({}) after {} and {}",
+            event.path,
+            event.ending,
+            count(event.replies, "turn"),
+            count(event.tool_calls, "tool call")
+        ),
+        Event::ChatCleared(event) => {
+            format!("what was said is forgotten, as asked by {}", event.by)
         }
         Event::RunEnded(event) => match &event.error {
             Some(error) => format!("{}: {}", event.status, error.message),
@@ -323,9 +376,20 @@ pub(crate) fn describe(entry: &Entry) -> String {
     }
 }
 
-/// Before which step a copy was cut, if it was.
-pub(crate) fn before(step: Option<&Path>) -> String {
-    step.map_or(String::new(), |step| format!(", before {step}"))
+/// Who stopped a run, and why.
+pub(crate) fn stopped(stopped: &Stopped) -> String {
+    let reason = stopped.reason.as_deref();
+    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    format!("{} by {}{reason}", stopped.at, stopped.by)
+}
+
+/// Where the session that a copy is of was cut, if it was.
+pub(crate) fn cut(before: Option<&Path>, checkpoint: Option<CheckpointId>) -> String {
+    match (before, checkpoint) {
+        (Some(step), _) => format!(", before {step}"),
+        (None, Some(checkpoint)) => format!(", at checkpoint {checkpoint}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// How much of a limit is used up.

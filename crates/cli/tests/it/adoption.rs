@@ -8,25 +8,32 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use segno_testkit::model::{
     ModelServer, Part, Role, conversation, files, standard, standard_files,
 };
-use segno_testkit::programs::{Agent, Stage};
+use segno_testkit::programs::{Agent, Stage, Workshop};
 use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
 use serde_json::{Value, json};
 
-use crate::sandbox;
+use crate::{sandbox, segno};
 
-/// The binary, an agent and its models.
+/// A conversation that an agent began by itself.
 struct Set {
     agent: Agent,
-    server: ModelServer,
-    stage: Stage,
-    sandbox: Sandbox,
+    workshop: Workshop,
     id: String,
+}
+
+impl Deref for Set {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
 }
 
 impl Set {
@@ -45,43 +52,15 @@ impl Set {
         });
         running.kill();
         until("what it started is over", || stage.processes().is_empty());
-        let sandbox = sandbox();
-        sandbox.configure("[claude-code]\npermissions = \"all\"\n[codex]\npermissions = \"all\"\n");
         Self {
             agent,
-            server,
-            stage,
-            sandbox,
+            workshop: Workshop::around(segno(), stage, server, "all"),
             id,
         }
     }
 
-    fn command(&self, stage: &Stage, words: &[&str]) -> Command {
-        let mut command = self.sandbox.command(words);
-        for (name, value) in stage.environment() {
-            command.env(name, value);
-        }
-        command.current_dir(stage.work());
-        command
-    }
-
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(&self.stage, words))
-    }
-
     fn import(&self, words: &[&str]) -> Said {
-        self.segno(&[&["import", word(self.agent)], words].concat())
-    }
-
-    /// The names and rungs of the conversations that the session had.
-    fn opened(&self, session: &str) -> Vec<(String, String)> {
-        let exported = self.segno(&["sessions", "export", session, "-o", "-"]);
-        let opened = journal(&exported.good(), "agent_opened");
-        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        opened
-            .iter()
-            .map(|entry| (text(&entry["native"]), text(&entry["rung"])))
-            .collect()
+        self.segno(&[&["import", self.agent.word()], words].concat())
     }
 
     /// Everything is as an undisturbed run leaves it, and the model was sent the whole history.
@@ -110,13 +89,6 @@ impl Set {
             let found = said.iter().any(|text| text.contains(words));
             assert!(found, "{:?} {words}: {said:?}", self.agent);
         }
-    }
-}
-
-fn word(agent: Agent) -> &'static str {
-    match agent {
-        Agent::Claude => "claude",
-        Agent::Codex => "codex",
     }
 }
 
@@ -186,10 +158,10 @@ fn a_copied_transcript_goes_on_on_a_new_machine() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let run = |words: &[&str]| finish(set.command(&there, words)).good();
+        let run = |words: &[&str]| finish(set.command_on(&there, words)).good();
         let (from, into) = (copy.to_str().unwrap(), there.work());
         let into = into.to_str().unwrap();
-        let said = run(&["import", word(agent), from, "--folder", into, "--json"]);
+        let said = run(&["import", agent.word(), from, "--folder", into, "--json"]);
         let session = said.json()[0]["session"].as_str().unwrap().to_owned();
         run(&["resume", &session]);
         set.is_done(&there.work());
@@ -215,18 +187,18 @@ fn a_fork_of_an_adopted_conversation_is_one_of_its_own() {
         set.segno(&["resume", "other"]).good();
         assert_eq!(files(&set.stage.work()), standard_files(), "{agent:?}");
         let opened = set.opened("other");
-        assert_eq!(opened.len(), 1, "{opened:?}");
-        assert_eq!(opened[0].1, "compiled", "{agent:?}");
-        assert_ne!(opened[0].0, set.id, "{agent:?}");
+        let rungs: Vec<&str> = opened.iter().map(|(_, rung)| rung.as_str()).collect();
+        assert_eq!(rungs, ["-", "rehomed"], "{agent:?}");
+        assert!(opened.iter().all(|(id, _)| *id != set.id), "{opened:?}");
         assert!(
             fs::read(&record).unwrap() == before,
             "the first is untouched"
         );
         let sent = conversation(&set.server.request("standard", 8).unwrap());
-        let told = sent.iter().any(
-            |part| matches!(part, Part::Text(Role::User, text) if text.contains("I begin with a plan.")),
+        let known = sent.iter().any(
+            |part| matches!(part, Part::Text(Role::Assistant, text) if text.contains("I begin with a plan.")),
         );
-        assert!(told, "{agent:?}: what was said is told");
+        assert!(known, "{agent:?}: what was said is the conversation");
     }
 }
 

@@ -18,8 +18,8 @@ use segno_testkit::crash::{require_strace, sample};
 use segno_testkit::damage::kept::{Judge, Kept};
 use segno_testkit::sandbox::wait;
 
-use crate::crash::{seed, segno};
-use crate::sandbox;
+use crate::crash::seed;
+use crate::{sandbox, segno};
 
 /// How many kills at system calls a test draws of a deed.
 const SAMPLE: usize = 3;
@@ -58,7 +58,7 @@ fn survive_kills(deeds: &[Deed]) {
     }
     let tally = survive(&trials);
     // Some calls depend on which thread was waiting when, and do not come every time.
-    let killed = usize::try_from(tally.points + tally.syscalls).unwrap();
+    let killed = usize::try_from(tally.hits).unwrap();
     assert!(killed * 4 >= trials.len() * 3, "too many misses: {tally}");
 }
 
@@ -124,7 +124,7 @@ fn a_disk_that_is_full_for_checkpoints_costs_nothing_that_was_kept() {
     // With some room that is not enough for a whole restore.
     trials.push("restore/full:256".parse().unwrap());
     let tally = survive(&trials);
-    assert!(tally.full >= 8, "{tally}");
+    assert!(tally.of("full disks") >= 8, "{tally}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_segno_that_breaks_a_promise_about_checkpoints_is_noticed() {
     let try_it = |segno: &Path, trial: &str| disturb(segno, &[trial.parse().unwrap()]);
     let harmless = ends_with("harmless", "*", "true");
     let (tally, wrong) = try_it(&harmless, "create/pack.after_rename:1");
-    assert!(tally.is_good() && tally.points == 1, "{wrong}");
+    assert!(tally.is_good() && tally.of("failpoints") == 1, "{wrong}");
     let restore = "checkpoint\\ restore*--exact";
     for (name, when, harm, trial) in [
         (
@@ -217,6 +217,9 @@ fn a_segno_that_breaks_a_promise_about_checkpoints_is_noticed() {
     ] {
         let broken = ends_with(name, when, harm);
         let (tally, _) = try_it(&broken, trial);
-        assert!(!tally.is_good() && tally.points == 1, "{name}: {tally}");
+        assert!(
+            !tally.is_good() && tally.of("failpoints") == 1,
+            "{name}: {tally}"
+        );
     }
 }

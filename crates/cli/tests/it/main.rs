@@ -4,24 +4,33 @@
 
 mod adoption;
 mod bad_input;
+mod chat;
 mod commands;
 mod companions;
 mod companions_killed;
 mod crash;
 mod crash_checkpoints;
+mod crash_settings;
 mod damage;
 mod examples;
 mod full_disk;
 mod hooks;
 mod lease;
+mod mcp;
 mod models;
 mod real_tree;
 mod resume;
 mod storage;
 mod watch;
 
+use std::path::Path;
+
 use segno_testkit::sandbox::Sandbox;
 
+fn segno() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_segno"))
+}
+
 fn sandbox() -> Sandbox {
-    Sandbox::new(env!("CARGO_BIN_EXE_segno"))
+    Sandbox::new(segno())
 }

@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Seq;
+use super::{Run, Seq};
+use crate::checkpoint::Trigger;
 use crate::companion::{Gauge, Program};
 use crate::digest::Digest;
-use crate::id::{Name, SessionId};
+use crate::id::{CheckpointId, Name, SessionId};
 use crate::ladder::Rung;
-use crate::session::{Kind, Status};
+use crate::memo::{MemoId, Source, Written};
+use crate::session::{Kind, Status, words};
 use crate::step::Path;
+use crate::time::Timestamp;
 use crate::usage::Usage;
 
 /// Text that stands here, or in the blob store if it is long.
@@ -118,6 +121,30 @@ pub struct Failure {
     pub message: String,
 }
 
+words! {
+    /// How an exchange ended.
+    Ending {
+        /// The agent said what it had to say.
+        EndTurn = "end_turn",
+        /// The model had answered as often as it may within one exchange.
+        MaxTurns = "max_turns",
+        /// A person stopped it.
+        Stopped = "stopped",
+        /// It was broken off, and the person said something else instead of letting it go on.
+        Left = "left",
+    }
+}
+
+/// A limit that was run into, and when it is lifted: whoever set it said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspension {
+    /// Whose limit it is.
+    pub provider: String,
+    /// Not to be asked again before this.
+    pub until: Timestamp,
+}
+
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $kind:literal {
         $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
@@ -187,7 +214,7 @@ events! {
         /// Whether artifacts may replace files that this session did not write.
         force: bool,
     }
-    /// The session is a copy of what another had finished. Always the third, in the run that copies.
+    /// The session is a copy of what another had done. Always the third, in the run that copies.
     SessionForked = "session_forked" {
         /// The other session.
         from: SessionId,
@@ -198,6 +225,26 @@ events! {
         /// The step before which it was cut; absent if all of it was looked at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Path>,
+        /// The checkpoint that it was made from, with the files of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<CheckpointId>,
+        /// The folder that the other worked in; absent if the copy works in the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workspace: Option<String>,
+        /// The snapshot that has what agents' programs had of conversations that go on, under the names
+        /// that these have in the copy; absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        papers: Option<Digest>,
+    }
+    /// The session works in another folder from here on. Stands between runs, under a number of its own:
+    /// nobody runs a session while it is moved.
+    SessionMoved = "session_moved" {
+        /// The folder that it works in now.
+        workspace: String,
+        /// Where its spec is now; empty if it has no file.
+        spec_path: String,
+        /// Where artifacts go now.
+        out: String,
     }
     /// The spec on disk had been edited, and this run goes on with the edited one.
     SpecChanged = "spec_changed" {
@@ -264,6 +311,9 @@ events! {
         /// After how long it is tried again; absent if it is not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ms: Option<u64>,
+        /// The limit that is in the way, where it was told when that is lifted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suspended: Option<Suspension>,
     }
     /// A step was in flight when its run was lost: whether it took effect is unknown (P6).
     StepUnknown = "step_unknown" {
@@ -471,6 +521,70 @@ events! {
         /// The digest of their names.
         names: Digest,
     }
+    /// Someone noted what whoever goes on must know. Stands in a run, or between runs under a number of
+    /// its own.
+    MemosWritten = "memos_written" {
+        /// What sort of writer.
+        source: Source,
+        /// Who.
+        by: String,
+        /// The step that they are about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<Path>,
+        /// What they say.
+        memos: Vec<Written>,
+        /// Up to which entry a model read what was said, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_to: Option<Seq>,
+        /// What it took to learn it.
+        #[serde(default)]
+        usage: Usage,
+    }
+    /// A memo no longer holds. Stands where memos do.
+    MemoWithdrawn = "memo_withdrawn" {
+        /// Its name.
+        memo: MemoId,
+        /// Who says so.
+        by: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// A person edited what agents are told that know nothing of the work before. It counts until a run
+    /// has ended. Stands between runs.
+    BriefEdited = "brief_edited" {
+        /// What they are told; empty if it is compiled as usual again.
+        text: Text,
+        /// Who.
+        by: String,
+    }
+    /// The session is a chat.
+    ChatOpened = "chat_opened" {
+        /// Who is spoken to.
+        agent: String,
+        /// How often the model may answer within one exchange.
+        max_turns: u32,
+    }
+    /// A message of the person is dealt with, and will not be asked again.
+    ExchangeEnded = "exchange_ended" {
+        /// The step of the message.
+        path: Path,
+        /// How.
+        ending: Ending,
+        /// How often the model answered.
+        replies: u64,
+        /// How many tools it asked for.
+        tool_calls: u64,
+        /// The model that answered, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    }
+    /// What was said in a chat up to here is forgotten: no agent is told of it any more, and the
+    /// conversation of an agent's program is not gone on with. It stays in the journal.
+    ChatCleared = "chat_cleared" {
+        /// Who wanted it.
+        by: String,
+    }
     /// Someone asked the run to stop.
     StopRequested = "stop_requested" {
         /// Who or what asked.
@@ -479,6 +593,17 @@ events! {
         mode: StopMode,
         /// Where the session will then stand.
         status: Status,
+        /// What a person said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The checkpoint that is taken for it, whatever the spec says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Trigger>,
+    }
+    /// A run was found lost: its owner is gone, and it said nothing more. Stands between runs.
+    RunLost = "run_lost" {
+        /// The run.
+        lost: Run,
     }
     /// A run let go of the session.
     RunEnded = "run_ended" {
@@ -511,7 +636,8 @@ impl Event {
             | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
             Event::QuestionAsked(QuestionAsked { path, .. })
-            | Event::QuestionAnswered(QuestionAnswered { path, .. }) => Some((path, 0)),
+            | Event::QuestionAnswered(QuestionAnswered { path, .. })
+            | Event::ExchangeEnded(ExchangeEnded { path, .. }) => Some((path, 0)),
             _ => None,
         }
     }
@@ -529,6 +655,7 @@ impl Event {
             Event::AgentSaid(event) => Some(&event.entries),
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),
+            Event::BriefEdited(event) => Some(&event.text),
             _ => None,
         }
     }

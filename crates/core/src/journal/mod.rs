@@ -13,11 +13,12 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{Broken, Head, Record};
 pub use event::{
-    AgentOpened, AgentSaid, ArtifactWritten, Event, Failure, InFlight, Limit, LimitNeared,
-    ModelReplied, OnChange, QuestionAnswered, QuestionAsked, RunEnded, RunStarted, SessionCreated,
-    SessionForked, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
-    StepUnknown, StopMode, StopRequested, TalkShortened, Text, ToolFinished, ToolStarted,
-    TranscriptAdopted, WorkspaceSeen,
+    AgentOpened, AgentSaid, ArtifactWritten, BriefEdited, ChatCleared, ChatOpened, Ending, Event,
+    ExchangeEnded, Failure, InFlight, Limit, LimitNeared, MemoWithdrawn, MemosWritten,
+    ModelReplied, OnChange, QuestionAnswered, QuestionAsked, RunEnded, RunLost, RunStarted,
+    SessionCreated, SessionForked, SessionMoved, SpecChanged, StepDiscarded, StepFailed,
+    StepFinished, StepPaused, StepStarted, StepUnknown, StopMode, StopRequested, Suspension,
+    TalkShortened, Text, ToolFinished, ToolStarted, TranscriptAdopted, WorkspaceSeen,
 };
 
 use crate::digest::Digest;

@@ -16,7 +16,7 @@ use segno_core::checkpoint::papers;
 use segno_core::companion::Program;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, Event, Run};
+use segno_core::journal::{Event, Run};
 use segno_core::session::Summary;
 use segno_core::state::{self, State};
 use segno_core::store::Error as StoreError;
@@ -24,7 +24,7 @@ use segno_core::time::Timestamp;
 use segno_core::transcript::{About, Transcript, Transcripts};
 
 use crate::error::Error;
-use crate::observe::Observer;
+use crate::observe::Quiet;
 use crate::pen::Pen;
 use crate::world::World;
 use crate::{claim, flow, history, start};
@@ -397,13 +397,4 @@ fn standing(state: &State, summary: &Summary) -> Result<state::Adopted, String> 
         ));
     }
     Ok(adopted)
-}
-
-/// Nobody watches a transcript being adopted entry by entry.
-struct Quiet;
-
-impl Observer for Quiet {
-    fn entry(&self, _: SessionId, _: &Entry) {}
-
-    fn notice(&self, _: &str) {}
 }

@@ -11,6 +11,7 @@ use super::draft::{Draft, step};
 use super::{Adoption, unreadable};
 use crate::error::Error;
 use crate::flow::less;
+use crate::gleaning::Gleaner;
 use crate::pen::{self, Pen};
 
 /// How many things that could not be read are told; more are only counted.
@@ -36,6 +37,8 @@ pub(super) struct Passage<'a> {
     analysis: Analysis,
     /// What is counted already, once the first new line was reached.
     counted: Option<Usage>,
+    /// Reads what is new, if it is to be written down.
+    gleaner: Option<Gleaner>,
     tally: Tally,
 }
 
@@ -46,6 +49,7 @@ impl<'a> Passage<'a> {
             from,
             analysis: Analysis::new(),
             counted: None,
+            gleaner: None,
             tally: Tally::default(),
         }
     }
@@ -58,6 +62,8 @@ impl<'a> Passage<'a> {
         to: Option<(&Pen, &Draft, u32)>,
     ) -> Result<Tally, Error> {
         let request = self.adoption.request;
+        let agent = request.program.as_str();
+        self.gleaner = to.map(|(pen, ..)| Gleaner::new(&pen.handoff(), agent, &step()));
         let failed = |error| unreadable(request, &error);
         let length = transcript.about().length;
         while let Some(portion) = transcript.next().await.map_err(failed)? {
@@ -87,6 +93,11 @@ impl<'a> Passage<'a> {
                 self.counted = Some(self.analysis.usage().into());
             }
             self.analysis.add(&entry);
+            if let Some(gleaner) = self.gleaner.as_mut().filter(|_| !new)
+                && matches!(entry.said, Said::Assistant { .. })
+            {
+                gleaner.catch_up(&entry);
+            }
             // The rest is in the file that is kept.
             if new && !matches!(entry.said, Said::Raw { .. } | Said::Usage { .. }) {
                 entries.push(entry);
@@ -112,16 +123,20 @@ impl<'a> Passage<'a> {
             return Ok(Vec::new());
         }
         self.counted = Some(all);
-        let (kept, _) = pen::keep_said(self.adoption.world, entries).await?;
+        let kept = pen::keep_said(self.adoption.world, entries).await?;
         let window = None;
         let said = AgentSaid {
             path: step(),
             revision: 0,
             attempt,
-            entries: kept,
+            entries: kept.text,
             usage,
             context: self.analysis.context().map(|used| Gauge { used, window }),
         };
-        Ok(vec![said.into()])
+        let mut events = vec![said.into()];
+        if let Some(gleaner) = &mut self.gleaner {
+            events.extend(gleaner.glean(self.adoption.world, &kept.clean));
+        }
+        Ok(events)
     }
 }

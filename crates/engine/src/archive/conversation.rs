@@ -9,6 +9,9 @@ use segno_core::step::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+/// The version of their shape.
+const VERSION: u32 = 1;
+
 /// The conversations of a session's agents, in the order in which they were had.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Conversation {
@@ -59,7 +62,7 @@ struct Message {
 /// Reads what was said out of a session.
 pub(super) fn conversation(bundle: &Bundle) -> Conversation {
     let mut said = Conversation {
-        format: super::VERSION,
+        format: VERSION,
         session_id: Some(bundle.header.session.to_string()),
         ..Conversation::default()
     };

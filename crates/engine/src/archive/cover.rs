@@ -162,7 +162,8 @@ pub(super) fn read(place: &Path, bytes: &[u8]) -> Result<Read, Error> {
 /// Whether a folder may have such a file.
 fn is_known(name: &str) -> bool {
     match name.split_once('/') {
-        Some((folder, server)) => folder == names::MCP && names::is_server(server),
+        Some((names::MCP, server)) => names::is_server(server),
+        Some(_) => names::conversation(name).is_some(),
         None => [
             names::CONVERSATION,
             names::STATE,

@@ -59,16 +59,18 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Adds a file, durable. Its name may have a folder in it.
+    /// Adds a file, durable. Its name may have folders in it.
     pub(super) fn add(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
         let above = path.parent().unwrap_or(&self.folder);
         let add = || {
-            if above != self.folder {
-                self.disk.create_folder(above, Access::Private)?;
-            }
+            self.disk.create_folder(above, Access::Private)?;
             self.disk.create(&path, content, Access::Private)?;
-            self.disk.sync_folder(above)
+            let inside = |folder: &&Path| folder.starts_with(&self.folder);
+            for folder in above.ancestors().take_while(inside) {
+                self.disk.sync_folder(folder)?;
+            }
+            Ok(())
         };
         add().map_err(|error| unwritten(&self.to.join(name), &error))
     }
@@ -120,18 +122,14 @@ fn sweep(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Res
     Ok(())
 }
 
-/// Removes a draft: files, and the files of one folder in it.
+/// Removes a draft: files, and folders as deep as the layout has them.
 fn clear(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for path in disk.list(folder)? {
-        let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
-        if !is_folder {
+        if path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+            clear(disk, &path)?;
+        } else {
             disk.remove(&path)?;
-            continue;
         }
-        for inside in disk.list(&path)? {
-            disk.remove(&inside)?;
-        }
-        disk.remove_folder(&path)?;
     }
     disk.remove_folder(folder)
 }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::{Manifest, papers};
+use segno_core::companion::Program;
 use segno_core::digest::Digest;
 use segno_core::journal::Head;
 use segno_core::session::Status;
 use segno_core::snapshot::Progress;
+use segno_core::state::Native;
 use segno_core::store::Error as StoreError;
 use serde::Serialize;
 
@@ -29,6 +31,9 @@ pub struct Exported {
     pub files: BTreeMap<String, u64>,
     /// Whether the session is in it; otherwise only its files are.
     pub has_session: bool,
+    /// Conversations of agents that go on, and of which the checkpoint has no record: elsewhere a fresh
+    /// one is told what was said.
+    pub unrecorded: Vec<(Program, String)>,
     /// Git folders that the workspace needs, that lay outside of it, and that are not in it.
     pub without: Vec<String>,
 }
@@ -84,9 +89,27 @@ pub async fn export(
     Ok(Exported {
         folder: to.to_owned(),
         files: lengths,
+        unrecorded: unrecorded(bundle.as_ref(), &parts),
         has_session: bundle.is_some(),
         without: outside(manifest),
     })
+}
+
+fn unrecorded(
+    bundle: Option<&Bundle>,
+    parts: &BTreeMap<String, Vec<u8>>,
+) -> Vec<(Program, String)> {
+    let open = bundle.iter().flat_map(|bundle| bundle.state.open.values());
+    let natives = open.filter_map(|open| open.native.as_ref());
+    let is_missing = |native: &&Native| {
+        let paper = papers::conversation(native.program, &native.id);
+        let name = names::of_conversation(&paper);
+        name.is_none_or(|name| !parts.contains_key(&name))
+    };
+    natives
+        .filter(is_missing)
+        .map(|native| (native.program, native.id.clone()))
+        .collect()
 }
 
 fn outside(manifest: &Manifest) -> Vec<String> {
@@ -109,7 +132,10 @@ async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec
             (papers::TERMINAL, _) => names::TERMINAL.to_owned(),
             (names::CONVERSATION | names::STATE, _) => paper.clone(),
             (_, Some(server)) => format!("{}/{server}", names::MCP),
-            _ => continue,
+            _ => match names::of_conversation(&paper) {
+                Some(name) => name,
+                None => continue,
+            },
         };
         parts.insert(name, bytes);
     }

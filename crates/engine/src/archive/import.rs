@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use segno_core::archive::{Archive, Keeping, Limits};
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::Manifest;
-use segno_core::id::CheckpointId;
+use segno_core::id::{CheckpointId, Name};
 use segno_core::snapshot::{Captured, Progress};
 
 use super::parcel::{self, Parcel};
@@ -29,6 +29,8 @@ pub struct Request {
     pub limits: Limits,
     /// Whether it is kept.
     pub keeping: Keeping,
+    /// What to call the session, if it comes along.
+    pub name: Option<Name>,
 }
 
 /// What became of the session.
@@ -75,6 +77,16 @@ pub async fn import(
     progress: &Progress,
 ) -> Result<Imported, Error> {
     let parcel = parcel::read(world, &request.from)?;
+    unpack(world, parcel, request, progress).await
+}
+
+/// The same of a folder that was read.
+pub(super) async fn unpack(
+    world: &World,
+    parcel: Parcel,
+    request: &Request,
+    progress: &Progress,
+) -> Result<Imported, Error> {
     let comes = match &parcel.bundle {
         Some(bundle) => Some(is_new(world, bundle).await?),
         None => None,
@@ -111,7 +123,8 @@ pub async fn import(
     }
     let session = match (comes, bundle, request.keeping) {
         (Some(true), Some(bundle), Keeping::Keep) => {
-            Fate::Came(Some(import::import(world, bundle, None, |_, _| {}).await?))
+            let name = request.name.clone();
+            Fate::Came(Some(import::import(world, bundle, name, |_, _| {}).await?))
         }
         (Some(true), ..) => Fate::Came(None),
         (Some(false), ..) => Fate::Here,

@@ -1,10 +1,12 @@
 //! What is in a folder that is to be imported, read and verified but for the archive.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use segno_core::bundle::{self, Bundle};
 use segno_core::checkpoint::{Manifest, papers};
+use segno_core::companion::Kept;
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Record};
 
@@ -17,6 +19,9 @@ use crate::world::World;
 
 /// The longest `manifest.json` that is read (P10).
 const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// The most files of conversations that a folder may have (P10).
+const MOST_RECORDS: usize = 10_000;
 
 /// A checkpoint that came from elsewhere.
 pub(super) struct Parcel {
@@ -97,6 +102,7 @@ fn ours(world: &World, from: &Path, inside: Inside) -> Result<Parcel, Error> {
         missing: Vec::new(),
         manifest,
     };
+    bounded(from, &files)?;
     for (name, described) in &files {
         if name == names::WORKSPACE {
             continue;
@@ -114,11 +120,60 @@ fn ours(world: &World, from: &Path, inside: Inside) -> Result<Parcel, Error> {
     if parcel.bundle.is_none() {
         parcel.missing.push(names::SESSION);
     }
+    own(from, &parcel)?;
     Ok(parcel)
 }
 
+/// Refuses more records of conversations than a checkpoint has (P10), before any is read.
+fn bounded(from: &Path, files: &BTreeMap<String, Part>) -> Result<(), Error> {
+    let records = files.iter();
+    let records = records.filter(|(name, _)| names::conversation(name).is_some());
+    let (mut count, mut total) = (0, 0_u64);
+    for (name, part) in records {
+        if part.bytes > Kept::LONGEST {
+            let reason = format!("{name} is longer than {} bytes", Kept::LONGEST);
+            return Err(refuse(from, reason));
+        }
+        count += 1;
+        total = total.saturating_add(part.bytes);
+    }
+    if count > MOST_RECORDS || total > bundle::LONGEST {
+        let reason = format!(
+            "{} has {count} files of {total} bytes, more than {MOST_RECORDS} or {}",
+            names::CONVERSATIONS,
+            bundle::LONGEST
+        );
+        return Err(refuse(from, reason));
+    }
+    Ok(())
+}
+
+/// Refuses records of conversations that the session never had: they would be put among the records of
+/// the person's own.
+fn own(from: &Path, parcel: &Parcel) -> Result<(), Error> {
+    let had = parcel
+        .bundle
+        .as_ref()
+        .map(|bundle| &bundle.state.conversations);
+    for (paper, _) in &parcel.papers {
+        let Some(piece) = papers::piece(paper) else {
+            continue;
+        };
+        if had.and_then(|had| had.get(piece.id)) != Some(&piece.program) {
+            let name = names::of_conversation(paper).unwrap_or_default();
+            let reason = format!("{name} is of no conversation of the session");
+            return Err(refuse(from, reason));
+        }
+    }
+    Ok(())
+}
+
 fn verified(world: &World, from: &Path, name: &str, described: Part) -> Result<Vec<u8>, Error> {
-    let bytes = part(world, from, name, bundle::LONGEST)?;
+    let longest = match names::conversation(name) {
+        Some(_) => Kept::LONGEST,
+        None => bundle::LONGEST,
+    };
+    let bytes = part(world, from, name, longest)?;
     let bytes = bytes.ok_or_else(|| refuse(from, format!("{name} is missing")))?;
     if bytes.len() as u64 != described.bytes || Digest::of(&bytes) != described.digest {
         let reason = format!("{name} was changed after it was written: its digest does not match");
@@ -130,6 +185,9 @@ fn verified(world: &World, from: &Path, name: &str, described: Part) -> Result<V
 /// What a file of the folder is called among the papers of a checkpoint. What can be derived from
 /// the session is not kept beside it.
 pub(super) fn paper(name: &str, has_session: bool) -> Option<String> {
+    if let Some(paper) = names::conversation(name) {
+        return Some(paper);
+    }
     if let Some(server) = name.strip_prefix(names::MCP) {
         return Some(format!("{}{server}", papers::MCP));
     }

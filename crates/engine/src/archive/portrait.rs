@@ -7,10 +7,13 @@ use segno_core::state::{Open, Question};
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
+/// The version of its shape.
+const VERSION: u32 = 1;
+
 /// The content of `session_state.json`. Without a session, as much as the checkpoint says.
 pub(super) fn state(manifest: &Manifest, bundle: Option<&Bundle>) -> Value {
     let mut shape = json!({
-        "segno_state": super::VERSION,
+        "segno_state": VERSION,
         "session_id": manifest.session,
         "status": manifest.status,
         "working_directory": manifest.workspace,

@@ -1,20 +1,29 @@
 //! What a person can do about an error: only what is true, and can be typed.
 
 use segno_core::error::Diagnose;
+use segno_core::id::Name;
 
-use super::{Error, Relation};
+use super::{Error, Impatience, Relation};
 
 /// The way out, if there is one.
 pub(super) fn of(error: &Error) -> Option<String> {
     Some(match error {
             Error::Store(error) => return error.hint(),
             Error::Snapshot(error) => return error.hint(),
+            Error::Worktree(error) => return error.hint(),
+            Error::BadPlan { .. } => {
+                "a task is a line `- [ ] T2: TITLE (after T1)`; nothing was begun".into()
+            }
             Error::Depot(error) => return error.hint(),
+            Error::Chat(error) => return error.hint(),
             Error::NoStorage => {
                 "set `url` in the section `[storage]` of config.toml: `s3://BUCKET/PREFIX` or `file:///FOLDER`"
                     .into()
             }
             Error::NotStored { .. } => "`segno checkpoint list --remote` shows what is there".into(),
+            Error::NoSuchCheckpoint { reference } if reference.contains('/') => {
+                "`segno checkpoint list --all` shows them all; `--before` names a step".into()
+            }
             Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
             Error::WhichCheckpoint { .. } => "give more of the id".into(),
             Error::FromElsewhere { workspace, .. } => format!(
@@ -33,6 +42,10 @@ pub(super) fn of(error: &Error) -> Option<String> {
             Error::Template { error, .. } => return error.hint(),
             Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),
             Error::Ambiguous { .. } => "give more of the id, or the whole name".into(),
+            Error::NothingRuns { .. } => "`segno status` shows what is running".into(),
+            Error::NotRunning { name, status } if status.is_resumable() => {
+                format!("`segno resume {name}` goes on with it")
+            }
             Error::NothingToResume { .. } | Error::NothingHere { .. } => {
                 "`segno sessions list --all` shows those of other folders".into()
             }
@@ -128,12 +141,34 @@ pub(super) fn of(error: &Error) -> Option<String> {
             Error::ContextFull { name, .. } => format!(
                 "`segno resume {name}` goes on in a fresh conversation that is told what was done"
             ),
+            Error::Suspended { name, why, .. } => suspended(name, *why),
             Error::Drifted { name, .. } => format!(
                 "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"
             ),
             Error::NoStandIn { .. } => {
-                "name `claude`, `codex`, or an agent of the spec whose provider is one of them".into()
+                "name `claude`, `codex`, or an agent of the spec".into()
             }
+            Error::NoSuchMemo { name, standing, .. } if standing.is_empty() => {
+                format!("`segno note list {name} --all` shows every memo")
+            }
+            Error::NoSuchMemo { standing, .. } => {
+                let standing: Vec<String> = standing.iter().map(ToString::to_string).collect();
+                format!("these hold: {}", standing.join(", "))
+            }
+            Error::NotYourMemo { memo } => {
+                format!("write one of your own that says otherwise, or ask a person: `segno note correct {memo}`")
+            }
+            Error::LongBrief { .. } => "leave out what the agent can find in the files".into(),
+            Error::UnusableMemo { .. } => "say what happened, in a sentence or two".into(),
+            Error::NothingBegun { name, .. } => format!("`segno resume {name}` goes on without it"),
+            Error::NotItsCheckpoint { name, .. } => {
+                format!("`segno checkpoint list {name}` shows those of this session")
+            }
+            Error::FolderTaken { .. } => "name another one: `--into FOLDER`".into(),
+            Error::FolderGone { name, .. } => format!(
+                "if it was moved, `segno sessions move {name} FOLDER` says where to; nothing was begun"
+            ),
+            Error::NoFolder { .. } => "name a folder that is there, or make it first".into(),
             Error::ArtifactExists { .. } => {
                 "move it away, or run with `--force` or another `--out`".into()
             }
@@ -142,4 +177,16 @@ pub(super) fn of(error: &Error) -> Option<String> {
             }
             _ => return None,
         })
+}
+
+/// What to do about a limit that is not waited for.
+fn suspended(name: &Name, why: Impatience) -> String {
+    let resume = format!(
+        "`segno resume {name}` goes on when the time has come, `--on-limit ask` asks at once"
+    );
+    match why {
+        Impatience::Longest(_) => format!("{resume}; or raise `max_wait_s` in the spec"),
+        Impatience::Together(_) => format!("{resume}; or raise `max_total_wait_s` in the spec"),
+        Impatience::Pause | Impatience::Vain(_) => resume,
+    }
 }

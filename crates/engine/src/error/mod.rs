@@ -3,6 +3,7 @@
 mod hint;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use segno_core::agent;
 use segno_core::bundle;
@@ -11,14 +12,16 @@ use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::lease::Owner;
+use segno_core::memo::MemoId;
 use segno_core::session::Status;
 use segno_core::snapshot;
 use segno_core::step::Path;
 use segno_core::store;
 use segno_core::time::Timestamp;
+use segno_core::worktree;
 
 use crate::import::Relation;
-use crate::{spec, template};
+use crate::{chat, spec, template};
 
 /// Why a use case did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +32,23 @@ pub enum Error {
     /// Files could not be kept or brought back.
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
+    /// A git repository cannot be worked in.
+    #[error(transparent)]
+    Worktree(#[from] worktree::Error),
+    /// A plan does not hold together.
+    #[error("{place} is not a plan that can be worked on: {}", list(.problems.iter()))]
+    BadPlan {
+        /// Where it stands.
+        place: String,
+        /// What is wrong.
+        problems: Vec<crate::work::checklist::Problem>,
+    },
     /// The depot refused.
     #[error(transparent)]
     Depot(#[from] depot::Error),
+    /// A message was not taken.
+    #[error(transparent)]
+    Chat(#[from] chat::Error),
     /// There is no depot.
     #[error("no storage is set for checkpoints")]
     NoStorage,
@@ -144,6 +161,20 @@ pub enum Error {
     NothingToResume {
         /// The folder.
         workspace: PathBuf,
+    },
+    /// Nothing is being run in this folder.
+    #[error("no session is being run in {}", .workspace.display())]
+    NothingRuns {
+        /// The folder.
+        workspace: PathBuf,
+    },
+    /// It is not being run.
+    #[error("session {name} is not being run: it is {status}")]
+    NotRunning {
+        /// What people call it.
+        name: Name,
+        /// Where it stands.
+        status: Status,
     },
     /// No session belongs to this folder.
     #[error("no session was started in {}", .workspace.display())]
@@ -454,6 +485,20 @@ pub enum Error {
         /// How much is used, in hundredths.
         percent: u64,
     },
+    /// A provider said when its limit is lifted, and that is not waited for.
+    #[error("step {path} is suspended until {until} (rate limit of {provider}): {why}")]
+    Suspended {
+        /// The session's name.
+        name: Name,
+        /// The step.
+        path: Path,
+        /// Whose limit it is.
+        provider: String,
+        /// When it is lifted.
+        until: Timestamp,
+        /// Why it is not waited for.
+        why: Impatience,
+    },
     /// Others changed the workspace, and the policy is to refuse.
     #[error("the workspace is not as session {name} left it: {}", list(.drift.iter()))]
     Drifted {
@@ -467,6 +512,80 @@ pub enum Error {
     NoStandIn {
         /// Who was named.
         agent: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A memo that is not there, or no longer holds.
+    #[error("session {name} has no memo {memo}")]
+    NoSuchMemo {
+        /// What people call the session.
+        name: Name,
+        /// What was asked for.
+        memo: MemoId,
+        /// Those of its sort that hold.
+        standing: Vec<MemoId>,
+    },
+    /// A memo that only a person may change.
+    #[error("memo {memo} was written by a person")]
+    NotYourMemo {
+        /// Its name.
+        memo: MemoId,
+    },
+    /// A memo that cannot be kept.
+    #[error("this cannot be noted: {reason}")]
+    UnusableMemo {
+        /// Why.
+        reason: String,
+    },
+    /// More than agents are told.
+    #[error("the edited text has {bytes} bytes, and agents are told at most {most}")]
+    LongBrief {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// A wish about work that was begun, and nothing was.
+    #[error("`{option}` would change nothing in session {name}: {reason}")]
+    NothingBegun {
+        /// What people call the session.
+        name: Name,
+        /// What was wished.
+        option: &'static str,
+        /// Why it would change nothing.
+        reason: &'static str,
+    },
+    /// A checkpoint of something else than the session that is to go on from it.
+    #[error("checkpoint {checkpoint} is none that session {name} can go on from: {reason}")]
+    NotItsCheckpoint {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The session's name.
+        name: Name,
+        /// Why not.
+        reason: String,
+    },
+    /// A copy of a session cannot work in this folder.
+    #[error("{} cannot be the folder of a copy: {reason}", .folder.display())]
+    FolderTaken {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The folder of a session is gone.
+    #[error("the folder of session {name}, {folder}, is not there")]
+    FolderGone {
+        /// The session's name.
+        name: Name,
+        /// The folder.
+        folder: String,
+    },
+    /// A session cannot work there.
+    #[error("{} cannot be worked in: {reason}", .path.display())]
+    NoFolder {
+        /// Where.
+        path: PathBuf,
         /// Why not.
         reason: String,
     },
@@ -502,6 +621,38 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+/// Why a limit is not waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impatience {
+    /// The policy is to pause.
+    Pause,
+    /// It is longer than one wait may be.
+    Longest(Duration),
+    /// It is longer than all waits of the session together may be.
+    Together(Duration),
+    /// It was waited for so often, and nothing came of it.
+    Vain(u32),
+}
+
+impl std::fmt::Display for Impatience {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pause => f.write_str("`on_limit` is to pause"),
+            Self::Longest(most) => {
+                write!(f, "`max_wait_s` is {}", segno_core::time::human(*most))
+            }
+            Self::Together(most) => {
+                write!(
+                    f,
+                    "`max_total_wait_s` is {}",
+                    segno_core::time::human(*most)
+                )
+            }
+            Self::Vain(times) => write!(f, "it was waited for {times} times in vain"),
+        }
+    }
 }
 
 fn unusable(problems: &spec::Problems) -> &'static str {
@@ -561,7 +712,9 @@ impl Diagnose for Error {
         match self {
             Error::Store(error) => error.kind(),
             Error::Snapshot(error) => error.kind(),
+            Error::Worktree(error) => error.kind(),
             Error::Depot(error) => error.kind(),
+            Error::Chat(error) => error.kind(),
             Error::Spec { problems, .. } => problems.kind(),
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
@@ -571,11 +724,14 @@ impl Diagnose for Error {
             | Error::NotStored { .. }
             | Error::NothingToResume { .. }
             | Error::NothingHere { .. }
+            | Error::NothingRuns { .. }
             | Error::InTrash { .. }
             | Error::NotInTrash { .. }
             | Error::NoSuchStep { .. }
+            | Error::NoSuchMemo { .. }
             | Error::NotAsked { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
+            | Error::BadPlan { .. }
             | Error::WhichCheckpoint { .. }
             | Error::FromElsewhere { .. }
             | Error::NoStorage
@@ -587,8 +743,15 @@ impl Diagnose for Error {
             | Error::NoPrice { .. }
             | Error::NotAnAnswer { .. }
             | Error::NoStandIn { .. }
+            | Error::NothingBegun { .. }
+            | Error::UnusableMemo { .. }
+            | Error::LongBrief { .. }
+            | Error::NotItsCheckpoint { .. }
+            | Error::NoFolder { .. }
+            | Error::FolderGone { .. }
             | Error::WhichQuestion { .. } => Kind::Invalid,
             Error::Held { .. }
+            | Error::NotRunning { .. }
             | Error::Exists { .. }
             | Error::Over { .. }
             | Error::InUse { .. }
@@ -598,10 +761,12 @@ impl Diagnose for Error {
             | Error::Unknown { .. }
             | Error::Changed { .. }
             | Error::Drifted { .. }
+            | Error::FolderTaken { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
-            Error::NoKey { .. } | Error::NoSecret { .. } | Error::OutOfReach { .. } => {
-                Kind::Forbidden
-            }
+            Error::NoKey { .. }
+            | Error::NoSecret { .. }
+            | Error::NotYourMemo { .. }
+            | Error::OutOfReach { .. } => Kind::Forbidden,
             Error::NoRoom { .. }
             | Error::NoClient { .. }
             | Error::NoServer { .. }
@@ -611,7 +776,8 @@ impl Diagnose for Error {
             | Error::Waiting { .. }
             | Error::Unanswered { .. }
             | Error::Budget { .. }
-            | Error::ContextFull { .. } => Kind::Unavailable,
+            | Error::ContextFull { .. }
+            | Error::Suspended { .. } => Kind::Unavailable,
             Error::Unimportable { .. }
             | Error::Unpackable { .. }
             | Error::Senseless { .. }
@@ -623,7 +789,10 @@ impl Diagnose for Error {
         match self {
             Error::Store(error) => error.code(),
             Error::Snapshot(error) => error.code(),
+            Error::Worktree(error) => error.code(),
+            Error::BadPlan { .. } => "R0136",
             Error::Depot(error) => error.code(),
+            Error::Chat(error) => error.code(),
             Error::NoStorage => "K0309",
             Error::NotStored { .. } => "K0310",
             Error::NoSuchCheckpoint { .. } => "K0201",
@@ -637,6 +806,8 @@ impl Diagnose for Error {
             Error::Ambiguous { .. } => "S0105",
             Error::NothingToResume { .. } => "S0106",
             Error::NothingHere { .. } => "S0110",
+            Error::NothingRuns { .. } => "S0115",
+            Error::NotRunning { .. } => "S0116",
             Error::Held { .. } => "S0107",
             Error::Over { .. } => "S0108",
             Error::InUse { .. } => "S0109",
@@ -661,7 +832,17 @@ impl Diagnose for Error {
             Error::WrongInput { .. } => "R0113",
             Error::Drifted { .. } => "R0114",
             Error::ContextFull { .. } => "R0116",
+            Error::Suspended { .. } => "R0123",
             Error::NoStandIn { .. } => "R0115",
+            Error::NothingBegun { .. } => "R0127",
+            Error::NoSuchMemo { .. } => "R0150",
+            Error::NotYourMemo { .. } => "R0151",
+            Error::UnusableMemo { .. } => "R0152",
+            Error::LongBrief { .. } => "R0157",
+            Error::NotItsCheckpoint { .. } => "R0120",
+            Error::FolderTaken { .. } => "R0121",
+            Error::NoFolder { .. } => "R0117",
+            Error::FolderGone { .. } => "R0118",
             Error::BelowScore { .. } => "R0106",
             Error::Loop { .. } => "R0107",
             Error::Waiting { .. } => "R0108",

@@ -29,6 +29,8 @@ pub(crate) struct Performer {
     pub(super) skills: String,
     /// Everything about its provider that an answer depends on.
     pub(super) identity: String,
+    /// What the format calls its provider.
+    pub(super) provider: &'static str,
     /// How it is spoken to.
     pub(super) speaker: Speaker,
     /// What it costs, if that is known.
@@ -74,6 +76,7 @@ impl Cast {
                 prompt: agent.prompt.clone(),
                 skills: told(&workflow.skills),
                 identity: agent.provider.identity(),
+                provider: agent.provider.name(),
                 speaker,
                 tools: agent.tools.clone(),
                 permissions: agent.permissions.clone(),
@@ -102,10 +105,27 @@ impl Cast {
         self.kits.get(names)
     }
 
+    /// Whether this one is a program that keeps its conversation.
+    pub(crate) fn is_companion(&self, name: &str) -> bool {
+        let found = self.performers.get(name);
+        found.is_some_and(|found| matches!(found.speaker, Speaker::Companion(_)))
+    }
+
     /// Whether any of them is a program that keeps its conversation.
     pub(crate) fn has_companions(&self) -> bool {
         let mut all = self.performers.values();
         all.any(|performer| matches!(performer.speaker, Speaker::Companion(_)))
+    }
+
+    /// How this one is spoken to, and what it costs, if that is known.
+    pub(crate) fn voice(&self, name: &str) -> Option<(Speaker, Option<Price>)> {
+        let found = self.performers.get(name)?;
+        Some((found.speaker.clone(), found.price))
+    }
+
+    /// The one of that name, if there is one.
+    pub(super) fn find(&self, name: &str) -> Option<&Performer> {
+        self.performers.get(name)
     }
 
     /// One of them. A spec that was read names nobody else.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
-use segno_core::journal::{Event, ModelReplied, ToolFinished, ToolStarted};
+use segno_core::journal::{Event, ModelReplied, Seq, ToolFinished, ToolStarted};
 use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall, ToolResult};
 use segno_core::tool::Class;
 use segno_core::usage::Usage;
@@ -18,6 +18,7 @@ use super::Flow;
 use super::kit::Kit;
 use super::step::{Ask, priced};
 use crate::error::Error;
+use crate::gleaning::Gleaner;
 use crate::pen;
 use crate::spec::Permission;
 use crate::stop;
@@ -31,6 +32,10 @@ const LONGEST_OUTPUT: usize = 200 * 1024;
 
 /// What a model is told about a tool that may or may not have taken effect.
 const UNKNOWN: &str = "The outcome of this call is unknown: the run was lost while it was in flight. Find out whether it took effect before you repeat it.";
+
+/// What a model is told whose answer was cut off because it may not say more at once.
+const CONTINUE: &str =
+    "Your answer was cut off here. Continue it exactly where it stops, without repeating anything.";
 
 /// Why there is no answer.
 pub(super) enum Trouble {
@@ -70,6 +75,8 @@ pub(super) struct Talk {
     begun: Vec<String>,
     /// Results of the last answer's calls.
     results: Vec<ToolResult>,
+    /// Reads what tools answer, from the first answer in this run on.
+    gleaner: Option<Gleaner>,
 }
 
 impl Talk {
@@ -87,8 +94,53 @@ impl Talk {
 
     fn replied(&mut self, parts: Vec<Part>) {
         self.close();
+        self.go_on();
         self.messages.push(Message::Assistant { parts });
         self.turn += 1;
+    }
+
+    /// Asks for the rest of an answer that was cut off.
+    fn go_on(&mut self) {
+        if matches!(self.messages.last(), Some(Message::Assistant { .. })) {
+            let text = CONTINUE.to_owned();
+            self.messages.push(Message::User { text });
+        }
+    }
+
+    /// The words of the last answer, with those that it continues.
+    fn words(&self) -> String {
+        let mut pieces = Vec::new();
+        for message in self.messages.iter().rev() {
+            match message {
+                Message::Assistant { parts } => {
+                    let whole = parts.iter().all(|part| !matches!(part, Part::Call(_)));
+                    let said = parts.iter().filter_map(|part| match part {
+                        Part::Text { text } => Some(text.as_str()),
+                        _ => None,
+                    });
+                    let said: String = said.collect();
+                    if whole || pieces.is_empty() {
+                        pieces.push(said);
+                    }
+                    if !whole {
+                        break;
+                    }
+                }
+                Message::User { text } if text == CONTINUE => {}
+                Message::Tools { .. } if pieces.is_empty() => {}
+                Message::User { .. } | Message::Tools { .. } => break,
+            }
+        }
+        pieces.reverse();
+        pieces.concat()
+    }
+
+    /// What was said of an answer that is being continued.
+    fn before_the_rest(&self) -> String {
+        match self.messages.last() {
+            Some(Message::User { text }) if text == CONTINUE => self.words(),
+            _ => String::new(),
+        }
     }
 
     /// Takes the results of the last answer's calls into the conversation.
@@ -127,9 +179,20 @@ impl Flow {
                 self.pen.flush().await?;
                 self.between_turns()?;
             }
-            if talk.turn == MOST_TURNS {
-                let message = format!("the model asked for tools {MOST_TURNS} times in one step");
-                return Err(agent::Error::new(ErrorKind::Invalid, message).into());
+            match &self.exchange {
+                Some(exchange) if talk.turn >= exchange.max_turns => {
+                    exchange.reach_the_limit();
+                    return Ok(Answer {
+                        text: talk.words(),
+                        usage: Usage::default(),
+                    });
+                }
+                None if talk.turn == MOST_TURNS => {
+                    let message =
+                        format!("the model asked for tools {MOST_TURNS} times in one step");
+                    return Err(agent::Error::new(ErrorKind::Invalid, message).into());
+                }
+                _ => talk.go_on(),
             }
             self.shorten(model, ask, revision, request, talk, listener)
                 .await?;
@@ -145,8 +208,13 @@ impl Flow {
             let mut reply = model.reply(call, listener).await?;
             reply.usage = priced(ask.price, reply.usage);
             talk.weight = Some(reply.usage.tokens());
-            if offered.is_empty() || reply.calls().next().is_none() {
-                return Ok(answer(&reply)?);
+            let calls = reply.calls().next().is_some();
+            let cut = reply.stop == Stop::Length && !calls && !reply.text().is_empty();
+            let goes_on = cut && self.exchange.is_some();
+            if !goes_on && (offered.is_empty() || !calls) {
+                let answer = answer(&reply)?;
+                let text = talk.before_the_rest() + &answer.text;
+                return Ok(Answer { text, ..answer });
             }
             let parts = self
                 .keep_reply(ask, revision, request.attempt, turn, reply)
@@ -157,10 +225,10 @@ impl Flow {
 
     /// What earlier runs said, from the journal.
     async fn recall_talk(&self, ask: &Ask<'_>, revision: u32) -> Result<Talk, Trouble> {
+        let inherited = self.inherited(ask, revision).await?;
+        let (begin, text) = inherited.unwrap_or_else(|| (Seq(0), ask.input.to_string()));
         let mut messages = ask.earlier.clone();
-        messages.push(Message::User {
-            text: ask.input.to_string(),
-        });
+        messages.push(Message::User { text });
         let mut talk = Talk {
             own: messages.len() - 1,
             messages,
@@ -169,6 +237,9 @@ impl Flow {
         for seq in self.finished.turns(&ask.path, revision, ask.digest()) {
             let entry = self.world.store.entry(self.session, *seq).await?;
             match &entry.event {
+                // Another agent's, of which this one is told.
+                Event::ModelReplied(_) if *seq < begin => talk.turn += 1,
+                _ if *seq < begin => {}
                 Event::ModelReplied(event) => {
                     let parts = pen::recall(&self.world, &event.parts).await?;
                     let parts = serde_json::from_str(&parts).map_err(|error| {
@@ -244,7 +315,7 @@ impl Flow {
             let output = bounded(outcome.unwrap_or_else(|problem| problem));
             // What is kept is what is used, so that a later run computes with the same text (P7).
             let (kept, output) = pen::keep(&self.world, &output).await?;
-            self.pen.note(ToolFinished {
+            let finished = ToolFinished {
                 path: ask.path.clone(),
                 revision,
                 turn,
@@ -252,12 +323,18 @@ impl Flow {
                 tool: call.name.clone(),
                 output: kept,
                 is_error,
-            });
-            talk.results.push(ToolResult {
-                id: call.id,
+            };
+            let result = ToolResult {
+                id: call.id.clone(),
                 output,
                 is_error,
-            });
+            };
+            let begin = || Gleaner::new(&self.pen.handoff(), ask.who, &ask.path);
+            let gleaner = talk.gleaner.get_or_insert_with(begin);
+            let mut events = vec![finished.into()];
+            events.extend(gleaner.tool(&self.world, &call, &result));
+            self.pen.note_together(events);
+            talk.results.push(result);
         }
         talk.close();
         Ok(())
@@ -328,7 +405,7 @@ impl Flow {
 
     /// Whether another call may be made.
     fn between_turns(&self) -> Result<(), Trouble> {
-        if let Some(stop) = self.brake.pulled() {
+        if let Some(stop) = self.braked() {
             return Err(Trouble::Stopped(stop));
         }
         for neared in self.budget.check(&self.name).map_err(Trouble::Own)? {
@@ -353,7 +430,7 @@ fn bounded(mut output: String) -> String {
 }
 
 /// The words of the last answer.
-pub(super) fn answer(reply: &Reply) -> Result<Answer, agent::Error> {
+pub(crate) fn answer(reply: &Reply) -> Result<Answer, agent::Error> {
     let (kind, problem) = match reply.stop {
         Stop::Length => (
             ErrorKind::Invalid,

@@ -14,6 +14,8 @@ use tokio::task::JoinHandle;
 
 use super::Flow;
 use super::step::{Ask, priced};
+use crate::chat::Tally;
+use crate::gleaning::Gleaner;
 use crate::observe::Observer;
 use crate::pen::{self, Pen};
 use crate::reconcile::Cause;
@@ -57,6 +59,14 @@ impl Heard {
             .collect()
     }
 
+    /// What the agent said last to the person.
+    pub(super) fn last_words(&self) -> String {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = newest.entries.iter().rev();
+        let last = entries.find_map(|(_, entry)| spoken(entry).last());
+        last.unwrap_or_default().to_owned()
+    }
+
     fn add(&self, bytes: usize, entry: Entry) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         newest.entries.push_back((bytes, entry));
@@ -85,6 +95,10 @@ pub(super) struct Ear {
     room: Mutex<Room>,
     /// Told when the context is nearly full and no tool is at work.
     full: Notify,
+    /// How often the model may answer.
+    max_turns: Option<u32>,
+    /// Told when it has, and no tool is at work.
+    limited: Notify,
 }
 
 /// How full a context is, and whether it is a good moment to leave it.
@@ -94,6 +108,8 @@ struct Room {
     warned: bool,
     /// Calls of the main thread that have no answer.
     open: BTreeSet<String>,
+    /// How often the model answered.
+    tally: Tally,
 }
 
 impl Ear {
@@ -101,6 +117,11 @@ impl Ear {
     pub(super) async fn full(&self) -> u64 {
         self.full.notified().await;
         self.room().percent
+    }
+
+    /// Returns when the model has answered as often as it may, and wants to go on.
+    pub(super) async fn limited(&self) {
+        self.limited.notified().await;
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
@@ -126,17 +147,35 @@ impl Ear {
             return;
         }
         let mut room = self.room();
+        room.tally.add(entry);
         match &entry.said {
             Said::Assistant { parts, .. } => room.open.extend(calls(parts)),
             Said::Result(answer) => {
                 let was_open = room.open.remove(&answer.id);
-                if was_open && room.open.is_empty() && room.percent >= Gauge::FULL {
+                let rests = was_open && room.open.is_empty();
+                if rests && room.percent >= Gauge::FULL {
                     self.full.notify_one();
+                }
+                let most = self.max_turns.map(u64::from);
+                if rests && most.is_some_and(|most| room.tally.replies >= most) {
+                    self.limited.notify_one();
                 }
             }
             _ => {}
         }
     }
+}
+
+/// What the agent says to the person.
+fn spoken(entry: &Entry) -> impl Iterator<Item = &str> {
+    let parts = match &entry.said {
+        Said::Assistant { parts, .. } if entry.thread == Thread::Main => parts.as_slice(),
+        _ => &[],
+    };
+    parts.iter().filter_map(|part| match part {
+        Utterance::Text { text } => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 fn calls(parts: &[Utterance]) -> impl Iterator<Item = String> {
@@ -150,7 +189,10 @@ impl Listener for Ear {
     fn hear(&self, told: Told<'_>) {
         match &told {
             Told::Context(gauge) => self.gauge(*gauge),
-            Told::Said(entry) => self.follow(entry),
+            Told::Said(entry) => {
+                self.follow(entry);
+                spoken(entry).for_each(|text| self.observer.words(&format!("{text}\n")));
+            }
             _ => {}
         }
         let report = match told {
@@ -195,6 +237,8 @@ impl Flow {
             path: ask.path.clone(),
             room: Mutex::default(),
             full: Notify::new(),
+            max_turns: self.exchange.as_ref().map(|exchange| exchange.max_turns),
+            limited: Notify::new(),
         };
         let scribe = Scribe {
             world: self.world.clone(),
@@ -202,6 +246,7 @@ impl Flow {
             open,
             price: ask.price,
             heard: heard.clone(),
+            gleaner: Gleaner::new(&self.pen.handoff(), ask.who, &ask.path),
             written: Written::default(),
         };
         (ear, tokio::spawn(scribe.serve(reports)))
@@ -214,6 +259,7 @@ struct Scribe {
     open: AgentOpened,
     price: Option<Price>,
     heard: Heard,
+    gleaner: Gleaner,
     written: Written,
 }
 
@@ -243,21 +289,24 @@ impl Scribe {
 
     async fn write(&mut self, entries: Vec<Entry>, context: Option<Gauge>) {
         // If even the blob store cannot take it, the journal cannot either, and says so.
-        let Ok((kept, length)) = pen::keep_said(&self.world, &entries).await else {
+        let Ok(kept) = pen::keep_said(&self.world, &entries).await else {
             return;
         };
-        let each = length / entries.len().max(1);
+        let each = kept.length / entries.len().max(1);
         let usage = super::accompany::less(self.written.heard, self.written.usage);
         self.written.usage += usage;
         self.written.entries += entries.len() as u64;
-        self.pen.note(AgentSaid {
+        let said = AgentSaid {
             path: self.open.path.clone(),
             revision: self.open.revision,
             attempt: self.open.attempt,
-            entries: kept,
+            entries: kept.text,
             usage,
             context,
-        });
+        };
+        let mut events = vec![said.into()];
+        events.extend(self.gleaner.glean(&self.world, &kept.clean));
+        self.pen.note_together(events);
         for entry in entries {
             self.heard.add(each, entry);
         }

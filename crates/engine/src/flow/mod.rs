@@ -7,11 +7,15 @@
 mod accompany;
 mod cast;
 mod converse;
+mod deed;
+mod followup;
 mod heard;
+mod inheritance;
 mod kit;
 mod person;
 mod shorten;
 mod step;
+mod suspension;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -28,25 +32,30 @@ use segno_core::usage::Usage;
 use tokio::sync::Semaphore;
 
 use crate::answers::{Answer, Answers, Source};
+use crate::brief::Outline;
 use crate::budget::Budget;
+use crate::chat::Exchange;
 use crate::error::Error;
 use crate::memory::Words;
 use crate::notes::{Note, Notes};
 use crate::observe::Observer;
+use crate::pace::Pace;
 use crate::patterns::find;
 use crate::pen::{self, Pen};
-use crate::resume::Wish;
+use crate::resume::{StandIn, Wish};
 use crate::scope::Scope;
-use crate::spec::{Compaction, ContextFull, Schema};
+use crate::spec::{Compaction, ContextFull, Patience, Schema};
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::{Speaker, World};
 
-pub(crate) use accompany::less;
+pub(crate) use accompany::{asked, less};
 pub(crate) use cast::Cast;
+use cast::Performer;
+pub(crate) use converse::answer;
 pub(crate) use person::fits;
 use step::Ask;
-pub(crate) use step::{begun, digest, unknown};
+pub(crate) use step::{begun, digest, priced, unknown};
 
 /// How many bytes of earlier questions and answers a model is sent again.
 const MEMORY: usize = 256 * 1024;
@@ -68,11 +77,13 @@ pub struct Flow {
     pub(crate) cast: Cast,
     pub(crate) retry: Policy,
     pub(crate) timeout: Option<std::time::Duration>,
-    /// How long is waited where the other side says so.
-    pub(crate) longest_wait: std::time::Duration,
+    /// How limits are met where the other side says when they are lifted.
+    pub(crate) patience: Patience,
     /// How many agents may be asked at once.
     pub(crate) slots: Semaphore,
     pub(crate) budget: Budget,
+    /// When it pauses by itself.
+    pub(crate) pace: Pace,
     /// What is done when the context of an agent's program is nearly full.
     pub(crate) context_full: ContextFull,
     /// Whether agents remember the steps before.
@@ -88,14 +99,20 @@ pub struct Flow {
     /// How each step stands that earlier runs began and did not finish.
     pub(crate) begun: HashMap<Path, state::Open>,
     pub(crate) saved: Mutex<Saved>,
+    /// What the workflow says about itself, for agents that know nothing of the work before.
+    pub(crate) outline: Outline,
     /// Agents whose prompts cannot be filled in, and of which a person was told.
     pub(crate) told: Mutex<BTreeSet<String>>,
     /// The variables that every template sees.
     pub(crate) scope: Scope,
     pub(crate) answers: Answers,
     pub(crate) templates: Templates,
+    /// What is being answered, if the session is a chat.
+    pub(crate) exchange: Option<Box<Exchange>>,
     /// Set when something failed: what runs beside it begins nothing new.
     pub(crate) failing: AtomicBool,
+    /// Set while several steps are one piece of work, which is not left in the middle unless at once.
+    pub(crate) in_task: AtomicBool,
 }
 
 /// What earlier runs had done already.
@@ -173,7 +190,7 @@ impl Flow {
         }
     }
 
-    async fn ask_once(&self, question: Question<'_>) -> Result<Answer, Error> {
+    pub(crate) async fn ask_once(&self, question: Question<'_>) -> Result<Answer, Error> {
         // Nothing is rendered for a step that will not be asked.
         if let Some((asked, source)) = self.recall(&question.path) {
             let answer = self.answers.add(source);
@@ -219,25 +236,34 @@ impl Flow {
             });
         }
         let input: Arc<str> = input.into();
+        let (who, actor) = self.actor(&path, agent);
+        let kit = self.cast.kit(tools.unwrap_or(&actor.tools));
         let tools = tools.unwrap_or(&performer.tools);
-        let notes = match &self.notes {
+        let mut notes = match &self.notes {
             Some(notes) => notes.shown(self).await?,
             None => String::new(),
         };
+        notes.push_str(&self.lore().await?);
         let ask = Ask {
             path: path.clone(),
             agent,
-            earlier: self.remembered(agent, scope).await?,
+            who,
+            earlier: match (&self.exchange, &actor.speaker) {
+                (Some(exchange), Speaker::Model(_)) => self.before(exchange),
+                (Some(_), _) => Vec::new(),
+                (None, _) => self.remembered(agent, scope).await?,
+            },
             notes,
-            speaker: &performer.speaker,
+            speaker: &actor.speaker,
             provider: &performer.identity,
+            provider_name: actor.provider,
             tool_names: tools,
             system,
             input: Arc::clone(&input),
-            kit: self.cast.kit(tools),
-            permissions: &performer.permissions,
-            price: performer.price,
-            summarizer: performer
+            kit,
+            permissions: &actor.permissions,
+            price: actor.price,
+            summarizer: actor
                 .summarizer
                 .as_ref()
                 .map(|(model, price)| (&**model, *price)),
@@ -257,6 +283,19 @@ impl Flow {
         }
         self.remember(&path, agent, scope, Words::Here(input), answer);
         Ok(answer)
+    }
+
+    /// Who does what the spec asks of `agent`: itself, unless a step that was begun before is with, or
+    /// goes to, another.
+    fn actor<'a>(&'a self, path: &Path, agent: &'a str) -> (&'a str, &'a Performer) {
+        let begun = self.begun.get(path);
+        let wanted = begun.and_then(|begun| match &self.wish.with {
+            Some(StandIn::Agent(name)) => Some(name),
+            Some(StandIn::Program(_)) => None,
+            None => begun.handed.map(|_| &begun.agent),
+        });
+        let found = wanted.and_then(|name| Some((name.as_str(), self.cast.find(name)?)));
+        found.unwrap_or_else(|| (agent, self.cast.get(agent)))
     }
 
     /// Takes the note of a step whose run was lost before it could.
@@ -416,9 +455,25 @@ impl Flow {
         Source::Journal(done.seq)
     }
 
+    /// Passes by everything that is finished below a place.
+    pub(crate) fn pass(&self, place: &Path) {
+        let below = format!("{place}/");
+        let finished = self.finished.iter();
+        let mut passed: Vec<_> = finished
+            .filter(|(path, _)| path.as_str().starts_with(&below))
+            .collect();
+        passed.sort_by_key(|(_, done)| done.seq);
+        for (path, done) in passed {
+            self.skip(path, done);
+        }
+    }
+
     /// Whether something new may be begun.
-    fn boundary(&self) -> Result<(), Error> {
-        if let Some(stop) = self.brake.pulled() {
+    pub(crate) fn boundary(&self) -> Result<(), Error> {
+        if let Some(stop) = self.pace.due() {
+            self.brake.pull(stop);
+        }
+        if let Some(stop) = self.braked() {
             return Err(self.stopped(stop));
         }
         if self.failing.load(Ordering::Relaxed) {
@@ -430,12 +485,19 @@ impl Flow {
         Ok(())
     }
 
+    /// Who wants the run to stop here, if anyone does.
+    fn braked(&self) -> Option<Stop> {
+        let whole = self.in_task.load(Ordering::Relaxed);
+        let stop = self.brake.pulled();
+        stop.filter(|stop| stop.is_immediate() || !whole)
+    }
+
     pub(crate) fn stopped(&self, stop: Stop) -> Error {
         match stop {
-            Stop::Asked { by, status, .. } => Error::Stopped {
+            Stop::Asked(asked) => Error::Stopped {
                 name: self.name.clone(),
-                status,
-                by,
+                status: asked.status,
+                by: asked.by,
             },
             Stop::Fenced(error) => Error::Store(error),
         }

@@ -21,7 +21,7 @@ use crate::spec::Person;
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// What counts as an answer where leave is asked; a reason may follow.
-const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|rejected?)\b";
+const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b";
 
 /// Who answers when the time has run out.
 const NOBODY: &str = "default";

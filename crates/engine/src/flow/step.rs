@@ -1,6 +1,7 @@
 //! One step: written down as begun, asked, tried again, written down as finished.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
@@ -20,9 +21,12 @@ use super::Flow;
 use super::converse::{Talk, Trouble};
 use super::heard::Heard;
 use super::kit::Kit;
+use super::suspension::Next;
 use crate::answers::Source;
 use crate::error::Error;
+use crate::observe::Observer;
 use crate::pen;
+use crate::resume::StandIn;
 use crate::spec::Permissions;
 use crate::stop::Stop;
 use crate::world::Speaker;
@@ -30,10 +34,15 @@ use crate::world::Speaker;
 /// A question to an agent, in its final words.
 pub(super) struct Ask<'a> {
     pub(super) path: Path,
+    /// Whose part it is.
     pub(super) agent: &'a str,
+    /// Who does it: the same, unless it was handed over.
+    pub(super) who: &'a str,
     pub(super) speaker: &'a Speaker,
     /// What the answer depends on besides prompt and input.
     pub(super) provider: &'a str,
+    /// What the format calls its provider.
+    pub(super) provider_name: &'static str,
     /// Who the agent is.
     pub(super) system: String,
     /// What it is asked.
@@ -115,15 +124,16 @@ impl Flow {
         let (kept_input, _) = pen::keep(&self.world, &ask.input).await?;
         let input_digest = ask.digest();
         let (mut talk, heard) = (None, Heard::default());
-        for failed in 1.. {
-            let attempt = begun + failed;
+        let (mut attempt, mut failed) = (begun, 0);
+        loop {
+            attempt += 1;
             let slot = self.slots.acquire().await.expect("it is never closed");
             self.boundary()?;
             let started = StepStarted {
                 path: ask.path.clone(),
                 revision,
                 attempt,
-                agent: ask.agent.to_owned(),
+                agent: ask.who.to_owned(),
                 input: kept_input.clone(),
                 input_digest,
             };
@@ -175,34 +185,45 @@ impl Flow {
                     // Whoever waits asks nobody.
                     drop(slot);
                     self.budget.spend(usage, false);
-                    let wait = self.wait(failed, &error);
+                    failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
+                    let now = self.world.clock.now();
+                    let next = self.next(ask, failed, &error, now).await?;
                     self.pen.note(StepFailed {
                         path: ask.path.clone(),
                         revision,
                         attempt,
                         error: self.failure(&error),
                         usage,
-                        retry_in_ms: wait
-                            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                        retry_in_ms: next.wait_ms(now),
+                        suspended: next.suspension().cloned(),
                     });
-                    let Some(wait) = wait else {
-                        let message = self.world.redactor.redact(&error.message).into_owned();
-                        return Err(Error::Step {
-                            name: self.name.clone(),
-                            path: ask.path.clone(),
-                            agent: ask.agent.to_owned(),
-                            attempts: failed,
-                            error: Box::new(agent::Error { message, ..error }),
-                        });
-                    };
-                    tokio::select! {
-                        () = self.world.clock.sleep(wait) => {}
-                        stop = self.brake.any() => return Err(self.stopped(stop)),
+                    match next {
+                        Next::Again(wait) => self.sleep_until(now.after(wait)).await?,
+                        Next::Wait(suspension) => {
+                            // P6: until when it waits is durable before it does.
+                            self.pen.flush().await?;
+                            self.sleep_until(suspension.until).await?;
+                        }
+                        Next::Leave(suspension, why) => {
+                            return Err(self.suspended(ask, suspension, why));
+                        }
+                        Next::Stop(_, error) => return Err(error),
+                        Next::GiveUp => return Err(self.given_up(ask, attempt - begun, &error)),
                     }
                 }
             }
         }
-        unreachable!("attempts end when the policy says so")
+    }
+
+    fn given_up(&self, ask: &Ask<'_>, attempts: u32, error: &agent::Error) -> Error {
+        let message = self.world.redactor.redact(&error.message).into_owned();
+        Error::Step {
+            name: self.name.clone(),
+            path: ask.path.clone(),
+            agent: ask.agent.to_owned(),
+            attempts,
+            error: Box::new(agent::Error::new(error.kind, message)),
+        }
     }
 
     async fn attempt(
@@ -213,7 +234,10 @@ impl Flow {
         talk: &mut Option<Talk>,
         heard: &Heard,
     ) -> Attempt {
-        let ear = Ear::default();
+        let ear = Ear {
+            usage: Mutex::default(),
+            observer: &*self.observer,
+        };
         let system = format!("{}{}", ask.system, ask.notes);
         let key = Digest::of_fields(&[
             self.session.to_string().as_bytes(),
@@ -230,6 +254,7 @@ impl Flow {
             system: &system,
             input: &ask.input,
             workspace: &self.workspace,
+            window: None,
         };
         let timeout = async {
             match self.timeout {
@@ -241,7 +266,14 @@ impl Flow {
         let stand_in = self.stand_in(ask);
         let asked = async {
             match stand_in.as_ref().unwrap_or(ask.speaker) {
-                Speaker::Agent(driver) => Ok(driver.ask(request, &ear).await?),
+                Speaker::Agent(driver) => {
+                    let inherited = self.inherited(ask, revision).await?;
+                    let told = inherited
+                        .map(|(_, words)| words)
+                        .or_else(|| self.retold(ask));
+                    let input = told.as_deref().unwrap_or(request.input);
+                    Ok(driver.ask(Request { input, ..request }, &ear).await?)
+                }
                 Speaker::Companion(companion) => {
                     self.accompany(&**companion, ask, revision, &request, heard, &ear)
                         .await
@@ -285,14 +317,27 @@ impl Flow {
         let (output, clean) = pen::keep(&self.world, &answer.text).await?;
         let elapsed = self.world.clock.now().since(begun_at);
         self.budget.spend(usage, true);
-        self.pen.note(StepFinished {
+        // In a task the steps do not count, but the task does, when it is done.
+        if !self.in_task.load(Ordering::Relaxed) {
+            self.pace.step();
+        }
+        let finished = StepFinished {
             path: ask.path.clone(),
             revision,
             attempt,
             output,
             usage,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        });
+        };
+        match &self.exchange {
+            // A message with an answer is dealt with: there is no moment in which only one is known.
+            Some(exchange) => {
+                let ended = exchange.answered(self).await;
+                let events = vec![finished.into(), ended.into()];
+                self.pen.write(events).await?;
+            }
+            None => self.pen.note(finished),
+        }
         Ok(Source::Fresh {
             text: clean.into(),
             path: ask.path.clone(),
@@ -300,53 +345,24 @@ impl Flow {
         })
     }
 
-    /// Who goes on with a step that an earlier run began, if it is not who the spec names: whom a person
-    /// wants, or whoever had it last.
-    fn stand_in(&self, ask: &Ask<'_>) -> Option<Speaker> {
+    /// The program that goes on with a step that an earlier run began, if it is not who the spec names:
+    /// the one that a person wants, or that had it last.
+    pub(super) fn stand_in(&self, ask: &Ask<'_>) -> Option<Speaker> {
         let begun = self.begun.get(&ask.path)?;
-        let wanted = self.wish.companion.clone();
-        let companion = wanted.or_else(|| {
-            let last = begun.native.as_ref()?.program;
-            let own = matches!(ask.speaker, Speaker::Companion(own) if own.program() == last);
-            if own {
-                None
-            } else {
-                self.world.drivers.companion(last)
+        let companion = match &self.wish.with {
+            Some(StandIn::Agent(_)) => None,
+            Some(StandIn::Program(companion)) => Some(Arc::clone(companion)),
+            None => {
+                let last = begun.with()?;
+                let own = matches!(ask.speaker, Speaker::Companion(own) if own.program() == last);
+                if own {
+                    None
+                } else {
+                    self.world.drivers.companion(last)
+                }
             }
-        });
-        companion.map(Speaker::Companion)
-    }
-
-    fn wait(&self, failed: u32, error: &agent::Error) -> Option<std::time::Duration> {
-        if !error.kind.is_passing() {
-            return None;
-        }
-        let wait = self.retry.wait(failed, self.world.random.chance())?;
-        // A server that says when to come back knows better. Longer than a person allows is not
-        // waited for.
-        match error.kind {
-            ErrorKind::RateLimited(Some(told)) if told > self.longest_wait => None,
-            ErrorKind::RateLimited(Some(told)) => Some(told.max(wait)),
-            _ => Some(wait),
-        }
-    }
-
-    /// Waits for what is left of the time that an earlier run was told to wait.
-    async fn wait_out(&self, ask: &Ask<'_>, open: &Open) -> Result<(), Error> {
-        let now = self.world.clock.now();
-        let left = open.not_before.map(|until| (until, until.since(now)));
-        let Some((until, left)) = left.filter(|(_, left)| !left.is_zero()) else {
-            return Ok(());
         };
-        self.observer.notice(&format!(
-            "step {} waits until {until}, as its agent's provider asked",
-            ask.path
-        ));
-        tokio::select! {
-            // A clock that was set back must not make it longer than it could have been.
-            () = self.world.clock.sleep(left.min(self.longest_wait)) => Ok(()),
-            stop = self.brake.any() => Err(self.stopped(stop)),
-        }
+        companion.map(Speaker::Companion)
     }
 
     pub(super) fn failure(&self, error: &agent::Error) -> Failure {
@@ -368,6 +384,7 @@ impl Flow {
             error,
             usage: Usage::default(),
             retry_in_ms: None,
+            suspended: None,
         });
         Error::NoRoom {
             name: self.name.clone(),
@@ -383,7 +400,7 @@ pub(crate) fn begun(state: &State) -> HashMap<Path, Open> {
 }
 
 /// What was used, with what it cost where that is known.
-pub(super) fn priced(price: Option<Price>, usage: Usage) -> Usage {
+pub(crate) fn priced(price: Option<Price>, usage: Usage) -> Usage {
     match price {
         Some(price) if usage.cost == Cost::default() => price.on(usage),
         _ => usage,
@@ -391,15 +408,19 @@ pub(super) fn priced(price: Option<Price>, usage: Usage) -> Usage {
 }
 
 /// Hears a driver, and remembers what was used even if no answer follows.
-#[derive(Default)]
-struct Ear {
+struct Ear<'a> {
     usage: Mutex<Usage>,
+    observer: &'a dyn Observer,
 }
 
-impl Listener for Ear {
+impl Listener for Ear<'_> {
     fn hear(&self, event: agent::Event<'_>) {
-        if let agent::Event::Usage(usage) = event {
-            *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
+        match event {
+            agent::Event::Usage(usage) => {
+                *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
+            }
+            agent::Event::Text(piece) => self.observer.words(piece),
+            _ => {}
         }
     }
 }

@@ -153,6 +153,7 @@ async fn judge(
         agent: &config.evaluator,
         input,
         shape: SHAPE,
+        alone: "the JSON",
         retries: 1,
         scope: &scope.with([("draft", Seen::Answer(draft))]),
     };

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
 use crate::scope::Scope;
 
-/// A question whose answer must be JSON of a certain shape.
+/// A question whose answer must be of a certain shape.
 pub(super) struct Demand<'a> {
     pub(super) path: Path,
     pub(super) agent: &'a str,
@@ -16,6 +16,8 @@ pub(super) struct Demand<'a> {
     pub(super) input: Wording<'a>,
     /// What is said after it, about the shape.
     pub(super) shape: &'a str,
+    /// What the answer should be and nothing else, if it was another.
+    pub(super) alone: &'a str,
     /// How often an answer of another shape is asked for again.
     pub(super) retries: u32,
     pub(super) scope: &'a Scope,
@@ -64,8 +66,8 @@ pub(super) async fn insist<T>(
             });
         }
         more = format!(
-            "{}\n\nYour previous answer could not be used: {reason}. Answer with the JSON alone.",
-            demand.shape
+            "{}\n\nYour previous answer could not be used: {reason}. Answer with {} alone.",
+            demand.shape, demand.alone
         );
     }
     unreachable!("it is asked at least once")

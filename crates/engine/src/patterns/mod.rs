@@ -7,12 +7,16 @@ mod graph;
 mod insist;
 mod orchestrator;
 mod parallel;
+mod plan;
 mod routing;
 mod sequence;
 mod tasks;
 mod together;
 
 pub(crate) use insist::find;
+pub(crate) use plan::{
+    Decision, MOST_DRAFTS, decide, drafted, is_looked_up, made, review_in, task_place,
+};
 
 use crate::answers::Answer;
 use crate::error::Error;
@@ -38,5 +42,6 @@ pub(crate) async fn run(flow: &Flow, pattern: &Pattern) -> Result<Ending, Error>
         Pattern::Evaluator(evaluator) => evaluator::run(flow, evaluator).await,
         Pattern::Orchestrator(orchestrator) => orchestrator::run(flow, orchestrator).await,
         Pattern::Graph(graph) => graph::run(flow, graph).await,
+        Pattern::Plan(plan) => plan::run(flow, plan).await,
     }
 }

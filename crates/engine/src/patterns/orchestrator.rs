@@ -129,6 +129,7 @@ async fn decompose(
         agent: &config.agent,
         input,
         shape: SHAPE,
+        alone: "the JSON",
         retries: RETRIES,
         scope,
     };

@@ -29,6 +29,7 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
             None => Wording::Words(String::new()),
         },
         shape: &shape,
+        alone: "the JSON",
         retries: config.max_retries,
         scope: &flow.scope,
     };

@@ -20,7 +20,6 @@ const KEYS: Keys = Keys {
         "output_schema",
         "permissions",
     ],
-    later: &[],
 };
 
 /// Whether a tool is used when a model asks for it.

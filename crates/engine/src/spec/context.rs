@@ -6,7 +6,6 @@ use super::place::Place;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["compaction", "notes", "retrieval"],
-    later: &[],
 };
 const COMPACTION_KEYS: Keys = Keys {
     required: &[],
@@ -17,17 +16,14 @@ const COMPACTION_KEYS: Keys = Keys {
         "preserve_recent_messages",
         "summarization_model",
     ],
-    later: &[],
 };
 const NOTES_KEYS: Keys = Keys {
     required: &["file"],
     optional: &["include_last", "format"],
-    later: &[],
 };
 const RETRIEVAL_KEYS: Keys = Keys {
     required: &[],
     optional: &["jit_tools", "mcp_servers"],
-    later: &[],
 };
 /// The tools that may be added to every agent.
 const JIT: [(&str, &str); 4] = [

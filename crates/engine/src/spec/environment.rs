@@ -6,12 +6,10 @@ use super::place::Place;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["secrets", "mounts"],
-    later: &[],
 };
 const SECRET_KEYS: Keys = Keys {
     required: &["key", "source"],
     optional: &["name", "path"],
-    later: &[],
 };
 
 /// What a workflow needs from where it runs.

@@ -1,4 +1,4 @@
-//! The keys of a block: which there are, which must be there, and which come later.
+//! The keys of a block: which there are, and which must be there.
 
 use super::place::Place;
 use super::problem::nearest;
@@ -9,8 +9,6 @@ pub(super) struct Keys {
     pub(super) required: &'static [&'static str],
     /// May be there.
     pub(super) optional: &'static [&'static str],
-    /// In the format, not in this version, and why.
-    pub(super) later: &'static [(&'static str, &'static str)],
 }
 
 /// The values of a block whose keys were checked.
@@ -25,12 +23,7 @@ impl<'a> Place<'a> {
         let entries = self.entries();
         let mut meant = Vec::new();
         for (key, place) in &entries {
-            let later = keys.later.iter().find(|(later, _)| later == key);
-            if let Some((_, why)) = later {
-                if !place.asks_for_nothing() {
-                    place.unsupported(format!("not supported yet: {why}"));
-                }
-            } else if !keys.all().any(|known| known == *key) {
+            if !keys.all().any(|known| known == *key) {
                 meant.extend(nearest(key, keys.all()));
                 place.unknown("unknown key", key, keys.all());
             }
@@ -47,9 +40,7 @@ impl<'a> Place<'a> {
 
 impl Keys {
     fn all(&self) -> impl Iterator<Item = &'static str> {
-        let later = self.later.iter().map(|(key, _)| *key);
-        let now = self.required.iter().chain(self.optional).copied();
-        now.chain(later)
+        self.required.iter().chain(self.optional).copied()
     }
 }
 

@@ -11,12 +11,10 @@ use super::place::Place;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["required", "optional", "values"],
-    later: &[],
 };
 const INPUT_KEYS: Keys = Keys {
     required: &["type"],
     optional: &["description", "default", "enum"],
-    later: &[],
 };
 
 /// What templates of a chain find under these names is not an input.

@@ -20,11 +20,13 @@ mod changes;
 mod context;
 mod environment;
 mod fields;
+mod handoff;
 mod inputs;
 mod node;
 mod outline;
 mod outputs;
 mod pattern;
+mod pauses;
 mod place;
 mod problem;
 mod provider;
@@ -45,13 +47,16 @@ pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};
 pub use environment::{Environment, Secret, Source};
+pub use handoff::Reading;
 pub use inputs::{Input, Inputs, Type};
 pub use outline::{After, Part, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
+pub(crate) use pattern::round;
 pub use pattern::{
-    AgentStep, Branch, Chain, Choice, Edge, Evaluator, Graph, Node, Orchestrator, Parallel,
-    Pattern, Person, Route, Routing, Step, Task, Tasks,
+    AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, Node, Orchestrator,
+    Parallel, Pattern, Person, Plan, Route, Routing, Step, Task, Tasks, Worktree,
 };
+pub use pauses::Pauses;
 pub(crate) use problem::near;
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
@@ -62,4 +67,5 @@ pub use security::Guardrails;
 pub use skills::Skill;
 pub use telemetry::Telemetry;
 pub use tools::{Declared, Executor, Server, Transport, native as native_tools};
-pub use workflow::{Checkpoints, ContextFull, Workflow, load, parse};
+pub(crate) use workflow::as_json;
+pub use workflow::{Checkpoints, ContextFull, OnLimit, Patience, Workflow, load, parse};

@@ -3,7 +3,7 @@
 
 use segno_core::step::Path;
 
-use super::pattern::{Edge, Graph, Orchestrator, Pattern, Routing, Step};
+use super::pattern::{Approve, Edge, Graph, Orchestrator, Pattern, Plan, Routing, Step};
 use super::workflow::Workflow;
 
 /// A step of a workflow, as its spec defines it. Where the same step can be asked several times,
@@ -104,6 +104,7 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
         }
         Pattern::Orchestrator(pattern) => orchestrator(pattern),
         Pattern::Graph(pattern) => graph(pattern),
+        Pattern::Plan(pattern) => plan(pattern),
     }
 }
 
@@ -186,6 +187,64 @@ fn graph(graph: &Graph) -> Vec<Part> {
             step(place(index), &node.step, before.collect())
         })
         .collect()
+}
+
+/// A plan that is to be made yet, or its tasks. What git does is no question to anyone.
+fn plan(plan: &Plan) -> Vec<Part> {
+    let Some(list) = &plan.tasks else {
+        let planner = Path::first("plan").then("planner");
+        let asked = format!("{:?}", plan.issue);
+        let mut parts = vec![agent(planner.clone(), &plan.planner, asked, Vec::new())];
+        if plan.approve != Approve::None {
+            let after = vec![planner.into()];
+            let path = Path::first("plan").then("approval");
+            parts.push(person(path, "a plan".to_owned(), after));
+        }
+        let last = parts[parts.len() - 1].path.clone();
+        let work = Path::first("tasks").then("work");
+        parts.push(agent(
+            work.clone(),
+            &plan.agent,
+            String::new(),
+            vec![last.into()],
+        ));
+        if let Some(reviewer) = &plan.reviewer {
+            let path = Path::first("tasks").then("review");
+            parts.push(agent(path, reviewer, String::new(), vec![work.into()]));
+        }
+        return parts;
+    };
+    let place = |index: usize| Path::first("tasks").then(&list.tasks[index].id);
+    let mut parts = Vec::new();
+    for (index, task) in list.tasks.iter().enumerate().filter(|(_, task)| !task.done) {
+        let last = |before: &usize| {
+            let step = if plan.reviewer.is_some() {
+                "review"
+            } else {
+                "work"
+            };
+            After::from(place(*before).then(step))
+        };
+        let needed = task
+            .depends_on
+            .iter()
+            .filter(|before| !list.tasks[**before].done);
+        let work = place(index).then("work");
+        let asked = format!("{:?}", (&task.title, &task.description));
+        parts.push(agent(
+            work.clone(),
+            &plan.agent,
+            asked,
+            needed.map(last).collect(),
+        ));
+        if let Some(reviewer) = &plan.reviewer {
+            let path = place(index).then("review");
+            let mut review = agent(path, reviewer, String::new(), vec![work.into()]);
+            review.definition = format!("{:?}", plan.max_revisions);
+            parts.push(review);
+        }
+    }
+    parts
 }
 
 /// Steps in order, the first of them after `after`.

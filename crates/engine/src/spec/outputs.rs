@@ -8,12 +8,10 @@ use super::place::Place;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["artifacts"],
-    later: &[],
 };
 const ARTIFACT_KEYS: Keys = Keys {
     required: &["path", "from"],
     optional: &[],
-    later: &[],
 };
 
 /// A file that a workflow writes.

@@ -22,7 +22,6 @@ const NAMES: [(&str, Sort); 11] = [
 const INFERENCE_KEYS: Keys = Keys {
     required: &[],
     optional: &["temperature", "top_p", "max_tokens"],
-    later: &[],
 };
 
 /// Whose API it is.

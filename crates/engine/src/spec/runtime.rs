@@ -31,7 +31,6 @@ const KEYS: Keys = Keys {
         "top_p",
         "max_tokens",
     ],
-    later: &[],
 };
 /// What is said about models.
 const OF_MODELS: [&str; 6] = [
@@ -45,7 +44,6 @@ const OF_MODELS: [&str; 6] = [
 const POLICY_KEYS: Keys = Keys {
     required: &[],
     optional: &["retries", "backoff", "wait_min", "wait_max"],
-    later: &[],
 };
 
 const BUDGET_KEYS: Keys = Keys {
@@ -57,7 +55,6 @@ const BUDGET_KEYS: Keys = Keys {
         "max_cost_usd",
         "warn_threshold",
     ],
-    later: &[],
 };
 
 /// What a workflow may use up.

@@ -7,12 +7,10 @@ use super::tools;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["guardrails"],
-    later: &[],
 };
 const GUARDRAIL_KEYS: Keys = Keys {
     required: &[],
     optional: &["deny_network", "pii_redaction", "allow_tools"],
-    later: &[],
 };
 
 /// What no agent of a workflow may do.

@@ -6,7 +6,6 @@ use super::place::Place;
 const KEYS: Keys = Keys {
     required: &["id", "path"],
     optional: &["description", "preload_metadata"],
-    later: &[],
 };
 
 /// Something that an agent can learn.

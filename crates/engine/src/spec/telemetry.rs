@@ -7,17 +7,14 @@ use super::tools::address;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["otel", "redact"],
-    later: &[],
 };
 const OTEL_KEYS: Keys = Keys {
     required: &[],
     optional: &["endpoint", "service_name", "sample_ratio"],
-    later: &[],
 };
 const REDACT_KEYS: Keys = Keys {
     required: &[],
     optional: &["tool_inputs", "tool_outputs"],
-    later: &[],
 };
 
 /// Who is told what a workflow does.

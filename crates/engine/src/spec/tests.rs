@@ -55,7 +55,7 @@ outputs:
   artifacts:
     - {path: "{{ topic }}.md", from: "{{ last_response }}"}
     - {path: notes/out.md, from: "{{ steps[0].response }}"}
-continuity: {in_flight: stop}
+continuity: {in_flight: stop, handoff: {reader: b, within_s: 5}}
 tools: {}
 "#;
 
@@ -107,6 +107,17 @@ fn everything_that_is_supported_is_read() {
     assert!(matches!(&chain.steps[0], Step::Agent(step) if step.vars["n"] == json!(3)));
     assert_eq!(workflow.artifacts.len(), 2);
     assert_eq!(workflow.in_flight, InFlight::Stop);
+    let reading = workflow.reading.unwrap();
+    assert_eq!(reading.reader, "b");
+    assert_eq!(reading.within, Duration::from_secs(5));
+}
+
+#[test]
+fn a_reader_that_works_by_itself_is_refused() {
+    let spec = changed("briefly.}", "briefly., provider: codex}");
+    let spec = format!("{spec}continuity: {{handoff: {{reader: a}}}}\n");
+    let problems = told(&spec);
+    assert!(problems.contains("only answers"), "{problems}");
 }
 
 #[test]
@@ -586,6 +597,12 @@ fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
         (
             "continuity: {memory: all}",
             "must be one of `steps`, `none`",
+        ),
+        ("continuity: {handoff: {}}", "`reader` is missing"),
+        ("continuity: {handoff: {reader: A}}", "did you mean `a`?"),
+        (
+            "continuity: {handoff: {reader: a, within_s: 0}}",
+            "from 1 to 600",
         ),
     ] {
         let spec = format!("{SMALL}{more}\n");

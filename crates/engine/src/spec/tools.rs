@@ -11,12 +11,10 @@ use super::security::Guardrails;
 const KEYS: Keys = Keys {
     required: &[],
     optional: &["python", "http_executors", "mcp"],
-    later: &[],
 };
 const CALLABLE_KEYS: Keys = Keys {
     required: &["callable"],
     optional: &[],
-    later: &[],
 };
 const EXECUTOR_KEYS: Keys = Keys {
     required: &["id", "base_url"],
@@ -29,12 +27,10 @@ const EXECUTOR_KEYS: Keys = Keys {
         "response_format",
         "authentication_info",
     ],
-    later: &[],
 };
 const SERVER_KEYS: Keys = Keys {
     required: &["id"],
     optional: &["command", "args", "env", "url", "headers"],
-    later: &[],
 };
 
 /// The tools that Segno brings along, and whether they go out into the network.

@@ -11,10 +11,12 @@ use super::agents::{self, Agent};
 use super::context::{self, ContextPolicy};
 use super::environment::{self, Environment};
 use super::fields::Keys;
+use super::handoff::Reading;
 use super::inputs::{self, Inputs};
 use super::node;
 use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
+use super::pauses::Pauses;
 use super::place::{Desk, Place};
 use super::problem::Problems;
 use super::provider::Provider;
@@ -41,29 +43,29 @@ const KEYS: Keys = Keys {
         "context_policy",
         "telemetry",
     ],
-    later: &[],
 };
 const METADATA_KEYS: Keys = Keys {
     required: &[],
     optional: &["name", "description", "labels"],
-    later: &[],
 };
 const CONTINUITY_KEYS: Keys = Keys {
     required: &[],
     optional: &[
         "in_flight",
         "memory",
+        "on_limit",
         "max_wait_s",
+        "max_total_wait_s",
         "checkpoint",
         "context_full",
+        "pause",
+        "handoff",
     ],
-    later: &[],
 };
 
 const CHECKPOINT_KEYS: Keys = Keys {
     required: &[],
     optional: &["on", "every_s", "include", "exclude"],
-    later: &[],
 };
 
 /// What is done when the context of an agent's program is nearly full.
@@ -76,6 +78,27 @@ pub enum ContextFull {
     Pause,
     /// The program is left to itself.
     Agent,
+}
+
+/// What is done when a provider says that its limit is reached, and when it is lifted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnLimit {
+    /// The run waits until then.
+    #[default]
+    Wait,
+    /// The session is paused.
+    Pause,
+}
+
+/// How limits of providers are met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// What is done about one.
+    pub on_limit: OnLimit,
+    /// How long is waited for one at most.
+    pub longest: Duration,
+    /// How long a session waits for all of them at most.
+    pub together: Duration,
 }
 
 /// A spec that holds together: every name in it leads somewhere, every template compiles.
@@ -113,12 +136,16 @@ pub struct Workflow {
     pub in_flight: InFlight,
     /// Whether an agent remembers the steps before.
     pub remembers: bool,
-    /// How long a step waits where its provider says when to come back.
-    pub longest_wait: Duration,
+    /// How limits are met where a provider says when they are lifted.
+    pub patience: Patience,
     /// What is done when an agent's context is nearly full.
     pub context_full: ContextFull,
     /// When its files are kept.
     pub checkpoints: Checkpoints,
+    /// When it pauses.
+    pub pauses: Pauses,
+    /// Who reads what was said when it has stopped.
+    pub reading: Option<Reading>,
 }
 
 /// When the files of a workspace are kept, without anyone asking.
@@ -133,11 +160,6 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Whether they are never kept.
-    pub fn is_empty(&self) -> bool {
-        self.on.is_empty() && self.every.is_none()
-    }
-
     fn read(place: &Place<'_>) -> Self {
         let fields = place.fields(&CHECKPOINT_KEYS);
         let on = fields.read("on", |place| place.list(0));
@@ -183,7 +205,11 @@ fn patterns(place: &Place<'_>) -> Vec<String> {
 /// How long is waited unless a spec says otherwise.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
+/// How long a session waits in all unless a spec says otherwise.
+const LONGEST_TOGETHER: Duration = Duration::from_hours(7 * 24);
+
 const WEEK_S: u32 = 7 * 24 * 3600;
+const YEAR_S: u32 = 365 * 24 * 3600;
 
 /// How many steps a graph may have unless its spec says otherwise: it may go round for ever.
 const GRAPH_STEPS: u64 = 100;
@@ -204,6 +230,11 @@ impl Workflow {
 pub fn parse(text: &str) -> Result<Workflow, Problems> {
     let none = |_: &str| Err("a spec that is kept stands alone".to_owned());
     load(text, &none).map(|(_, workflow)| workflow)
+}
+
+/// A spec's values, without looking at what they mean.
+pub(crate) fn as_json(text: &str) -> Result<serde_json::Value, Problems> {
+    Ok(node::read(text)?.to_json())
 }
 
 /// Reads a spec and the files that it refers to. Returns it as one text that stands alone, and what
@@ -273,6 +304,7 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
     let continuity = fields.get("continuity");
     let continuity = continuity.map(|place| place.fields(&CONTINUITY_KEYS));
     let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
+    let reading = continuity("handoff").map(|place| Reading::read(&place, &agents));
     Workflow {
         name: fields.read("name", |place| name(&place)),
         description: fields.get("description").map(|place| place.text()),
@@ -293,6 +325,10 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         }),
         remembers: continuity("memory")
             .is_none_or(|place| place.choice(&[("steps", true), ("none", false)])),
+        pauses: continuity("pause")
+            .map(|place| Pauses::read(&place))
+            .unwrap_or_default(),
+        reading,
         checkpoints: continuity("checkpoint")
             .map(|place| Checkpoints::read(&place))
             .unwrap_or_default(),
@@ -303,9 +339,17 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
                 ("agent", ContextFull::Agent),
             ])
         }),
-        longest_wait: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
-            Duration::from_secs(place.integer(0..=WEEK_S).into())
-        }),
+        patience: Patience {
+            on_limit: continuity("on_limit").map_or(OnLimit::Wait, |place| {
+                place.choice(&[("wait", OnLimit::Wait), ("pause", OnLimit::Pause)])
+            }),
+            longest: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
+                Duration::from_secs(place.integer(0..=WEEK_S).into())
+            }),
+            together: continuity("max_total_wait_s").map_or(LONGEST_TOGETHER, |place| {
+                Duration::from_secs(place.integer(0..=YEAR_S).into())
+            }),
+        },
     }
 }
 

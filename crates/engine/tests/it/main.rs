@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
 mod budgets;
+mod chats;
 mod fencing;
 mod jinja;
+mod limits;
 mod outputs;
 mod patterns;
 mod people;

@@ -2,14 +2,12 @@
 
 use segno_core::agent::ErrorKind;
 use segno_core::journal::Event;
-use segno_core::ports::Clock;
 use segno_core::session::Status;
-use segno_engine::start::start;
-use segno_engine::{Brake, Error};
+use segno_engine::Error;
 
 use crate::world::{Stage, chain, stage};
 
-fn waits(stage: &Stage) -> Vec<Option<u64>> {
+pub(crate) fn waits(stage: &Stage) -> Vec<Option<u64>> {
     let entries = stage.seen.entries.lock().unwrap();
     let wait = |event: &Event| match event {
         Event::StepFailed(event) => Some(event.retry_in_ms),
@@ -83,52 +81,6 @@ async fn what_will_not_pass_is_not_tried_again() {
         );
         assert_eq!(waits(&stage), [None], "{kind}");
     }
-}
-
-#[tokio::test]
-async fn a_server_that_says_when_is_believed_within_bounds() {
-    for (told, waited) in [
-        (5000, 5000),
-        (1, 1000),
-        (90_000, 90_000),
-        (3_600_000, 3_600_000),
-    ] {
-        let stage = stage(&format!(
-            "default: {{text: done, fail: {{kind: rate_limited, message: slow, attempts: 1, retry_after_ms: {told}}}}}"
-        ));
-        stage.run(&chain("", &["question"])).await.unwrap();
-        assert_eq!(waits(&stage), [Some(waited)], "told {told}");
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_wants_more_patience_than_there_is_ends_the_run() {
-    let stage =
-        stage("default: {fail: {kind: rate_limited, message: slow, retry_after_ms: 61000}}");
-    let spec = chain("", &["question"]) + "continuity: {max_wait_s: 60}\n";
-    stage.run(&spec).await.unwrap_err();
-    assert_eq!(waits(&stage), [None]);
-}
-
-#[tokio::test]
-async fn a_run_that_was_lost_while_it_waited_waits_for_the_rest() {
-    let stage = stage(
-        "default: {text: done, fail: {kind: rate_limited, message: slow, attempts: 1, retry_after_ms: 600000}}",
-    );
-    let brake = Brake::default();
-    let (request, seen) = (stage.request(&chain("", &["question"])), stage.seen.clone());
-    let run = start(&stage.world, request, seen, brake);
-    // The run is lost in the middle of the wait: the clock stands still until everyone waits.
-    let lost = tokio::select! {
-        _ = run => false,
-        () = stage.until("step_failed") => true,
-    };
-    assert!(lost);
-    let failed_at = stage.clock.now();
-    stage.clock.turn(200_000);
-    stage.resume().await.unwrap();
-    let waited = stage.clock.now().since(failed_at).as_secs();
-    assert!((600..700).contains(&waited), "{waited}");
 }
 
 #[tokio::test]

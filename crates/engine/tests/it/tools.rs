@@ -46,11 +46,8 @@ impl Post {
     }
 
     fn stop(&self) {
-        self.brake.pull(segno_engine::Stop::Asked {
-            by: "test".into(),
-            mode: self.mode,
-            status: Status::Paused,
-        });
+        let stop = segno_engine::Stop::asked("test", self.mode, Status::Paused);
+        self.brake.pull(stop);
     }
 }
 

@@ -12,7 +12,7 @@ use segno_core::journal::{Entry, Event, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::redact::Redactor;
 use segno_core::session::Summary;
-use segno_engine::resume::{Options, resume};
+use segno_engine::resume::{OnLimit, Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::{Request, start};
 use segno_engine::{Brake, Drivers, Error, Observer, Outcome, Speaker, World};
@@ -77,6 +77,7 @@ pub(crate) fn stage(script: &str) -> Stage {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
         snapshots: Arc::new(segno_core::snapshot::Nowhere),
+        worktrees: Arc::new(segno_core::worktree::NoGit),
         storage: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(Memory::new(clock.clone())),
@@ -139,9 +140,23 @@ impl Stage {
 
     /// Goes on with the only session there is.
     pub(crate) async fn resume(&self) -> Result<Outcome, Error> {
+        self.resume_with(Options::default()).await
+    }
+
+    /// The same, whatever it was told to wait for.
+    pub(crate) async fn resume_asking(&self) -> Result<Outcome, Error> {
+        let on_limit = Some(OnLimit::Ask);
+        self.resume_with(Options {
+            on_limit,
+            ..Options::default()
+        })
+        .await
+    }
+
+    async fn resume_with(&self, options: Options) -> Result<Outcome, Error> {
         self.seen.entries.lock().unwrap().clear();
         let summary = self.summary().await;
-        let (options, observer) = (Options::default(), self.seen.clone());
+        let observer = self.seen.clone();
         resume(&self.world, summary, options, observer, Brake::default()).await
     }
 

@@ -12,6 +12,8 @@ mod left;
 mod members;
 mod names;
 mod pax;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod said;
 mod take;
 mod tree;

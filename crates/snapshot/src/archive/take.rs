@@ -9,7 +9,7 @@ use segno_core::digest::Digest;
 
 use crate::archive::members::{Member, Members, What, refuse};
 use crate::archive::tree::Tree;
-use crate::archive::{Archive, Keeping};
+use crate::archive::{Archive, Keeping, Limits};
 use crate::capture::summary;
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Entry, Kind};
@@ -88,7 +88,7 @@ fn check(
 }
 
 /// Where content goes; nowhere if it is only looked at.
-struct Sink<'a>(Option<Packer<'a>>);
+pub(super) struct Sink<'a>(pub(super) Option<Packer<'a>>);
 
 impl Sink<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<Chunk, Error> {
@@ -120,8 +120,25 @@ fn read(
     ))
     .map_err(broken)?;
     decoder.window_log_max(WINDOW).map_err(broken)?;
-    let mut members = Members::new(decoder, archive.limits);
-    let mut tree = Tree::new(archive.limits);
+    let manifest = unpack(decoder, archive.limits, sink, &|| {
+        progress(Progress {
+            files: passed.get(),
+            of: length,
+            bytes: passed.get(),
+        });
+    })?;
+    Ok((manifest, file.digest()))
+}
+
+/// Reads what is in an archive that is not compressed, and calls `tick` now and then.
+pub(super) fn unpack(
+    source: impl Read,
+    limits: Limits,
+    sink: &mut Sink<'_>,
+    tick: &dyn Fn(),
+) -> Result<Manifest, Error> {
+    let mut members = Members::new(source, limits);
+    let mut tree = Tree::new(limits);
     let mut buffer = Vec::new();
     let mut files = 0_u64;
     while let Some(member) = members.next()? {
@@ -129,19 +146,13 @@ fn read(
         tree.add(entry)?;
         files += 1;
         if files.is_multiple_of(256) {
-            progress(Progress {
-                files: passed.get(),
-                of: length,
-                bytes: passed.get(),
-            });
+            tick();
         }
     }
-    let mut skipped = std::mem::take(&mut members.skipped);
-    drop(members);
+    let mut skipped = members.skipped;
     skipped.sort_by(|left, right| order(&left.path, &right.path));
     skipped.dedup_by(|left, right| left.path == right.path);
-    let digest = file.digest();
-    Ok((tree.finish(skipped)?, digest))
+    tree.finish(skipped)
 }
 
 /// Keeps the content of a thing, and says what it is.

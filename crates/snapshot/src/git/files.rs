@@ -68,3 +68,17 @@ pub(super) fn link(target: &Path, link: &Path) -> Result<(), Error> {
 pub(super) fn put(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|error| Error::file(to, &error))
 }
+
+/// Removes the file that leads to a git folder which is not there. Anything else stays.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of a folder that a killed run began to make, and `Disk` does not come this far"
+)]
+pub(super) fn remove_broken_link(path: &Path) -> Result<(), Error> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {
+            fs::remove_file(path).map_err(|error| Error::file(path, &error))
+        }
+        _ => Ok(()),
+    }
+}

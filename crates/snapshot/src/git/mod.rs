@@ -6,13 +6,15 @@
 //!
 //! Asking never writes: git runs with a folder of its own (a [`shadow`]) in the place of the
 //! repository's, so that locks and refreshed indexes land there. A repository's settings are not
-//! trusted: only those that cannot start a program are in the shadow.
+//! trusted: only those that cannot start a program are in the shadow. [`work`] alone writes: branches,
+//! folders and commits that a person asked for, with that person's settings ([`own`]).
 
 mod config;
 mod error;
 mod files;
 mod kept;
 mod outside;
+mod own;
 pub(crate) mod place;
 mod program;
 mod rehome;
@@ -20,6 +22,7 @@ mod settings;
 pub(crate) mod shadow;
 mod standing;
 mod status;
+pub mod work;
 
 pub use error::Error;
 pub(crate) use outside::left_by_git;

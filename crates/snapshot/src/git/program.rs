@@ -14,6 +14,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::error::Error;
+use super::own;
 
 /// The longest answer that is held in memory.
 const ANSWER: usize = 1 << 30;
@@ -58,23 +59,40 @@ const ENVIRONMENT: [(&str, &str); 14] = [
 /// How git is started.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
-    /// In the place of the person's home: an empty folder.
-    home: PathBuf,
-    repository: Option<PathBuf>,
-    work_tree: Option<PathBuf>,
+    manner: Manner,
     /// How long one command may take.
     limit: Duration,
+}
+
+/// With whose settings git is started.
+#[derive(Debug, Clone)]
+enum Manner {
+    /// With none.
+    Apart {
+        /// In the place of the person's home: an empty folder.
+        home: PathBuf,
+        repository: Option<PathBuf>,
+        work_tree: Option<PathBuf>,
+    },
+    /// With the person's, in a folder of theirs.
+    Own(PathBuf),
 }
 
 impl Git {
     /// Git without a repository.
     pub(super) fn alone(home: &Path, limit: Duration) -> Self {
-        Self {
+        let manner = Manner::Apart {
             home: home.to_owned(),
             repository: None,
             work_tree: None,
-            limit,
-        }
+        };
+        Self { manner, limit }
+    }
+
+    /// Git as the person would start it in `folder`.
+    pub(super) fn own(folder: &Path, limit: Duration) -> Self {
+        let manner = Manner::Own(folder.to_owned());
+        Self { manner, limit }
     }
 
     /// Git in the repository whose git folder is `git_dir`.
@@ -84,34 +102,25 @@ impl Git {
         work_tree: Option<&Path>,
         limit: Duration,
     ) -> Self {
-        Self {
+        let manner = Manner::Apart {
+            home: home.to_owned(),
             repository: Some(git_dir.to_owned()),
             work_tree: work_tree.map(Path::to_owned),
-            ..Self::alone(home, limit)
-        }
+        };
+        Self { manner, limit }
     }
 
     fn command(&self, args: &[&OsStr]) -> Command {
-        let mut command = Command::new("git");
-        let folder = self.work_tree.as_ref();
-        command
-            .env_clear()
-            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .env("HOME", &self.home)
-            .envs(ENVIRONMENT)
-            .current_dir(folder.unwrap_or(&self.home))
-            .args(["--no-pager", "--no-optional-locks"]);
-        if let Some(git_dir) = &self.repository {
-            command.env("GIT_DIR", git_dir);
-        }
-        if let Some(work_tree) = &self.work_tree {
-            command.env("GIT_WORK_TREE", work_tree);
-        }
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
-        }
+        let mut command = match &self.manner {
+            Manner::Own(folder) => own::command(folder, args),
+            Manner::Apart {
+                home,
+                repository,
+                work_tree,
+            } => apart(home, repository.as_deref(), work_tree.as_deref(), args),
+        };
         // A group of its own, so that all of it can be ended.
-        command.args(args).process_group(0);
+        command.process_group(0);
         command
     }
 
@@ -146,6 +155,27 @@ impl Git {
             Some(0) => Ok(Some(answer)),
             Some(1) if ended.complaint.is_empty() => Ok(None),
             _ => Err(ended.refused()),
+        }
+    }
+
+    /// The first `limit` bytes of what git answers, and whether that is all.
+    pub(super) fn ask_some<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        limit: usize,
+    ) -> Result<(Vec<u8>, bool), Error> {
+        let (mut answer, mut whole) = (Vec::new(), true);
+        let mut sink = |piece: &[u8]| {
+            let room = limit - answer.len();
+            whole &= piece.len() <= room;
+            answer.extend_from_slice(&piece[..piece.len().min(room)]);
+            Ok(())
+        };
+        let ended = self.converse(args, &mut sink)?;
+        if ended.status.success() {
+            Ok((answer, whole))
+        } else {
+            Err(ended.refused())
         }
     }
 
@@ -210,6 +240,34 @@ impl Git {
             complaint,
         })
     }
+}
+
+/// Git with nothing of the person's or the repository's that could make it run another program.
+fn apart(
+    home: &Path,
+    repository: Option<&Path>,
+    work_tree: Option<&Path>,
+    args: &[&OsStr],
+) -> Command {
+    let mut command = Command::new("git");
+    command
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("HOME", home)
+        .envs(ENVIRONMENT)
+        .current_dir(work_tree.unwrap_or(home))
+        .args(["--no-pager", "--no-optional-locks"]);
+    if let Some(git_dir) = repository {
+        command.env("GIT_DIR", git_dir);
+    }
+    if let Some(work_tree) = work_tree {
+        command.env("GIT_WORK_TREE", work_tree);
+    }
+    for setting in SETTINGS {
+        command.args(["-c", setting]);
+    }
+    command.args(args);
+    command
 }
 
 /// How git ended.

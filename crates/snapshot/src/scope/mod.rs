@@ -11,6 +11,8 @@ mod ignored;
 mod index;
 mod pattern;
 pub(crate) mod peek;
+#[cfg(feature = "probe")]
+pub mod probe;
 mod regenerable;
 mod tracked;
 

@@ -24,4 +24,5 @@ mod round_trip;
 mod sandbox;
 mod scope;
 mod sweeping;
+mod work;
 mod world;

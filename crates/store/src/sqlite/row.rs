@@ -36,7 +36,7 @@ fn encode(field: &dyn ToSql) -> Vec<u8> {
     }
 }
 
-/// What never changes about a session.
+/// What seldom changes about a session: its name and its folder, now and then.
 pub(super) struct SessionRow {
     pub(super) id: SessionId,
     pub(super) name: Name,

@@ -100,7 +100,10 @@ fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error>
     }
 }
 
-fn session_row(tx: &Connection, session: SessionId) -> Result<Option<SessionRow>, Error> {
+pub(super) fn session_row(
+    tx: &Connection,
+    session: SessionId,
+) -> Result<Option<SessionRow>, Error> {
     let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
     tx.query_row(&query, [session.to_string()], |row| {
         Ok(SessionRow::read(row))

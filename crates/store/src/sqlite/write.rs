@@ -15,7 +15,7 @@ use segno_core::time::Timestamp;
 
 use super::connection::classify;
 use super::row::{self, LeaseRow, SessionRow};
-use super::trash::{is_discarded, is_known};
+use super::trash::{is_discarded, is_known, session_row};
 
 /// A transaction, and what this process remembers of leases.
 pub(super) struct Tx<'a> {
@@ -137,6 +137,9 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
     for record in &batch.records {
         insert(tx, batch.session, record)?;
     }
+    if let Some(workspace) = &batch.workspace {
+        settle(tx, batch.session, workspace)?;
+    }
     for message in &batch.taken {
         tx.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session_id = ?2")
             .and_then(|mut statement| {
@@ -186,6 +189,22 @@ fn advance(
         tx.leases.keep(after, new_check);
     }
     Ok(moved == 1)
+}
+
+/// Gives a session another folder.
+fn settle(tx: &Connection, session: SessionId, workspace: &str) -> Result<(), Error> {
+    let row = session_row(tx, session).map_err(|error| of_session(session, error))?;
+    let row = row.ok_or(Error::NoSession(session))?;
+    let row = SessionRow {
+        workspace: workspace.to_owned(),
+        ..row
+    };
+    tx.execute(
+        "UPDATE session SET workspace = ?2, row_check = ?3 WHERE id = ?1",
+        params![row.id.to_string(), row.workspace, row.check()],
+    )
+    .map_err(trouble(session))?;
+    Ok(())
 }
 
 fn keep_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Error> {

@@ -2,13 +2,14 @@
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills by
 //! lot (`--seed S` draws the same again), `--only KILL` repeats a single one, and `--part runs`,
-//! `--part checkpoints` or `--part agents` does only that.
+//! `checkpoints`, `agents`, `records` or `hooks` does only that.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "a program that measures itself looks at the clock"
 )]
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,12 +18,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, io, thread};
 
 use segno_testkit::crash::{
-    Fault, Hit, Home, Kill, Outcome, Tally, Workload, agents, at_every_position, at_points,
-    at_points_again, at_syscalls, attempt_all, deeds, explain, left_out, require_strace, sample,
+    Counted, Fault, Hit, Home, Kill, Model, Outcome, Tally, Workload, agents, at_every_position,
+    at_points, at_points_again, at_syscalls, attempt, attempt_all, deeds, explain, hooks, left_out,
+    records, require_strace, sample,
 };
 use segno_testkit::programs::Agent;
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents|records|hooks]";
 
 /// How often progress is told.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -59,10 +61,31 @@ enum Part {
     Checkpoints,
     /// Agents at work.
     Agents,
+    /// What is done with the records of agents.
+    Records,
+    /// What is done with their settings.
+    Hooks,
 }
 
 impl Part {
-    const ALL: &[Self] = &[Self::Runs, Self::Checkpoints, Self::Agents];
+    const ALL: &[Self] = &[
+        Self::Runs,
+        Self::Checkpoints,
+        Self::Agents,
+        Self::Records,
+        Self::Hooks,
+    ];
+
+    fn named(word: &str) -> Option<Self> {
+        match word {
+            "runs" => Some(Self::Runs),
+            "checkpoints" => Some(Self::Checkpoints),
+            "agents" => Some(Self::Agents),
+            "records" => Some(Self::Records),
+            "hooks" => Some(Self::Hooks),
+            _ => None,
+        }
+    }
 }
 
 /// A single one to repeat.
@@ -70,6 +93,8 @@ enum Only {
     Kill(Kill),
     Trial(deeds::Trial),
     Strike(agents::Strike),
+    Record(records::Trial),
+    Hook(hooks::Trial),
 }
 
 fn main() -> ExitCode {
@@ -85,17 +110,32 @@ fn main() -> ExitCode {
     say(&format!("seed {seed}"));
     let show = Show::new();
     match &args.only {
-        Some(Only::Kill(kill)) => {
-            show.attempt(&args.segno, std::slice::from_ref(kill));
+        Some(Only::Kill(kill)) => show.hear(&attempt(
+            &args.segno,
+            kill,
+            &Model::of(&args.segno, kill.workload),
+        )),
+        Some(Only::Trial(trial)) => {
+            let ground = deeds::Ground::new(&args.segno, trial.deed());
+            show.hear(&deeds::attempt(&ground, trial));
         }
-        Some(Only::Trial(trial)) => show.disturb(&args.segno, std::slice::from_ref(trial)),
-        Some(Only::Strike(strike)) => show.strike(&args.segno, std::slice::from_ref(strike)),
+        Some(Only::Strike(strike)) => show.hear(&agents::attempt(&args.segno, strike)),
+        Some(Only::Record(trial)) => show.hear(&records::attempt(&args.segno, trial)),
+        Some(Only::Hook(trial)) => show.hear(&hooks::attempt(&args.segno, trial)),
         None => {
             for part in &args.parts {
                 match part {
                     Part::Runs => runs(&args, &show),
                     Part::Checkpoints => checkpoints(&args, &show),
                     Part::Agents => at_work(&args, &show),
+                    Part::Records => {
+                        let trials = args.draw(records::trials(), 1);
+                        records::attempt_all(&args.segno, &trials, AGENTS, |one| show.hear(one));
+                    }
+                    Part::Hooks => {
+                        let trials = args.draw(hooks::trials(&args.segno), 1);
+                        hooks::attempt_all(&args.segno, &trials, workers(), |one| show.hear(one));
+                    }
                 }
             }
         }
@@ -111,7 +151,8 @@ fn runs(args: &Args, show: &Show) {
         .iter()
         .flat_map(|workload| at_points(&args.segno, *workload))
         .collect();
-    let outcomes = show.attempt(&args.segno, &draw(firsts, 4));
+    let kill = |kills: &[Kill]| attempt_all(&args.segno, kills, workers(), |one| show.hear(one));
+    let outcomes = kill(&draw(firsts, 4));
     for workload in Workload::PATTERNS {
         let kills = at_every_position(&args.segno, *workload);
         say(&format!(
@@ -119,12 +160,12 @@ fn runs(args: &Args, show: &Show) {
             workload.word(),
             kills.len()
         ));
-        show.attempt(&args.segno, &draw(kills, 8));
+        kill(&draw(kills, 8));
     }
     let seconds: Vec<Kill> = middles(&outcomes).flat_map(at_points_again).collect();
-    show.attempt(&args.segno, &draw(seconds, 4));
+    kill(&draw(seconds, 4));
     let syscalls = syscalls(&args.segno);
-    show.attempt(&args.segno, &draw(syscalls, 2));
+    kill(&draw(syscalls, 2));
 }
 
 /// Disturbs what is done with checkpoints.
@@ -150,7 +191,7 @@ fn checkpoints(args: &Args, show: &Show) {
     }
     let mut trials = args.draw(kills, 2);
     trials.extend(args.draw(rounds, 2));
-    show.disturb(&args.segno, &trials);
+    deeds::attempt_all(&args.segno, &trials, workers(), |one| show.hear(one));
 }
 
 /// Strikes agents at work, and the segno above them.
@@ -160,8 +201,10 @@ fn at_work(args: &Args, show: &Show) {
         for blow in agents::Blow::ALL {
             strikes.extend(agents::strikes(agent, blow, STRIKES, args.seed));
         }
+        strikes.extend(agents::strikes_again(agent, STRIKES, args.seed));
     }
-    show.strike(&args.segno, &args.draw(strikes, 1));
+    let strikes = args.draw(strikes, 1);
+    agents::attempt_all(&args.segno, &strikes, AGENTS, |one| show.hear(one));
 }
 
 /// One kill of each workload at each failpoint: the one at its latest visit but the last, if there
@@ -212,11 +255,9 @@ struct Show {
     inside: Mutex<Heard>,
 }
 
-/// What was heard so far, and when that was last told.
+/// What was heard so far, by sort, and when that was last told.
 struct Heard {
-    runs: Tally,
-    checkpoints: deeds::Tally,
-    agents: agents::Tally,
+    tallies: BTreeMap<String, Tally>,
     told: Instant,
 }
 
@@ -224,9 +265,7 @@ impl Show {
     fn new() -> Self {
         let begun = Instant::now();
         let heard = Heard {
-            runs: Tally::default(),
-            checkpoints: deeds::Tally::default(),
-            agents: agents::Tally::default(),
+            tallies: BTreeMap::new(),
             told: begun,
         };
         Self {
@@ -235,73 +274,36 @@ impl Show {
         }
     }
 
-    fn attempt(&self, segno: &Path, kills: &[Kill]) -> Vec<Outcome> {
-        attempt_all(segno, kills, workers(), |outcome| {
-            let wrong = (!outcome.wrongs.is_empty()).then(|| explain(outcome));
-            self.hear(wrong, |heard| {
-                heard.runs.add(outcome);
-                heard.runs.to_string()
-            });
-        })
-    }
-
-    fn disturb(&self, segno: &Path, trials: &[deeds::Trial]) {
-        deeds::attempt_all(segno, trials, workers(), |outcome| {
-            let wrong = (!outcome.wrongs.is_empty()).then(|| deeds::explain(outcome));
-            self.hear(wrong, |heard| {
-                heard.checkpoints.add(outcome);
-                heard.checkpoints.to_string()
-            });
-        });
-    }
-
-    fn strike(&self, segno: &Path, strikes: &[agents::Strike]) {
-        agents::attempt_all(segno, strikes, AGENTS, |outcome| {
-            let wrong = (!outcome.is_good()).then(|| agents::explain(outcome));
-            self.hear(wrong, |heard| {
-                heard.agents.add(outcome);
-                heard.agents.to_string()
-            });
-        });
-    }
-
     /// Counts an outcome, and tells what is wrong with it and, now and then, how it goes.
-    fn hear(&self, wrong: Option<String>, count: impl FnOnce(&mut Heard) -> String) {
+    fn hear<O: Counted>(&self, outcome: &O) {
         let mut heard = self.inside.lock().expect("no one panics while holding it");
-        let tally = count(&mut heard);
-        if let Some(wrong) = wrong {
-            say(&format!("WRONG {wrong}"));
+        let sort = outcome.sort();
+        let tally = heard.tallies.entry(sort.clone()).or_default();
+        tally.add(outcome);
+        let so_far = format!("{sort}: {tally}");
+        if !outcome.wrongs().is_empty() {
+            say(&format!("WRONG {}", explain(outcome)));
         }
         if heard.told.elapsed() >= PAUSE {
             heard.told = Instant::now();
-            say(&format!("{} s: {tally}", self.begun.elapsed().as_secs()));
+            say(&format!("{} s: {so_far}", self.begun.elapsed().as_secs()));
         }
     }
 
     /// `is_whole` if no failpoint may have been left out.
     fn end(self, is_whole: bool) -> ExitCode {
         let heard = self.inside.into_inner();
-        let heard = heard.expect("no one panics while holding it");
-        let (runs, checkpoints, agents) = (&heard.runs, &heard.checkpoints, &heard.agents);
-        if runs.kills() + runs.missed > 0 {
-            let _ = writeln!(io::stdout(), "{runs}");
-        }
-        if checkpoints.disturbed() + checkpoints.missed > 0 {
-            let _ = writeln!(io::stdout(), "{checkpoints}");
-        }
-        if agents.kills() + agents.missed() > 0 {
-            for line in agents.each() {
-                let _ = writeln!(io::stdout(), "{line}");
-            }
-            let _ = writeln!(io::stdout(), "{agents}");
+        let Heard { tallies, .. } = heard.expect("no one panics while holding it");
+        for (sort, tally) in &tallies {
+            let _ = writeln!(io::stdout(), "{sort}: {tally}");
         }
         say(&format!("took {} s", self.begun.elapsed().as_secs()));
-        let left_out = left_out(runs, checkpoints);
+        let left_out = left_out(&tallies.values().collect::<Vec<_>>());
         if is_whole && !left_out.is_empty() {
             say(&format!("error: nothing was killed at {left_out:?}"));
             return ExitCode::FAILURE;
         }
-        if runs.is_good() && checkpoints.is_good() && agents.is_good() {
+        if tallies.values().all(Tally::is_good) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
@@ -349,11 +351,14 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--only" => {
                 let kill = value.parse().map(Only::Kill);
                 let trial = kill.or_else(|_| value.parse().map(Only::Trial));
+                let trial = trial.or_else(|_| value.parse().map(Only::Record));
+                let trial = trial.or_else(|_| value.parse().map(Only::Hook));
                 only = Some(trial.or_else(|_| value.parse().map(Only::Strike))?);
             }
-            "--part" if value == "runs" => parts = vec![Part::Runs],
-            "--part" if value == "checkpoints" => parts = vec![Part::Checkpoints],
-            "--part" if value == "agents" => parts = vec![Part::Agents],
+            "--part" => {
+                let part = Part::named(&value);
+                parts = vec![part.ok_or_else(|| format!("`{value}` is no part"))?];
+            }
             _ => return Err(format!("`{word}` is unknown")),
         }
     }

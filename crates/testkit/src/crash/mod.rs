@@ -37,15 +37,18 @@
 //! calls than segno has made before them, so that a kill hits segno; one that hits them is counted
 //! apart, and fails an attempt, which is repeated.
 //!
-//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with, and
-//! [`agents`] to real agents at work.
+//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with,
+//! [`agents`] to real agents at work, [`records`] while the records of agents are put in order, and
+//! [`hooks`] while the settings of agents are changed.
 
 pub mod agents;
 pub mod deeds;
+pub mod hooks;
 mod kill;
 mod model;
 mod patterns;
 mod plan;
+pub mod records;
 mod tally;
 mod trace;
 mod trial;
@@ -53,6 +56,6 @@ mod trial;
 pub use kill::{Fault, Home, Kill, SYSCALLS, Tracee, Workload};
 pub use model::Model;
 pub use plan::{at_every_position, at_points, at_points_again, at_syscalls, sample};
-pub use tally::{Tally, attempt_all, explain, left_out};
+pub use tally::{Counted, Tally, explain, left_out};
 pub use trace::{Profile, count_visits, require_strace};
-pub use trial::{Hit, Outcome, Wrong, attempt};
+pub use trial::{Hit, Outcome, Wrong, attempt, attempt_all};

@@ -5,10 +5,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::kill::Kill;
+use super::kill::{Fault, Kill, Workload};
 use super::model::{self, Model, Stage};
+use super::tally::{Counted, go_through};
 use super::trace;
 use crate::sandbox::{Said, finish};
+
+/// What runs and deeds are killed at.
+pub(super) const FAILPOINTS: &str = "failpoints";
+pub(super) const SYSTEM_CALLS: &str = "system calls";
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub enum Wrong {
     /// P9: `doctor` finds damage, the journal has a gap, or the result is another one. P5: a file is
     /// neither old nor new.
     Damage(String),
+    /// P6: a process was left running.
+    Orphan(u32),
     /// P11: it does not go on by itself.
     Stuck(String),
 }
@@ -49,6 +56,54 @@ pub struct Outcome {
     pub visits: BTreeMap<String, u64>,
     /// What is wrong. Nothing, if the promises hold.
     pub wrongs: Vec<Wrong>,
+}
+
+impl Counted for Outcome {
+    const COLUMNS: &'static [&'static str] = &[FAILPOINTS, SYSTEM_CALLS];
+
+    fn sort(&self) -> String {
+        "runs".to_owned()
+    }
+
+    fn words(&self) -> String {
+        self.kill.to_string()
+    }
+
+    fn hit(&self) -> Hit {
+        self.hit
+    }
+
+    fn wrongs(&self) -> &[Wrong] {
+        &self.wrongs
+    }
+
+    fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
+        let is_call = self.kill.has_syscall();
+        add(if is_call { SYSTEM_CALLS } else { FAILPOINTS }, 1);
+    }
+
+    fn point(&self) -> Option<&'static str> {
+        match (self.hit, self.kill.faults.last()) {
+            (Hit::Segno, Some(Fault::Point { name, .. })) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Tries every kill, `workers` at a time, and tells `heard` of each as it is done.
+pub fn attempt_all(
+    binary: &Path,
+    kills: &[Kill],
+    workers: usize,
+    heard: impl Fn(&Outcome) + Sync,
+) -> Vec<Outcome> {
+    let is_used = |workload: &&Workload| kills.iter().any(|kill| kill.workload == **workload);
+    let used = Workload::ALL.iter().filter(is_used);
+    let models: BTreeMap<Workload, Model> = used
+        .map(|workload| (*workload, Model::of(binary, *workload)))
+        .collect();
+    let attempt = |(): &mut (), kill: &Kill| attempt(binary, kill, &models[&kill.workload]);
+    go_through(kills, workers, || (), attempt, heard)
 }
 
 /// Kills a run as `kill` says, lets it go on, and compares with `model`.

@@ -31,6 +31,7 @@ pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
         snapshots: Arc::new(segno_core::snapshot::Nowhere),
+        worktrees: Arc::new(segno_core::worktree::NoGit),
         storage: None,
         retention: segno_engine::retention::Retention::default(),
         store,

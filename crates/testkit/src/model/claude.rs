@@ -1,6 +1,8 @@
 //! What the Messages API says, to Claude Code: answers with its tools as a stream of events, and
 //! refusals.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::http::event;
@@ -112,8 +114,16 @@ pub(super) fn refusal(fault: Fault, now: u64) -> Option<(&'static str, String, V
     Some((status, headers, body))
 }
 
-fn tool(call: &Call) -> (&str, Value) {
-    match call {
+fn tool(call: &Call) -> (Cow<'_, str>, Value) {
+    let (name, input) = match call {
+        Call::Served {
+            server,
+            tool,
+            input,
+        } => {
+            let name = format!("mcp__{server}__{tool}");
+            return (name.into(), input.clone());
+        }
         Call::Shell { command, .. } => (
             "Bash",
             json!({"command": command, "description": "Run a command"}),
@@ -131,8 +141,9 @@ fn tool(call: &Call) -> (&str, Value) {
             "Agent",
             json!({"description": "A part of the task", "prompt": prompt, "subagent_type": "general-purpose", "run_in_background": false}),
         ),
-        Call::Raw { name, input } => (name, input.clone()),
-    }
+        Call::Raw { name, input } => (name.as_str(), input.clone()),
+    };
+    (name.into(), input)
 }
 
 fn counts(usage: Usage, output: u64) -> Value {

@@ -111,6 +111,15 @@ fn tool(call: &Call, id: &str) -> Value {
             patch(format!("*** Update File: {path}\n@@\n{old}{new}"))
         }
         Call::Delegate { prompt } => function("spawn_agent", json!({"message": prompt})),
+        Call::Served {
+            server,
+            tool,
+            input,
+        } => {
+            let mut item = function(tool, input.clone());
+            item["namespace"] = format!("mcp__{server}").into();
+            item
+        }
         Call::Raw { name, input } => function(name, input.clone()),
     }
 }

@@ -55,6 +55,9 @@ impl Performance<'_> {
             }
         };
         let (pace, fault) = (turn.pace, turn.fault);
+        if let Pace::Late(pause) = pace {
+            thread::sleep(pause);
+        }
         let reply = self.reply(stream, turn, key.as_ref().map_or(0, |(_, turn)| *turn));
         let fault = fault.filter(|(_, often)| match (often, &key) {
             (Often::First(times), Some(key)) => self.state.failures(key) < *times,

@@ -42,6 +42,14 @@ impl Script {
         self
     }
 
+    /// The same with a pause before every answer.
+    pub fn late(mut self, pause: Duration) -> Self {
+        for turn in &mut self.turns {
+            turn.pace = Pace::Late(pause);
+        }
+        self
+    }
+
     /// What a prompt must contain.
     pub fn marker(&self) -> String {
         format!("[script:{}]", self.name)
@@ -187,6 +195,15 @@ pub enum Call {
         /// The task; it may have a marker of its own.
         prompt: String,
     },
+    /// A tool of an MCP server.
+    Served {
+        /// The server.
+        server: String,
+        /// The tool, in the server's words.
+        tool: String,
+        /// The input.
+        input: Value,
+    },
     /// A tool under the vendor's own name.
     Raw {
         /// The name.
@@ -230,6 +247,15 @@ impl Call {
         }
     }
 
+    /// A tool of an MCP server.
+    pub fn served(server: &str, tool: &str, input: Value) -> Self {
+        Self::Served {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            input,
+        }
+    }
+
     /// The same call by a model that looks before it acts.
     pub(super) fn careful(&self) -> Self {
         match self {
@@ -250,6 +276,8 @@ pub enum Pace {
     /// At once.
     #[default]
     AtOnce,
+    /// As a whole, after a pause.
+    Late(Duration),
     /// In pieces with a pause between them.
     Slow(Duration),
     /// The first half, and the second when the test says so.

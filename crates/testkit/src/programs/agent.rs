@@ -65,6 +65,7 @@ impl Agent {
     /// What the agent has kept of a session; empty if there is nothing yet.
     pub fn kept(self, stage: &Stage, session: &str) -> String {
         let record = self.record(stage, session);
-        record.map_or_else(String::new, |path| std::fs::read_to_string(path).unwrap())
+        let bytes = record.and_then(|path| std::fs::read(path).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     }
 }

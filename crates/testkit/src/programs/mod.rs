@@ -7,9 +7,11 @@ mod client;
 mod program;
 mod running;
 mod stage;
+mod workshop;
 
 pub use agent::Agent;
 pub use client::{Client, Line};
 pub use program::{Program, modules};
 pub use running::Running;
 pub use stage::Stage;
+pub use workshop::Workshop;

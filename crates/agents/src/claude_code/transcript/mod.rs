@@ -11,7 +11,7 @@ mod tree;
 mod write;
 
 pub(crate) use mend::Mender;
-pub(crate) use place::{find, place, sub_agents, ways};
+pub(crate) use place::{below, find, place, sub_agents, ways};
 pub(crate) use tree::{Newest, Tree};
 pub(crate) use write::{DIALECT, records};
 

@@ -35,8 +35,13 @@ pub(crate) fn find(root: &Path, session: &str, list: List<'_>) -> io::Result<Vec
     Ok(found)
 }
 
+/// `projects/-home-user-project/<session>/subagents`.
+pub(crate) fn below(transcript: &Path) -> PathBuf {
+    transcript.with_extension("").join("subagents")
+}
+
 pub(crate) fn sub_agents(transcript: &Path, list: List<'_>) -> io::Result<Vec<PathBuf>> {
-    let mut files = entries(list, &transcript.with_extension("").join("subagents"))?;
+    let mut files = entries(list, &below(transcript))?;
     files.retain(|file| {
         let name = file
             .file_name()

@@ -207,7 +207,7 @@ def entries(asked):
     words("Two ", "m-2")
     words("of them.", "m-3")
     update("available_commands_update", availableCommands=[])
-    update("plan", entries=[])
+    update("plan", entries=[{"content": "count", "priority": "low", "status": "pending"}])
     update("tool_call_update", toolCallId="t-4")
     update("usage_update", used=10, size=200, cost={"amount": 0.25, "currency": "USD"})
     update("usage_update", used=10, size=200, cost={"amount": 0.5, "currency": "USD"})

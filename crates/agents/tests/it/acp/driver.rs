@@ -17,7 +17,7 @@ fn acp(mode: &str, permissions: Permissions) -> Acp {
     let script = format!("{}/tests/it/acp/agent.py", env!("CARGO_MANIFEST_DIR"));
     let argv = ["python3", &script, mode].map(str::to_owned).to_vec();
     let clock = Hand::new() as Arc<dyn Clock>;
-    Acp::new(argv, permissions, warden(), clock)
+    Acp::new(argv, permissions, warden(), None, clock)
 }
 
 /// What comes of a question, and what was reported on the way.
@@ -60,6 +60,7 @@ fn a_turn_is_told_in_whole_messages_and_calls_with_their_answers() {
             "result t-3 true ",
             "text Two ",
             "text of them.",
+            r#"raw {"entries":[{"content":"count","status":"pending"}],"type":"plan"}"#,
             "context 10 Some(200)",
             "usage 0 250000",
             "usage 0 500000",
@@ -174,7 +175,7 @@ fn why_there_is_no_answer_is_told_by_kind() {
     }
     let missing = ["no-such-agent-anywhere".to_owned()].to_vec();
     let clock = Hand::new() as Arc<dyn Clock>;
-    let acp = Acp::new(missing, Permissions::Edit, warden(), clock);
+    let acp = Acp::new(missing, Permissions::Edit, warden(), None, clock);
     let world = World::new();
     let lines = Told::default();
     let asked = acp.ask(world.request(), BEGIN, &lines);

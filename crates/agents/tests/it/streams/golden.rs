@@ -77,9 +77,9 @@ delegated: 2 texts 0 thoughts 2 calls 2 results 1 others | usage 4200 20800 | co
 compacted: 0 texts 0 thoughts 0 calls 0 results 3 others | usage 1000 5000 | context - | answered ""
 compacted-resumed: 1 texts 0 thoughts 0 calls 0 results 0 others | usage 1200 5800 | context 1201 Some(1000000) | answered "And on. [long:2]"
 resumed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage 2300 11200 | context 1201 Some(1000000) | answered "Done. [brief:2]"
-killed: 2 texts 0 thoughts 2 calls 1 results 0 others | usage 2100 0 | context 1101 None | crashed: program was ended by signal 9
+killed: 2 texts 0 thoughts 2 calls 1 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: program was ended by signal 9
 sigint: 2 texts 0 thoughts 2 calls 2 results 1 others | usage 2100 10400 | context 1101 Some(1000000) | crashed: claude: [ede_diagnostic] result_type=user last_content_type=n/a stop_reason=tool_use
-sigterm: 2 texts 0 thoughts 2 calls 2 results 0 others | usage 2100 0 | context 1101 None | crashed: program ended with exit code 143
+sigterm: 2 texts 0 thoughts 2 calls 2 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: program ended with exit code 143
 limited: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | context 1001 Some(1000000) | rate_limited: claude: API Error: Request rejected (429) · This request would exceed your rate limit
 too-long: 2 texts 0 thoughts 1 calls 1 results 2 others | usage 3000 15000 | context 1001 Some(1000000) | answered "No script of this server is named."
 unauthorized: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | context 1001 Some(1000000) | auth: claude: Invalid API key · Fix external API key

@@ -15,6 +15,7 @@ use segno_core::agent::{Answer, Error};
 use segno_core::companion::{Companion, Program, Way};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
+use serde_json::json;
 
 use crate::told::Told;
 use crate::world::{World, runtime, warden, write};
@@ -52,11 +53,12 @@ fn fake(world: &World, program: Program, script: &str) -> Box<dyn Companion> {
         allow: Vec::new(),
         model: None,
         window: None,
+        service: None,
         warden: warden(),
     };
     match program {
         Program::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(Still))),
-        _ => Box::new(Codex::new(setup)),
+        _ => Box::new(Codex::new(setup, Arc::new(Still))),
     }
 }
 
@@ -88,4 +90,34 @@ fn heard(program: Program, stream: &[u8], code: u8) -> (Result<Answer, Error>, V
 
 fn ending(stream: &Path, code: u8) -> String {
     format!("cat > /dev/null; cat '{}'; exit {code}", stream.display())
+}
+
+/// This Codex offers its list to no model that tests have; its form is that of its own sources.
+#[test]
+fn what_codex_means_to_do_is_told_when_it_changes() {
+    let item = |sort: &str, done: bool| {
+        let items = json!([{"text": "count", "completed": done}]);
+        json!({"type": sort, "item": {"id": "item_0", "type": "todo_list", "items": items}})
+    };
+    let records = [
+        json!({"type": "thread.started", "thread_id": CODEX}),
+        item("item.started", false),
+        item("item.updated", false),
+        item("item.updated", true),
+        item("item.completed", true),
+        json!({"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": "x"}}),
+        json!({"type": "turn.completed", "usage": {"input_tokens": 3, "output_tokens": 1}}),
+    ];
+    let stream: Vec<String> = records.iter().map(ToString::to_string).collect();
+    let stream = stream.join("\n");
+    let (answer, told) = heard(Program::Codex, stream.as_bytes(), 0);
+    assert_eq!(answer.unwrap().text, "x");
+    let lists: Vec<&String> = told.iter().filter(|line| line.starts_with("raw")).collect();
+    assert_eq!(
+        lists,
+        [
+            r#"raw {"items":[{"completed":false,"text":"count"}],"type":"todo_list"}"#,
+            r#"raw {"items":[{"completed":true,"text":"count"}],"type":"todo_list"}"#,
+        ]
+    );
 }

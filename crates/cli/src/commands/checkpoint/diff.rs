@@ -1,18 +1,19 @@
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
-use segno_core::snapshot::{Change, Sort};
+use segno_core::snapshot::{self, Sort};
+use segno_engine::checkpoint::said::Change;
 use segno_engine::{World, checkpoint};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json as shapes, json_line, plain, progress};
+use crate::output::{data, json as shapes, json_line, memo, plain, progress, say};
 
 /// Longer files are not compared line by line.
 const LONGEST: usize = 1024 * 1024;
 
-/// Show what changed from one checkpoint to another.
+/// Show what changed from one checkpoint to another: files, memos, finished steps, what was used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The one to begin with: its id, or the beginning or the end of it
@@ -46,12 +47,20 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             let (word, _) = word(change.sort);
             json_line(&json!({"v": 1, "kind": "file", "change": word, "path": change.path}));
         }
+        let said = found.said.clone().unwrap_or_default();
+        for Change { sort, id, memo } in &said.memos {
+            let (word, _) = word(*sort);
+            json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": memo}));
+        }
         json_line(&json!({
             "v": 1,
             "kind": "difference",
             "from": from.id,
             "to": to.id,
             "files": found.files.len(),
+            "done": said.done,
+            "undone": said.undone,
+            "journals": found.said.is_some(),
             "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
             "usage": shapes::usage(&found.usage),
             "others": found.others.iter().map(|(what, from, to)| json!({"what": what, "from": from, "to": to})).collect::<Vec<_>>(),
@@ -70,6 +79,22 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let line = format!("{what}: {from} -> {to}");
         data(&plain::plain(&line));
     }
+    match &found.said {
+        Some(said) => {
+            for Change { sort, id, memo } in &said.memos {
+                let (_, mark) = word(*sort);
+                let line = format!("{mark} {id} {}", memo::line(memo));
+                data(&plain::plain(&line));
+            }
+            said.done
+                .iter()
+                .for_each(|path| data(&format!("[x] {path}")));
+            said.undone
+                .iter()
+                .for_each(|path| data(&format!("[ ] {path}")));
+        }
+        None => say("what was noted and done is not compared: a journal is not here"),
+    }
     let spent = match progress::spent(&found.usage).as_str() {
         "" => String::new(),
         spent => format!(", {spent}"),
@@ -87,7 +112,7 @@ async fn show(
     world: &World,
     from: &Manifest,
     to: &Manifest,
-    change: &Change,
+    change: &snapshot::Change,
 ) -> Result<(), Failure> {
     let path = plain::plain(&change.path);
     if change.sort == Sort::Mode {

@@ -48,6 +48,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         } else {
             Keeping::Keep
         },
+        name: None,
     };
     let progress = progress(&world, "reading bytes");
     let imported = archive::import(&world, &request, &progress).await?;

@@ -87,7 +87,10 @@ async fn session(world: &World, reference: Option<&str>) -> Result<Summary, Fail
 }
 
 /// Shows how far something is, if it takes longer than a moment.
-fn progress(world: &World, what: &'static str) -> impl Fn(u64, u64) + Send + Sync + use<> {
+pub(crate) fn progress(
+    world: &World,
+    what: &'static str,
+) -> impl Fn(u64, u64) + Send + Sync + use<> {
     let waiting = Mutex::new(Waiting::new(world.clock.clone()));
     move |done, of| {
         let (done, of) = (plain::number(done), plain::number(of));
@@ -98,7 +101,7 @@ fn progress(world: &World, what: &'static str) -> impl Fn(u64, u64) + Send + Syn
 }
 
 /// So many bytes, for people.
-fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     let units = ["bytes", "KB", "MB", "GB", "TB"];
     let mut size = n as f64;
     let mut unit = 0;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use segno_store::{Home, LocalDisk};
 
-use super::{Done, Effect, Place};
+use super::{Chosen, Done, Effect, Place};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hooks::entries::{self, Call};
@@ -19,24 +19,13 @@ use crate::output::say;
 /// only after you have trusted it: it asks at its next start, and `/hooks` in it shows them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Whose sessions
-    #[arg(required = true)]
-    agents: Vec<Agent>,
-    /// Show what would change, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) chosen: Chosen,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let effect = if args.dry_run {
-        Effect::Shown
-    } else {
-        Effect::Real
-    };
-    for agent in &args.agents {
+    let effect = args.chosen.effect();
+    for agent in &args.chosen.agents {
         let place = Place::find(*agent)?;
         if effect == Effect::Real {
             // Hooks leave their notes only in a home that is there.
@@ -44,7 +33,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
         }
         let done = install(&place, effect)?;
         let changed = done.before != done.after;
-        place.report((args.json, effect), &done, context);
+        place.report((args.chosen.json, effect), &done, context);
         if changed && effect == Effect::Real {
             match agent {
                 Agent::Claude => say("sessions that begin from now on are told of"),

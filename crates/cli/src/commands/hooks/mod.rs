@@ -32,8 +32,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn is_json(&self) -> bool {
         match self {
-            Self::Install(args) => args.json,
-            Self::Uninstall(args) => args.json,
+            Self::Install(args) => args.chosen.json,
+            Self::Uninstall(args) => args.chosen.json,
             Self::Status(args) => args.json,
         }
     }
@@ -43,6 +43,30 @@ impl Command {
             Self::Install(args) => install::run(args, context),
             Self::Uninstall(args) => uninstall::run(args, context),
             Self::Status(args) => status::run(args),
+        }
+    }
+}
+
+/// What changing hooks asks for, either way.
+#[derive(Debug, clap::Args)]
+struct Chosen {
+    /// Whose settings
+    #[arg(required = true)]
+    agents: Vec<Agent>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Chosen {
+    fn effect(&self) -> Effect {
+        if self.dry_run {
+            Effect::Shown
+        } else {
+            Effect::Real
         }
     }
 }

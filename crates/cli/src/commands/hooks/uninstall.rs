@@ -1,11 +1,11 @@
 use std::process::ExitCode;
 
-use super::{Done, Effect, Place};
+use super::{Chosen, Done, Effect, Place};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::hooks::Error;
 use crate::hooks::receipt::{self, Before, Receipt};
 use crate::hooks::settings::Change;
-use crate::hooks::{Agent, Error};
 
 /// Take our hooks out of an agent's settings.
 ///
@@ -13,27 +13,16 @@ use crate::hooks::{Agent, Error};
 /// entries go and everything else stays.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Whose settings
-    #[arg(required = true)]
-    agents: Vec<Agent>,
-    /// Show what would change, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) chosen: Chosen,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let effect = if args.dry_run {
-        Effect::Shown
-    } else {
-        Effect::Real
-    };
-    for agent in &args.agents {
+    let effect = args.chosen.effect();
+    for agent in &args.chosen.agents {
         let place = Place::find(*agent)?;
         let done = uninstall(&place, effect)?;
-        place.report((args.json, effect), &done, context);
+        place.report((args.chosen.json, effect), &done, context);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use segno_core::id::Name;
 use segno_core::ports::Access;
 use segno_core::time::{Timestamp, human};
+use segno_engine::chat::{self, Effect};
 use segno_engine::sessions::{self, Listed};
 use segno_engine::trash::{self, Target, Thrown};
 use segno_engine::{Error, World, checkpoint};
@@ -16,7 +18,8 @@ use crate::output::{data, json_line, plain, say};
 
 /// Move old sessions that are over to the trash, and empty it of what is old.
 ///
-/// Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
+/// Chats in which nothing was said for long are archived: they are as good as over until someone goes on
+/// with them. Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
 /// kept unless `--unfinished` is. What is running is never deleted. What has been in the trash for
 /// longer than `trash.keep_days` goes for good.
 #[derive(Debug, clap::Args)]
@@ -46,6 +49,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let age = args.max_age_days.map_or(config.cleanup_age, |days| {
         Duration::from_secs(days.saturating_mul(86_400))
     });
+    let effect = if args.dry_run {
+        Effect::Foreseen
+    } else {
+        Effect::Real
+    };
+    let swept_chats = Box::pin(chat::sweep(&world, config.chat.limits, effect));
+    let archived = swept_chats.await?.expired;
     let keep_completed = config.keep_completed && !args.completed;
     let old = sessions::outdated(&world, age, keep_completed, args.unfinished).await?;
     let expired = trash::expired(&world, config.trash_keep).await?;
@@ -55,6 +65,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     let gone = !args.dry_run;
     if args.json {
+        for name in &archived {
+            json_line(&json!({"v": 1, "kind": "expiry", "name": name, "expired": gone}));
+        }
         let until = world.clock.now().after(config.trash_keep).to_string();
         for listed in &old {
             let summary = &listed.summary;
@@ -66,7 +79,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             json_line(&destruction(thrown, gone));
         }
     } else {
-        tell(&old, &expired, gone);
+        tell(&old, &expired, &archived, gone);
     }
     if gone {
         swept(&world, args.json).await?;
@@ -74,7 +87,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(old: &[Listed], expired: &[Thrown], gone: bool) {
+fn tell(old: &[Listed], expired: &[Thrown], archived: &[Name], gone: bool) {
     for listed in old {
         data(&format!(
             "{} ({}), {}, last entry {}",
@@ -87,6 +100,11 @@ fn tell(old: &[Listed], expired: &[Thrown], gone: bool) {
         data(&format!("{name} ({session}), in the trash since {at}"));
     }
     let word = if gone { "" } else { "would be " };
+    for name in archived {
+        data(&format!(
+            "chat {name} {word}archived; `segno resume {name}` reopens it"
+        ));
+    }
     let count = |n: usize| plain::count(n as u64, "session");
     if !old.is_empty() {
         data(&format!("{} {word}moved to the trash", count(old.len())));
@@ -94,7 +112,7 @@ fn tell(old: &[Listed], expired: &[Thrown], gone: bool) {
     if !expired.is_empty() {
         data(&format!("{} {word}deleted for good", count(expired.len())));
     }
-    if old.is_empty() && expired.is_empty() {
+    if old.is_empty() && expired.is_empty() && archived.is_empty() {
         data("nothing is old enough to be deleted");
     } else if gone && !old.is_empty() {
         data("`segno sessions trash` lists them, `segno sessions restore NAME` brings one back");
@@ -147,6 +165,7 @@ async fn daily(world: &World, config: &Config) -> Result<(), Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
         other => other.map_err(unwritten)?,
     }
+    Box::pin(chat::sweep(world, config.chat.limits, Effect::Real)).await?;
     let old = sessions::outdated(world, config.cleanup_age, config.keep_completed, false).await?;
     let expired = trash::expired(world, config.trash_keep).await?;
     discard(world, &old).await?;

@@ -7,25 +7,33 @@ use segno_engine::export::{self, Export};
 use segno_engine::sessions;
 use serde_json::json;
 
+use super::bundle;
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
 use crate::output::waiting::Waiting;
 use crate::output::{data, json_line, plain, raw, say};
 
-/// Write a session to one file, which `sessions import` reads.
+/// Write a session to one file, or with its files to a folder, which `sessions import` reads.
 ///
 /// The file has every journal entry as it is stored, and the long texts that they refer to. It is
 /// for your eyes only (mode 0600): it says everything that was asked and answered. A session that is
 /// being run is written up to this moment.
+///
+/// With `--bundle` a checkpoint is taken, and written to a folder: the session, the files of its
+/// workspace, and the records that Claude Code and Codex keep of its conversations, so that it can go
+/// on elsewhere as if it had been there all the time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session: its id, its name, or the beginning of either
-    session: String,
-    /// Where to, or `-` for stdout [default: NAME.segno in this folder]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace the file if there is one
+    pub(super) session: String,
+    /// Take the files and the conversations of agents along
     #[arg(long)]
+    bundle: bool,
+    /// Where to, or `-` for stdout [default: NAME.segno or NAME.bundle in this folder]
+    #[arg(short, long, value_name = "PATH")]
+    pub(super) output: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, conflicts_with = "bundle")]
     force: bool,
     /// Print the answer as JSON
     #[arg(long)]
@@ -33,6 +41,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
+    if args.bundle {
+        return bundle::run(args, context).await;
+    }
     let (world, _) = context.world(Keep::Home)?;
     let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     if is_stdout && args.json {
@@ -102,7 +113,7 @@ fn sentence(name: &str, place: &str, export: &Export) -> String {
     )
 }
 
-fn exists(file: &Path) -> Failure {
+pub(super) fn exists(file: &Path) -> Failure {
     let hint = "`--force` replaces it, `--output` names another".to_owned();
     Failure::unwritten(format!("{} exists", file.display()), Some(hint))
 }

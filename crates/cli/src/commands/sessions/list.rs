@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::context::{Context, Keep, workspace};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, json_line, plain, table};
+use crate::output::{columns, data, json as shapes, json_line, moment, plain, table};
 
 /// List the sessions of this folder, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Those of all folders
+    /// Those of all folders, and chats that expired
     #[arg(short, long)]
     all: bool,
     /// Only those with this status
@@ -35,13 +35,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .filter(|listed| {
             args.status
                 .as_ref()
-                .is_none_or(|status| listed.standing.as_str() == status)
+                .map_or(args.all || !listed.standing.is_archived(), |status| {
+                    listed.standing.as_str() == status
+                })
         })
         .collect();
+    let waits = sessions::suspensions(&world, &shown).await;
     if args.json {
-        shown
-            .iter()
-            .for_each(|listed| json_line(&shapes::listed(listed)));
+        for listed in &shown {
+            let waits = waits.get(&listed.summary.id);
+            json_line(&shapes::listed(listed, waits.map(|(path, of)| (path, of))));
+        }
         for error in &damaged {
             json_line(
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
@@ -54,7 +58,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let summary = &listed.summary;
         let mut row = vec![
             summary.name.to_string(),
-            listed.standing.to_string(),
+            match waits.get(&summary.id) {
+                Some((_, of)) => format!("{}, {}", listed.standing, moment::suspended(of)),
+                None => listed.standing.to_string(),
+            },
             format!(
                 "{} ago",
                 segno_core::time::human(now.since(summary.updated_at))

@@ -1,11 +1,14 @@
 //! `segno sessions …`
 
+mod arrival;
+mod bundle;
 pub(crate) mod cleanup;
 mod delete;
 mod export;
-mod fork;
+pub(crate) mod fork;
 mod import;
 mod list;
+mod relocate;
 mod restore;
 mod search;
 mod show;
@@ -18,7 +21,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// List, show, search, delete, restore, clean up, export, import and fork sessions.
+/// List, show, search, delete, restore, clean up, export, import, move and fork sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
@@ -30,6 +33,7 @@ pub(crate) enum Command {
     Cleanup(cleanup::Args),
     Export(export::Args),
     Import(import::Args),
+    Move(relocate::Args),
     Fork(fork::Args),
 }
 
@@ -45,6 +49,7 @@ impl Command {
             Command::Cleanup(args) => args.json,
             Command::Export(args) => args.json,
             Command::Import(args) => args.json,
+            Command::Move(args) => args.json,
             Command::Fork(args) => args.json,
         }
     }
@@ -60,6 +65,7 @@ impl Command {
             Command::Cleanup(args) => cleanup::run(&args, context).await,
             Command::Export(args) => export::run(&args, context).await,
             Command::Import(args) => import::run(args, context).await,
+            Command::Move(args) => relocate::run(&args, context).await,
             Command::Fork(args) => fork::run(args, context).await,
         }
     }

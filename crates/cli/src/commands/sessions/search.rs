@@ -34,6 +34,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let (world, _) = context.world(Keep::Home)?;
     let query = Query {
         text: args.text,
+        session: None,
         folder: if args.all { None } else { Some(workspace()?) },
         agent: args.agent,
         limit: args.limit as usize,
@@ -80,7 +81,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn word(who: &Who) -> &'static str {
+fn word(who: Who) -> &'static str {
     match who {
         Who::Question => "question",
         Who::Person => "person",
@@ -93,7 +94,7 @@ fn word(who: &Who) -> &'static str {
 fn tell(find: &Find) {
     let who = match find.who {
         Who::Agent => find.agent.as_str(),
-        _ => word(&find.who),
+        _ => word(find.who),
     };
     let line = format!(
         "{} {} {} {who}: {}",
@@ -110,7 +111,7 @@ fn shape(find: &Find) -> serde_json::Value {
         "name": find.name,
         "path": find.path,
         "agent": find.agent,
-        "who": word(&find.who),
+        "who": word(find.who),
         "at": find.at.to_string(),
         "seq": find.seq,
         "snippet": find.snippet,

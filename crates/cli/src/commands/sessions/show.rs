@@ -1,13 +1,14 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
+use segno_core::state::Chat;
 use segno_engine::sessions::{self, ShownStep, StepStanding};
 use segno_engine::talk::Talk;
 
 use crate::context::{Context, Keep};
 use crate::failure::Failure;
 use crate::output::tree::{self, What};
-use crate::output::{columns, data, json as shapes, json_line, plain, progress, table};
+use crate::output::{columns, data, json as shapes, json_line, moment, plain, progress, table};
 
 /// Show one session: where it stands, its steps, and what it took.
 #[derive(Debug, clap::Args)]
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let summary = sessions::find(&world, &args.session).await?;
     let shown = sessions::show(&world, summary).await?;
     if args.json {
-        json_line(&shapes::shown(&shown));
+        json_line(&shapes::shown(&shown, world.clock.now()));
         return Ok(ExitCode::SUCCESS);
     }
     let (summary, state) = (&shown.listed.summary, &shown.state);
@@ -44,14 +45,23 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             ),
         );
     }
+    if let Some((path, suspension)) = state.suspended(world.clock.now()) {
+        field(
+            "waits",
+            &format!("{path} {}", moment::suspended(&suspension)),
+        );
+    }
     if let Some(error) = &state.error {
         field("error", &error.message);
     }
+    if let Some(stopped) = &state.stopped {
+        field("stopped", &progress::stopped(stopped));
+    }
     if let Some(forked) = &state.forked {
-        let before = progress::before(forked.before.as_ref());
+        let cut = progress::cut(forked.before.as_ref(), forked.checkpoint);
         field(
             "copy of",
-            &format!("{} ({}){before}", forked.name, forked.from),
+            &format!("{} ({}){cut}", forked.name, forked.from),
         );
     }
     if let Some(created) = &state.created {
@@ -62,6 +72,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         for (name, value) in &created.variables {
             field("variable", &format!("{name} = {value}"));
         }
+    }
+    if let Some(chat) = &state.chat {
+        field("chat", &exchanges(chat));
     }
     field("created", &summary.created_at.to_string());
     field(
@@ -92,9 +105,33 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         steps(&shown.steps, args.all);
     }
     if shown.listed.standing.is_resumable() && shown.listed.standing != Status::Running {
-        data(&format!("\n`segno resume {}` goes on", summary.name));
+        let command = match state.chat {
+            Some(_) => "chat --session",
+            None => "resume",
+        };
+        data(&format!("\n`segno {command} {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How much was said in a chat, in a line.
+fn exchanges(chat: &Chat) -> String {
+    let counts = [
+        plain::count(chat.messages, "message"),
+        plain::count(chat.replies, "turn"),
+        plain::count(chat.tool_calls, "tool call"),
+    ];
+    let model = chat.model.as_deref();
+    let model = model.map_or(String::new(), |model| format!(" ({model})"));
+    let ending = chat.ending.map_or(String::new(), |ending| {
+        format!(", the last ended with {ending}")
+    });
+    let last = chat.last_message_at;
+    format!(
+        "with {}{model}: {}, last message {last}{ending}",
+        chat.agent,
+        counts.join(", ")
+    )
 }
 
 /// A conversation of an agent's program, in a line.

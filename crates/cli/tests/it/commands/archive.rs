@@ -43,18 +43,18 @@ fn json(folder: &Path, name: &str) -> Value {
 }
 
 /// Copies a folder of files, with folders in it.
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(status.unwrap().success());
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-fn put(path: &Path, content: &[u8]) {
+pub(super) fn put(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-fn make(path: &Path) {
+pub(super) fn make(path: &Path) {
     fs::create_dir_all(path).unwrap();
 }
 
@@ -213,7 +213,7 @@ fn the_same_checkpoint_gives_the_same_bytes_and_nothing_is_replaced() {
 }
 
 /// Changes `manifest.json` as only someone can who knows how it is sealed.
-fn forge(folder: &Path, change: impl Fn(&str) -> String) {
+pub(super) fn forge(folder: &Path, change: impl Fn(&str) -> String) {
     let path = folder.join("manifest.json");
     let text = String::from_utf8(bytes(&path)).unwrap();
     let (open, _) = text.split_once(",\n  \"checksum\"").unwrap();
@@ -418,9 +418,9 @@ fn a_folder_of_a_newer_program_is_called_newer() {
     let text = String::from_utf8(bytes(&path)).unwrap();
     put(
         &path,
-        text.replace("\"format\": 1", "\"format\": 2").as_bytes(),
+        text.replace("\"format\": 2", "\"format\": 3").as_bytes(),
     );
-    import(&there, &folder, &[]).refused(12, &["format 2"]);
+    import(&there, &folder, &[]).refused(12, &["format 3"]);
     assert!(list(&there).is_empty());
 }
 

@@ -394,6 +394,64 @@ fn two_checkpoints_are_compared() {
 }
 
 #[test]
+fn two_checkpoints_are_compared_in_what_was_decided_what_went_wrong_and_what_is_done() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(3, 0);
+    let spec = sandbox.read("chain.yaml");
+    let pausing = spec.replace(
+        "pattern:",
+        "continuity: {pause: {after_steps: 1}}\npattern:",
+    );
+    sandbox.write("chain.yaml", &pausing);
+    assert_eq!(sandbox.segno(&["run", "chain.yaml"]).code(), 130);
+    for words in [
+        &["note", "decision", "Use SQLite"][..],
+        &["note", "decision", "Use Rust"],
+        &["note", "error", "cannot link"],
+    ] {
+        sandbox.segno(words).good();
+    }
+    let one = take(&sandbox);
+    assert_eq!(sandbox.segno(&["resume"]).code(), 130);
+    for words in [
+        &["note", "withdraw", "d1"][..],
+        &["note", "correct", "e1", "--resolution", "fixed"],
+        &["note", "todo", "write the docs"],
+    ] {
+        sandbox.segno(words).good();
+    }
+    let two = take(&sandbox);
+    let words = ["checkpoint", "diff", id(&one), id(&two)];
+    let said = sandbox.segno(&words).good().stdout;
+    for line in [
+        "- d1 decision: Use SQLite",
+        "~ e1 error (fixed): cannot link",
+        "+ t1 todo (pending): write the docs",
+        "[x] steps/1",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line}\n{said}");
+    }
+    let words = ["checkpoint", "diff", id(&two), id(&one), "--json"];
+    let lines = sandbox.segno(&words).good().json();
+    let memos: Vec<String> = lines
+        .iter()
+        .filter(|line| line["kind"] == "memo")
+        .map(|line| format!("{} {}", line["change"], line["id"]))
+        .collect();
+    assert_eq!(
+        memos,
+        [
+            "\"added\" \"d1\"",
+            "\"changed\" \"e1\"",
+            "\"removed\" \"t1\""
+        ]
+    );
+    let difference = lines.last().unwrap();
+    assert_eq!(difference["undone"], serde_json::json!(["steps/1"]));
+    assert_eq!(difference["journals"], true);
+}
+
+#[test]
 fn a_workflow_keeps_its_files_at_the_boundaries_that_it_names() {
     let sandbox = sandbox();
     let policy = "continuity: {checkpoint: {on: [complete, crash, error]}}\n";

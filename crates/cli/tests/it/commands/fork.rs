@@ -35,7 +35,7 @@ fn a_copy_goes_on_from_a_step_and_asks_nothing_before_it_again() {
     let sandbox = done();
     let before = logs(&sandbox, "chain");
     let said = sandbox
-        .segno(&["sessions", "fork", "chain", "--from", "steps/1"])
+        .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
         .good();
     insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 1 step done
@@ -64,7 +64,7 @@ fn a_copy_goes_on_from_a_step_and_asks_nothing_before_it_again() {
 fn a_copy_says_where_it_came_from() {
     let sandbox = done();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", "steps/2"])
+        .segno(&["sessions", "fork", "chain", "--before", "steps/2"])
         .good();
     let entries = logs(&sandbox, "chain-fork");
     let kinds: Vec<_> = entries
@@ -86,7 +86,7 @@ fn a_copy_says_where_it_came_from() {
     );
     let (copy, from) = (shown(&sandbox, "chain-fork"), shown(&sandbox, "chain"));
     let origin = &copy["forked_from"];
-    assert_eq!(keys(origin), "before name seq session");
+    assert_eq!(keys(origin), "before checkpoint name seq session");
     assert_eq!(origin["session"], from["session"]);
     assert_eq!(
         (&origin["seq"], &origin["before"]),
@@ -115,7 +115,7 @@ fn without_a_step_everything_that_is_finished_is_copied() {
     let lines = said.json();
     assert_eq!(
         keys(&lines[0]),
-        "from kind name session status steps_finished v"
+        "checkpoint from kind name rescue session set_aside status steps_finished v workspace"
     );
     assert_eq!(lines[0]["steps_finished"], 2);
     let last = lines.last().unwrap();
@@ -158,7 +158,7 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
         .collect();
     assert_eq!(finished, ["branches/right/steps/0".to_owned()].into());
     sandbox
-        .segno(&["sessions", "fork", "both", "--from", step])
+        .segno(&["sessions", "fork", "both", "--before", step])
         .good();
     assert_eq!(paths(&shown(&sandbox, "both-fork")), finished);
     let calls = sandbox.calls().len();
@@ -172,7 +172,7 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
             "sessions",
             "fork",
             "both",
-            "--from",
+            "--before",
             "branches/left",
             "--json",
         ])
@@ -184,13 +184,13 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
 fn a_step_that_is_not_there_is_told_with_near_ones() {
     let sandbox = done();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", "step/1"])
+        .segno(&["sessions", "fork", "chain", "--before", "step/1"])
         .refused(
             17,
             &["no step `step/1`", "did you mean `steps/1`", "[S0114]"],
         );
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", "elsewhere"])
+        .segno(&["sessions", "fork", "chain", "--before", "elsewhere"])
         .refused(17, &["[S0114]", "segno sessions show chain --all"]);
     assert_eq!(standings(&sandbox).len(), 1);
 }
@@ -200,7 +200,7 @@ fn a_copy_with_an_edited_spec_goes_another_way() {
     let sandbox = done();
     sandbox
         .segno(&[
-            "sessions", "fork", "chain", "--from", "steps/1", "--name", "other",
+            "sessions", "fork", "chain", "--before", "steps/1", "--name", "other",
         ])
         .good();
     edit(&sandbox, "two after", "deux after");
@@ -226,13 +226,13 @@ fn answers_of_people_are_copied_too() {
         .segno(&["answer", "report", "yes", "--resume"])
         .good();
     let said = sandbox
-        .segno(&["sessions", "fork", "report", "--from", "steps/2", "--run"])
+        .segno(&["sessions", "fork", "report", "--before", "steps/2", "--run"])
         .good();
     assert!(said.stdout.ends_with("published\n"), "{}", said.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2", "steps/2"]);
     // Before the question it is asked again.
     sandbox
-        .segno(&["sessions", "fork", "report", "--from", "steps/1", "--run"])
+        .segno(&["sessions", "fork", "report", "--before", "steps/1", "--run"])
         .refused(19, &["Publish it?"]);
     sandbox.segno(&["doctor"]).good();
 }
@@ -247,7 +247,7 @@ fn a_copy_does_not_write_over_the_artifacts_of_the_other() {
         "answers.yaml",
         "ledger: calls.log\ndefault: {text: another}\n",
     );
-    let fork = ["sessions", "fork", "chain", "--from", "steps/1", "--run"];
+    let fork = ["sessions", "fork", "chain", "--before", "steps/1", "--run"];
     sandbox
         .segno(&fork)
         .refused(12, &["out.txt exists", "[F0202]"]);
@@ -268,7 +268,7 @@ fn a_copy_outlives_the_other_with_all_its_texts() {
     );
     sandbox.segno(&["run", "chain.yaml"]).good();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", "steps/1"])
+        .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
         .good();
     sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes"])

@@ -9,7 +9,9 @@ fn the_whole_help_text() {
     let commands = [
         "",
         "run",
+        "work",
         "resume",
+        "chat",
         "validate",
         "plan",
         "explain",
@@ -45,6 +47,8 @@ fn the_whole_help_text() {
         "hooks install",
         "hooks uninstall",
         "hooks status",
+        "mcp",
+        "mcp config",
         "doctor",
         "demo",
         "completion",
@@ -73,23 +77,32 @@ fn the_whole_help_text() {
 
     Commands:
       run         Run a workflow
+      work        Work through a plan: one fresh agent and one commit for each task
       resume      Go on where a session stopped
+      chat        Talk with an agent: a conversation that survives
       handoff     Hand a session that stopped in the middle of a step to another agent
       validate    Check a workflow's spec without running it
       plan        Show what a workflow will run, in which order, without running it
       explain     Explain a workflow's spec in words: what it wants, who is asked, what limits it, what
                   it writes
-      sessions    List, show, search, delete, restore, clean up, export, import and fork sessions
+      sessions    List, show, search, delete, restore, clean up, export, import, move and fork sessions
       checkpoint  Keep the files of a session's workspace, compare them, and bring them back
       import      Adopt conversations that Claude Code or Codex left behind, as sessions
       gc          Free the room of files that no checkpoint names any more, here and in the storage
       key         Make a key that the files of checkpoints are encrypted with
-      status      Show what is running, and what waits to be resumed
+      status      Show what is running and what waits to be resumed, or how far a plan is
       logs        Show what happened in a session, entry by entry
       answer      Answer what a session asks, or see what it asks
+      note        Note what whoever goes on with a session must know: decisions, errors, feedback,
+                  things to do
+      context     Show what an agent is told that knows nothing of the work before it, or edit it
+      pause       Pause a session that is being run, wherever it runs
       cancel      Give a session up. It cannot be resumed afterwards
+      recover     Find sessions whose run was lost, keep what it left behind, and mark them as
+                  interrupted
       watch       Keep the sessions of Claude Code and Codex while they go on
       hooks       Have Claude Code and Codex tell of sessions that Segno did not start
+      mcp         Serve an agent over the Model Context Protocol, on stdin and stdout
       doctor      Verify everything that is kept, and name what is damaged
       demo        Watch a run being killed and coming back. Needs no network and no key
       completion  Print a completion script for a shell
@@ -102,7 +115,7 @@ fn the_whole_help_text() {
     Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec
     invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 20 budget
     reached, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130
-    stopped by Ctrl-C, 143 by SIGTERM or SIGHUP.
+    paused, 143 ended by SIGTERM or SIGHUP.
 
 
     $ segno run --help
@@ -175,6 +188,87 @@ fn the_whole_help_text() {
               Print help (see a summary with '-h')
 
 
+    $ segno work --help
+
+    Work through a plan: one fresh agent and one commit for each task.
+
+    The text is an issue, for which an agent makes a plan that you approve; or a plan itself, as a
+    Markdown checklist (`- [ ] T2: TITLE (after T1)`). The work is done on a branch `segno/NAME` in a
+    folder beside the repository; yours is not touched. Each task is reviewed by another agent before it
+    is committed, and sent back if need be. `segno pause` stops between tasks, `segno resume` goes on
+    with the next, `segno answer` approves and rejects, `segno status NAME` shows the plan.
+
+    Usage: segno work [OPTIONS] <ISSUE|FILE>
+
+    Arguments:
+      <ISSUE|FILE>
+              An issue or a plan: a text, the name of a file that has one, or `-` to read it from stdin
+
+    Options:
+          --agent <AGENT>
+              Who does the tasks: `claude`, `codex`, or an agent of the spec [default: as the settings
+              say, else claude]
+
+          --planner <AGENT>
+              Who makes the plan [default: who does the tasks]
+
+          --reviewer <AGENT>
+              Who reviews [default: as the settings say, else who does the tasks, in another
+              conversation]
+
+          --no-review
+              Commit tasks without a review
+
+          --spec <FILE>
+              A spec whose agents, limits and settings are used
+
+          --max-revisions <N>
+              How often a reviewer may send a task back before you are asked [default: 2]
+
+          --approve <WHAT>
+              What you are asked about: the plan that an agent made, or also each task before it is
+              committed
+
+              Possible values:
+              - plan:  A plan that an agent made
+              - tasks: The same, and each task
+              - none:  Nothing, unless a reviewer does not give way
+
+              [default: plan]
+
+      -y, --yes
+              Approve the plan, whatever it is; the same as `--approve none`
+
+          --plan-only
+              Print the plan, and do not work on it
+
+          --pause-after <TASKS>
+              Pause after so many tasks
+
+          --name <NAME>
+              What to call the session and its branch [default: like the issue, numbered]
+
+          --in-place
+              Work in this folder, on the branch that is checked out here
+
+          --into <FOLDER>
+              Work in this folder, which must be empty or not there yet [default: beside the repository]
+
+          --permissions <WHAT>
+              What agents' programs may do [default: as the settings say, else edit]
+
+              Possible values:
+              - read: Look, and change nothing
+              - edit: Change files in the workspace
+              - all:  Everything, unasked
+
+          --json
+              Print events as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
     $ segno resume --help
 
     Go on where a session stopped.
@@ -193,6 +287,16 @@ fn the_whole_help_text() {
     Options:
           --plan
               Show what would be done, what would be lost and what it may cost, and do nothing
+
+          --fork
+              Leave the session as it is, and go on with a copy of it
+
+          --from <CHECKPOINT>
+              Go back to a checkpoint: a copy of the session as it was then goes on, with the files of
+              that moment, and what they replace is kept in a checkpoint first
+
+          --into <FOLDER>
+              Let the copy work in this folder, with its own files [default: the session's folder]
 
           --with <AGENT>
               Let another agent go on: `claude`, `codex`, or an agent of the spec
@@ -216,6 +320,14 @@ fn the_whole_help_text() {
               - warn:   Say so, and go on
               - refuse: Refuse to go on
               - accept: Go on
+
+          --on-limit <POLICY>
+              What to do if a provider says that its limit is reached [default: as the spec says]
+
+              Possible values:
+              - wait:  Wait until it is lifted
+              - pause: Pause the session
+              - ask:   Ask at once, whatever an earlier run was told; then as the spec says
 
           --on-change <POLICY>
               What to do about finished steps that an edited spec asks differently [default: warn]
@@ -244,6 +356,62 @@ fn the_whole_help_text() {
 
           --json
               Print events as JSON, one per line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno chat --help
+
+    Talk with an agent: a conversation that survives.
+
+    With a message, or with text on stdin, it is one exchange: the answer is printed. Without, messages
+    are typed at a prompt, and `/help` says what else can be typed there. All that is said is kept, and
+    any agent can go on with it: after a kill, after a reboot, with or without the agent's own record.
+
+    Usage: segno chat [OPTIONS] [MESSAGE]
+
+    Arguments:
+      [MESSAGE]
+              What to say; `-` takes it from stdin
+
+    Options:
+          --agent <NAME>
+              Who is spoken to: `claude`, `codex`, or an agent of the spec [default: as config.toml
+              says]
+
+          --spec <FILE>
+              The spec that names the agent [default: as config.toml says]
+
+          --session <SESSION>
+              Go on with this chat instead of opening one
+
+          --continue
+              Go on with the newest chat of this folder
+
+          --clear
+              Forget what was said before: no agent is told of it any more; without a message, that is
+              all
+
+          --name <NAME>
+              What to call the chat [default: chat, numbered]
+
+          --max-turns <N>
+              How often a model may answer within one exchange, with tools or because its answer was cut
+              off
+
+              [default: 20]
+
+          --permissions <WHAT>
+              What agents' programs may do [default: as the settings say, else edit]
+
+              Possible values:
+              - read: Look, and change nothing
+              - edit: Change files in the workspace
+              - all:  Everything, unasked
+
+          --json
+              Print the answer and what it took as JSON
 
       -h, --help
               Print help (see a summary with '-h')
@@ -307,7 +475,7 @@ fn the_whole_help_text() {
 
     $ segno sessions --help
 
-    List, show, search, delete, restore, clean up, export, import and fork sessions
+    List, show, search, delete, restore, clean up, export, import, move and fork sessions
 
     Usage: segno sessions <COMMAND>
 
@@ -319,9 +487,10 @@ fn the_whole_help_text() {
       trash    List what is in the trash, or empty it
       restore  Take a session out of the trash
       cleanup  Move old sessions that are over to the trash, and empty it of what is old
-      export   Write a session to one file, which `sessions import` reads
-      import   Make a session out of a file that `sessions export` wrote
-      fork     Make a new session out of what another has finished
+      export   Write a session to one file, or with its files to a folder, which `sessions import` reads
+      import   Make a session out of a file or a folder that `sessions export` wrote
+      move     Let a session go on in another folder, because its own was renamed or moved
+      fork     Make a new session out of what another has done
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -335,7 +504,7 @@ fn the_whole_help_text() {
     Usage: segno sessions list [OPTIONS]
 
     Options:
-      -a, --all              Those of all folders
+      -a, --all              Those of all folders, and chats that expired
           --status <STATUS>  Only those with this status [possible values: pending, running, waiting,
                              paused, interrupted, completed, failed, cancelled, expired]
           --json             Print them as JSON, one per line
@@ -436,9 +605,10 @@ fn the_whole_help_text() {
 
     Move old sessions that are over to the trash, and empty it of what is old.
 
-    Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
-    kept unless `--unfinished` is. What is running is never deleted. What has been in the trash for
-    longer than `trash.keep_days` goes for good.
+    Chats in which nothing was said for long are archived: they are as good as over until someone goes
+    on with them. Completed sessions are kept unless `--completed` is given, and sessions that can still
+    go on are kept unless `--unfinished` is. What is running is never deleted. What has been in the
+    trash for longer than `trash.keep_days` goes for good.
 
     Usage: segno sessions cleanup [OPTIONS]
 
@@ -464,11 +634,15 @@ fn the_whole_help_text() {
 
     $ segno sessions export --help
 
-    Write a session to one file, which `sessions import` reads.
+    Write a session to one file, or with its files to a folder, which `sessions import` reads.
 
     The file has every journal entry as it is stored, and the long texts that they refer to. It is for
     your eyes only (mode 0600): it says everything that was asked and answered. A session that is being
     run is written up to this moment.
+
+    With `--bundle` a checkpoint is taken, and written to a folder: the session, the files of its
+    workspace, and the records that Claude Code and Codex keep of its conversations, so that it can go
+    on elsewhere as if it had been there all the time.
 
     Usage: segno sessions export [OPTIONS] <SESSION>
 
@@ -477,8 +651,11 @@ fn the_whole_help_text() {
               The session: its id, its name, or the beginning of either
 
     Options:
-      -o, --output <FILE>
-              Where to, or `-` for stdout [default: NAME.segno in this folder]
+          --bundle
+              Take the files and the conversations of agents along
+
+      -o, --output <PATH>
+              Where to, or `-` for stdout [default: NAME.segno or NAME.bundle in this folder]
 
           --force
               Replace the file if there is one
@@ -492,21 +669,40 @@ fn the_whole_help_text() {
 
     $ segno sessions import --help
 
-    Make a session out of a file that `sessions export` wrote.
+    Make a session out of a file or a folder that `sessions export` wrote.
 
     Everything is verified before anything is written. Finished steps stay finished; a session that was
     being run when it was exported stands as interrupted. Import only what you trust: resuming a session
     does what its spec says.
 
-    Usage: segno sessions import [OPTIONS] <FILE>
+    `--into` says where it goes on. The files of a folder are brought there first; what was there is
+    kept in a checkpoint, and files that the bundle does not have stay. An import that was killed is
+    finished by the same command.
+
+    Usage: segno sessions import [OPTIONS] <PATH>
 
     Arguments:
-      <FILE>
-              The file, or `-` for stdin
+      <PATH>
+              The file or the folder, or `-` for a file from stdin
 
     Options:
+          --into <FOLDER>
+              The folder that the session goes on in [default: the one that it had]
+
+          --trust
+              Bring files back as they were, also those that could start programs
+
+              Without it, hooks and settings that could start programs (`.git/hooks`, `.git/config`,
+              `.claude/settings.json`, `.envrc`, …) get `.segno-inert` behind their names.
+
           --name <NAME>
               What to call the session [default: its name, numbered if another has it]
+
+          --max-bytes <N>
+              How many bytes the files of a folder may have [default: 10 GiB]
+
+          --max-entries <N>
+              How many files, folders and links may be in it [default: 150000]
 
           --json
               Print the answer as JSON
@@ -517,11 +713,13 @@ fn the_whole_help_text() {
 
     $ segno sessions fork --help
 
-    Make a new session out of what another has finished.
+    Make a new session out of what another has done.
 
-    Finished steps are copied with their answers and not run again. With `--from STEP`, only those that
-    had finished before STEP was first begun. The copy stands as paused, the other session stays as it
-    is. Edit the spec in between, and the copy goes another way.
+    Finished steps are copied with their answers and not run again. What an agent is in the middle of
+    goes on in a conversation of the copy's own. With `--from CHECKPOINT` the copy is as the session was
+    then, with the files of that moment in a new folder; with `--before STEP`, only what had finished
+    before STEP was first begun is copied. The copy stands as paused, the other session stays as it is.
+    Edit the spec in between, and the copy goes another way.
 
     Usage: segno sessions fork [OPTIONS] <SESSION>
 
@@ -530,8 +728,15 @@ fn the_whole_help_text() {
               The session: its id, its name, or the beginning of either
 
     Options:
-          --from <STEP>
+          --from <CHECKPOINT>
+              The checkpoint to go on from, with its files: its id, or the end of it
+
+          --before <STEP>
               The first step to run again, as `sessions show` names it [default: the first unfinished]
+
+          --into <FOLDER>
+              The folder for the files of the checkpoint; without `--from`, one is taken now [default: a
+              new one beside the session's]
 
           --name <NAME>
               What to call the copy [default: the session's name with `-fork`, numbered]
@@ -559,7 +764,8 @@ fn the_whole_help_text() {
       create   Keep where a session stands: its files, and its place in its journal
       list     List checkpoints, newest first
       show     Show a checkpoint in full
-      diff     Show what changed from one checkpoint to another
+      diff     Show what changed from one checkpoint to another: files, memos, finished steps, what was
+               used
       verify   Read everything that a checkpoint needs, and name what is damaged
       restore  Bring the files of a checkpoint back
       prune    Let go of old checkpoints: of each session all but the newest, and those that are too old
@@ -631,7 +837,7 @@ fn the_whole_help_text() {
 
     $ segno checkpoint diff --help
 
-    Show what changed from one checkpoint to another
+    Show what changed from one checkpoint to another: files, memos, finished steps, what was used
 
     Usage: segno checkpoint diff [OPTIONS] <FROM> <TO>
 
@@ -848,9 +1054,13 @@ fn the_whole_help_text() {
 
     $ segno status --help
 
-    Show what is running, and what waits to be resumed
+    Show what is running and what waits to be resumed, or how far a plan is
 
-    Usage: segno status [OPTIONS]
+    Usage: segno status [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]  Only this session, finished or not, with its plan if it has one: its id, its name, or
+                 the beginning of either
 
     Options:
           --json  Print sessions as JSON, one per line
@@ -933,7 +1143,8 @@ fn the_whole_help_text() {
 
     Their transcripts are mirrored into sessions of Segno within seconds, so that they are still there
     when the programs delete them. It goes on until Ctrl-C; nothing is lost if it is killed. Hooks
-    (`segno hooks install`) make it quicker, and find programs that keep things elsewhere.
+    (`segno hooks install`) make it quicker, and find programs that keep things elsewhere. When it
+    begins, sessions of Segno whose run was lost are kept and marked, as `segno recover` does.
 
     Usage: segno watch [OPTIONS] [AGENTS]...
 
@@ -989,7 +1200,7 @@ fn the_whole_help_text() {
 
     Arguments:
       <AGENTS>...
-              Whose sessions
+              Whose settings
 
               Possible values:
               - claude: Claude Code
@@ -1056,6 +1267,66 @@ fn the_whole_help_text() {
               Print help (see a summary with '-h')
 
 
+    $ segno mcp --help
+
+    Serve an agent over the Model Context Protocol, on stdin and stdout.
+
+    The agent can record decisions, errors, feedback and things to do, read and search the history of
+    its session, ask for a checkpoint, and pause. Agents that Segno starts have it already; others are
+    told of it with `segno mcp config`. It is about one session, which the agent cannot choose.
+
+    Usage: segno mcp [OPTIONS]
+           segno mcp <COMMAND>
+
+    Commands:
+      config  Print how an agent is told of the server
+      help    Print this message or the help of the given subcommand(s)
+
+    Options:
+      -s, --session <SESSION>
+              The session: its id, its name, or the beginning of either [default: the newest one of this
+              folder]
+
+          --step <PATH>
+              The step that the agent is at work on
+
+          --agent <NAME>
+              What the agent is called
+
+              [default: agent]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
+    $ segno mcp config --help
+
+    Print how an agent is told of the server.
+
+    The settings go to stdout, and the command that adds them, where there is one, to stderr. Nothing is
+    changed.
+
+    Usage: segno mcp config [OPTIONS] <AGENT>
+
+    Arguments:
+      <AGENT>
+              For which agent
+
+              Possible values:
+              - claude: Claude Code
+              - codex:  Codex
+              - acp:    Agents that speak the Agent Client Protocol
+              - json:   Any other program
+
+    Options:
+      -s, --session <SESSION>
+              The session: its id, its name, or the beginning of either [default: the newest one of this
+              folder]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+
     $ segno doctor --help
 
     Verify everything that is kept, and name what is damaged.
@@ -1112,18 +1383,6 @@ fn the_whole_help_text() {
       -h, --help
               Print help (see a summary with '-h')
     ");
-}
-
-#[test]
-fn a_command_that_is_not_there_is_told_with_the_nearest() {
-    let said = sandbox().segno(&["rusme"]).refused(2, &["rusme", "resume"]);
-    assert_eq!(said.stdout, "");
-}
-
-#[test]
-fn no_command_at_all_shows_the_help_and_fails() {
-    let said = sandbox().segno(&[]).refused(2, &["Usage: segno <COMMAND>"]);
-    assert_eq!(said.stdout, "");
 }
 
 #[test]

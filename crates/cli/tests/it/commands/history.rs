@@ -33,7 +33,7 @@ fn status_shows_what_runs_and_what_waits() {
     1 session can go on: `segno resume NAME`
     ");
     let lines = sandbox.segno(&["status", "--json"]).good().json();
-    insta::assert_snapshot!(keys(&lines[0]), @r"created_at entries kind name owner run session session_kind spec_digest status steps_finished updated_at usage v workspace");
+    insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at entries kind memos name owner run session session_kind spec_digest status steps_finished suspended updated_at usage v workspace");
     assert_eq!(keys(&lines[0]["owner"]), "host pid since until");
     assert!(lines[1]["owner"].is_null());
     live.kill();

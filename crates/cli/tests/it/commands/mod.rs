@@ -7,15 +7,24 @@
 
 mod answer;
 mod archive;
+mod back;
+mod bundle;
 mod cancel;
 mod carry;
 mod changes;
 mod checkpoint;
+mod context;
 mod fork;
 mod help;
 mod history;
 mod key;
+mod limits;
+mod moving;
+mod note;
+mod pause;
 mod plan;
+mod reading;
+mod recover;
 mod resume;
 mod retries;
 mod run;
@@ -24,6 +33,7 @@ mod sessions;
 mod signals;
 mod small;
 mod trash;
+mod work;
 
 pub(crate) use answer::asking;
 

@@ -1,9 +1,5 @@
 //! Steps that fail, and are tried again.
 
-use std::io::{BufRead, BufReader};
-
-use segno_testkit::sandbox::until;
-
 use crate::commands::{edit, mend, of_kind, scripted, shown, until_gone};
 use crate::sandbox;
 
@@ -61,36 +57,6 @@ fn a_step_that_fails_for_good_ends_the_run_and_goes_on_once_mended() {
 }
 
 #[test]
-fn a_wait_that_a_provider_asked_for_goes_on_after_a_kill() {
-    let sandbox = sandbox();
-    scripted(
-        &sandbox,
-        &["input: x"],
-        "default: {text: fine, fail: {kind: rate_limited, message: slow down, attempts: 1, retry_after_ms: 600000}}",
-    );
-    let mut child = sandbox.start(&["run", "chain.yaml"]);
-    let failed = || {
-        let said = sandbox.segno(&["logs", "--json"]);
-        said.status.success() && said.stdout.contains("step_failed")
-    };
-    until("it waits", failed);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // Its stderr says that it waits, before anyone is asked again.
-    let mut child = sandbox.start(&["resume"]);
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
-    let waits = told.find(|line| {
-        let line = line.as_ref().unwrap();
-        line.contains("steps/0 waits until") || line.contains("attempt 2")
-    });
-    let waits = waits.unwrap().unwrap();
-    assert!(waits.contains("as its agent's provider asked"), "{waits}");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(sandbox.calls().len(), 1);
-}
-
-#[test]
 fn what_does_not_pass_is_not_tried_again() {
     for kind in ["auth", "context_full", "not_found", "invalid"] {
         let sandbox = sandbox();
@@ -101,19 +67,6 @@ fn what_does_not_pass_is_not_tried_again() {
             .refused(10, &["after 1 attempt:", kind, "mend the cause"]);
         assert_eq!(sandbox.calls().len(), 1);
     }
-}
-
-#[test]
-fn a_server_that_says_when_to_come_back_is_heard() {
-    let sandbox = sandbox();
-    scripted(
-        &sandbox,
-        &["input: x"],
-        "default: {text: fine, fail: {kind: rate_limited, attempts: 1, retry_after_ms: 25}}",
-    );
-    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
-    let lines = said.json();
-    assert_eq!(of_kind(&lines, "step_failed")[0]["retry_in_ms"], 25);
 }
 
 #[test]

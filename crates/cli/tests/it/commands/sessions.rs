@@ -34,7 +34,7 @@ fn sessions_are_listed_newest_first() {
         .good();
     assert!(said.stdout.contains("stuck") && !said.stdout.contains("done"));
     let said = sandbox.segno(&["sessions", "list", "--json"]).good();
-    insta::assert_snapshot!(keys(&said.json()[0]), @r"created_at entries kind name owner run session session_kind spec_digest status updated_at v workspace");
+    insta::assert_snapshot!(keys(&said.json()[0]), @"created_at entries kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_session_is_shown_with_its_steps() {
     `segno resume stuck` goes on
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @r"artifacts conversations created_at entries error forked_from kind name owner run session session_kind spec_digest spec_path status steps steps_finished updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at entries error forked_from kind memos name owner run session session_kind spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
     insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
 }
 

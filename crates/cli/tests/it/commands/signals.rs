@@ -61,8 +61,11 @@ fn a_second_ctrl_c_stops_at_once() {
 }
 
 #[test]
-fn sigterm_and_sighup_stop_at_once_and_can_be_resumed() {
-    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
+fn sigterm_and_sighup_stop_at_once_with_a_checkpoint_and_can_be_resumed() {
+    for (signal, name, trigger) in [
+        (Signal::TERM, "SIGTERM", "shutdown"),
+        (Signal::HUP, "SIGHUP", "detach"),
+    ] {
         let sandbox = sandbox();
         waiting_chain(&sandbox, 2, 1);
         let (live, agent) = start_waiting(&sandbox, &[]);
@@ -71,6 +74,8 @@ fn sigterm_and_sighup_stop_at_once_and_can_be_resumed() {
             .refused(143, &["interrupted", name, "[R0102]", "segno resume chain"]);
         until_gone(&agent);
         assert_eq!(shown(&sandbox, "chain")["status"], "interrupted");
+        let kept = sandbox.segno(&["checkpoint", "list", "--json"]).good();
+        assert_eq!(kept.json()[0]["trigger"], trigger);
         sandbox.write("go", "");
         sandbox.segno(&["resume"]).good();
     }

@@ -1,26 +1,30 @@
 //! Agents that speak the Agent Client Protocol: the real adapters of Claude Code and Codex.
 
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
-use segno_testkit::model::{
-    ModelServer, Part, Role, Script, conversation, files, standard, standard_files,
-};
-use segno_testkit::programs::{Program, Stage};
-use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
+use segno_testkit::model::{Script, files, standard, standard_files};
+use segno_testkit::programs::{Program, Workshop};
+use segno_testkit::sandbox::until;
 use serde_json::Value;
 
-use crate::sandbox;
+use crate::segno;
 
 /// The adapters that are driven.
 pub(super) const ADAPTERS: [Program; 2] = [Program::ClaudeAcp, Program::CodexAcp];
 
-/// The binary, agents and their models.
+/// A workflow, and the agents that it asks.
 pub(super) struct Ground {
-    pub(super) server: ModelServer,
-    pub(super) stage: Stage,
-    sandbox: Sandbox,
+    workshop: Workshop,
     spec: PathBuf,
+}
+
+impl Deref for Ground {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
 }
 
 /// The words that start an adapter, as a list in a spec.
@@ -39,17 +43,11 @@ impl Ground {
         permissions: &str,
         spec: impl Fn(&str) -> String,
     ) -> Self {
-        let server = ModelServer::scripted(scripts);
-        let sandbox = sandbox();
-        let spec = sandbox.write("task.yaml", &spec(&server.host()));
-        let section = |name: &str| format!("[{name}]\npermissions = \"{permissions}\"\n");
-        let sections = ["claude-code", "codex", "acp"].map(section);
-        sandbox.configure(&sections.concat());
+        let workshop = Workshop::new(segno(), scripts, permissions);
+        let spec = spec(&workshop.server.host());
         Self {
-            stage: Stage::new(&server),
-            server,
-            sandbox,
-            spec,
+            spec: workshop.sandbox.write("task.yaml", &spec),
+            workshop,
         }
     }
 
@@ -57,25 +55,12 @@ impl Ground {
     fn standard(adapter: Program, permissions: &str) -> Self {
         let script = standard();
         let marker = script.marker();
-        Self::new([script], permissions, |_| {
-            let argv = argv(adapter);
-            format!(
-                "version: 0\nname: task\nruntime: {{provider: acp, command: {argv}}}\nagents: {{worker: {{prompt: You do tasks.}}}}\npattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Do the task. {marker}\"}}]}}}}\n"
-            )
-        })
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.sandbox.command(words);
-        for (name, value) in self.stage.environment() {
-            command.env(name, value);
+        let workshop = Workshop::new(segno(), [script], permissions);
+        let runtime = format!("provider: acp, command: {}", argv(adapter));
+        Self {
+            spec: workshop.task(&runtime, &marker),
+            workshop,
         }
-        command.current_dir(self.stage.work());
-        command
-    }
-
-    pub(super) fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
     }
 
     /// The spec, to be run.
@@ -83,41 +68,14 @@ impl Ground {
         self.spec.to_str().unwrap()
     }
 
-    pub(super) fn start(&self, words: &[&str]) -> Child {
-        let mut command = self.command(words);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
-    }
-
-    /// Kills a run, and waits until nothing of it is left.
-    pub(super) fn kill(&self, mut child: Child) {
-        child.kill().unwrap();
-        wait(child);
-        until("the wardens ended everything", || {
-            self.stage.processes().is_empty()
-        });
-    }
-
     /// What the journal has of one kind.
     pub(super) fn journal(&self, kind: &str) -> Vec<Value> {
-        let bundle = self.segno(&["sessions", "export", "task", "-o", "-"]);
-        let records = bundle
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        let records = records.filter(|record: &Value| record["kind"] == kind);
-        let body = |record: Value| serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
-        records.map(body).collect()
+        self.entries("task", kind)
     }
 
     /// The agents' names for their conversations, and how they came to them.
     pub(super) fn opened(&self) -> Vec<(String, String)> {
-        let opened = self.journal("agent_opened");
-        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        opened
-            .iter()
-            .map(|entry| (text(&entry["native"]), text(&entry["rung"])))
-            .collect()
+        self.workshop.opened("task")
     }
 
     /// All that was said, as the journal has it.
@@ -128,32 +86,39 @@ impl Ground {
             .collect()
     }
 
+    /// The words among it. A message may come in pieces, with what a tool answers between them.
+    fn spoken(&self) -> String {
+        let said = self.journal("agent_said");
+        let entries = said.iter().flat_map(|entry| {
+            let entries = entry["entries"].as_str().unwrap();
+            serde_json::from_str::<Vec<Value>>(entries).unwrap()
+        });
+        let parts = entries.flat_map(|entry| {
+            let parts = entry["said"]["parts"].as_array().cloned();
+            parts.unwrap_or_default()
+        });
+        let words = parts.filter_map(|part| Some(part["text"].as_str()?.to_owned()));
+        words.collect()
+    }
+
     /// One whose run was killed in the middle of a command.
     fn killed(adapter: Program) -> Self {
         let ground = Self::standard(adapter, "all");
         let child = ground.start(&["run", ground.spec(), "--json"]);
         until("the slow command runs and is written down", || {
-            ground.stage.signs().contains(&"slow".to_owned()) && ground.said().contains("sleep 1")
+            ground.stage.signs().contains(&"slow".to_owned())
+                && ground.written_down("task", "sleep 1")
+                && ground.spoken().contains("[standard:4]")
         });
         ground.kill(child);
         ground
-    }
-
-    /// What people said to the model, as it was sent for its last turn.
-    fn told(&self) -> String {
-        let sent = conversation(&self.server.request("standard", 8).unwrap());
-        let words = sent.into_iter().filter_map(|part| match part {
-            Part::Text(Role::User, text) => Some(text),
-            _ => None,
-        });
-        words.collect::<Vec<_>>().join("\n")
     }
 
     /// Everything is as an undisturbed run leaves it, each turn was paid once, and nothing runs.
     fn is_done(&self) {
         assert_eq!(files(&self.stage.work()), standard_files());
         assert_eq!(self.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        until("nothing runs", || self.stage.processes().is_empty());
+        self.is_quiet();
     }
 }
 
@@ -168,8 +133,12 @@ fn an_agent_of_the_protocol_does_its_task_and_what_it_says_is_in_the_journal() {
         let opened = ground.opened();
         assert_eq!(opened.len(), 1, "{opened:?}");
         assert_eq!(opened[0].1, "-");
-        let said = ground.said();
-        for words in ["A place to work in. [standard:1]", "mkdir -p src", "delta"] {
+        let (said, spoken) = (ground.said(), ground.spoken());
+        assert!(
+            spoken.contains("A place to work in. [standard:1]"),
+            "{adapter:?} {spoken}"
+        );
+        for words in ["mkdir -p src", "delta"] {
             assert!(said.contains(words), "{adapter:?} {words}: {said}");
         }
         let finished = &ground.journal("step_finished")[0];
@@ -200,7 +169,7 @@ fn an_agent_of_the_protocol_goes_on_with_its_own_session_after_a_kill() {
             "{adapter:?} {told}"
         );
         // What was replayed is not in the journal twice.
-        let said = ground.said();
+        let said = ground.spoken();
         assert_eq!(
             said.matches("A place to work in.").count(),
             1,

@@ -7,28 +7,40 @@
 )]
 
 mod acp;
+mod context;
+mod forks;
+mod limits;
+mod memos;
 mod mixed;
+mod moving;
+mod taken_over;
+mod told;
+mod work;
 
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use segno_testkit::model::{
-    Call, ModelServer, Part, Role, Script, Turn, Usage, conversation, files, standard,
-    standard_files,
-};
-use segno_testkit::programs::{Agent, Stage};
-use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
+use segno_testkit::model::{Part, Script, conversation, files, standard, standard_files};
+use segno_testkit::programs::{Agent, Workshop};
+use segno_testkit::sandbox::{until, wait};
 use serde_json::Value;
 
-use crate::sandbox;
+use crate::{sandbox, segno};
 
-/// The binary, an agent and its models.
+/// A workflow of one step, which is asked of an agent.
 struct Set {
     agent: Agent,
-    server: ModelServer,
-    stage: Stage,
-    sandbox: Sandbox,
+    workshop: Workshop,
     spec: PathBuf,
+}
+
+impl Deref for Set {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
 }
 
 impl Set {
@@ -39,69 +51,28 @@ impl Set {
 
     fn with(agent: Agent, script: Script) -> Self {
         let marker = script.marker();
-        let server = ModelServer::scripted([script]);
-        let sandbox = sandbox();
-        let provider = match agent {
-            Agent::Claude => "claude-code",
-            Agent::Codex => "codex",
-        };
-        let spec = sandbox.write(
-            "task.yaml",
-            &format!(
-                "version: 0\nname: task\nruntime: {{provider: {provider}}}\nagents: {{worker: {{prompt: You do tasks.}}}}\npattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Do the task. {marker}\"}}]}}}}\n"
-            ),
-        );
-        sandbox.configure("[claude-code]\npermissions = \"all\"\n[codex]\npermissions = \"all\"\n");
+        let workshop = Workshop::new(segno(), [script], "all");
+        let runtime = format!("provider: {}", agent.provider());
         Self {
             agent,
-            stage: Stage::new(&server),
-            server,
-            sandbox,
-            spec,
+            spec: workshop.task(&runtime, &marker),
+            workshop,
         }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.sandbox.command(words);
-        for (name, value) in self.stage.environment() {
-            command.env(name, value);
-        }
-        command.current_dir(self.stage.work());
-        command
-    }
-
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
     }
 
     fn start(&self) -> Child {
-        let mut command = self.command(&["run", self.spec.to_str().unwrap(), "--json"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        let words = ["run", self.spec.to_str().unwrap(), "--json"];
+        self.workshop.start(&words)
     }
 
     /// What the journal has of one kind.
     fn journal(&self, kind: &str) -> Vec<Value> {
-        let bundle = self
-            .segno(&["sessions", "export", "task", "-o", "-"])
-            .good();
-        let records = bundle
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        let records = records.filter(|record: &Value| record["kind"] == kind);
-        let body = |record: Value| serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
-        records.map(body).collect()
+        self.entries("task", kind)
     }
 
     /// The program's names for its conversations, and how it came to them.
     fn opened(&self) -> Vec<(String, String)> {
-        let opened = self.journal("agent_opened");
-        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        opened
-            .iter()
-            .map(|entry| (text(&entry["native"]), text(&entry["rung"])))
-            .collect()
+        self.workshop.opened("task")
     }
 
     /// The program's record of its conversation.
@@ -120,21 +91,17 @@ impl Set {
 
     /// A set whose run was killed in the middle of a command.
     fn killed(agent: Agent) -> Self {
-        let set = Self::new(agent);
-        let mut child = set.start();
-        let record = || {
-            let (id, _) = set.opened().pop()?;
-            Some(set.agent.kept(&set.stage, &id))
-        };
+        Self::new(agent).struck()
+    }
+
+    /// Starts a run, and kills it in the middle of a command.
+    fn struck(self) -> Self {
+        let set = self;
+        let child = set.start();
         until("the slow command runs and is written down", || {
-            set.stage.signs().contains(&"slow".to_owned())
-                && record().is_some_and(|record| record.contains("sleep 1"))
+            set.stage.signs().contains(&"slow".to_owned()) && set.written_down("task", "sleep 1")
         });
-        child.kill().unwrap();
-        wait(child);
-        until("the warden ended everything", || {
-            set.stage.processes().is_empty()
-        });
+        set.kill(child);
         set
     }
 
@@ -160,29 +127,10 @@ impl Set {
         );
     }
 
-    /// An agent that is ended between two turns may have asked for the next one already.
-    fn pays_at_most_one_call_again(&self) {
-        let mut paid = self.server.paid("filling");
-        let all = paid.len();
-        paid.dedup();
-        assert_eq!(paid, [0, 1, 2, 3]);
-        assert!(all <= 5, "{all} calls for 4 turns");
-    }
-
-    /// What people said to the model, as it was sent for its last turn.
-    fn told(&self) -> String {
-        let sent = conversation(&self.server.request("standard", 8).unwrap());
-        let words = sent.into_iter().filter_map(|part| match part {
-            Part::Text(Role::User, text) => Some(text),
-            _ => None,
-        });
-        words.collect::<Vec<_>>().join("\n")
-    }
-
     /// Everything is as an undisturbed run leaves it, and nothing is left running.
     fn is_done(&self) {
         assert_eq!(files(&self.stage.work()), standard_files());
-        until("nothing runs", || self.stage.processes().is_empty());
+        self.is_quiet();
     }
 }
 
@@ -312,8 +260,11 @@ fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
         until("the first command runs", || {
             set.stage.signs().contains(&"place".to_owned())
         });
-        until("the third turn is answered", || {
-            set.server.paid("standard").contains(&2)
+        // What is not yet written down may be begun again.
+        until("the third turn is written down", || {
+            let said = set.journal("agent_said");
+            let said = said.iter().map(|entry| entry["entries"].to_string());
+            said.collect::<String>().contains("[standard:2]")
         });
         child.kill().unwrap();
         wait(child);
@@ -348,61 +299,6 @@ fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
             );
         }
     }
-}
-
-/// A script in which the second answer fills the context.
-fn filling() -> Script {
-    let full = Usage {
-        input: 18_000,
-        cached: 0,
-        output: 50,
-    };
-    Script::new(
-        "filling",
-        [
-            Turn::say("One.").call(Call::write("one.txt", "one\n")),
-            Turn::say("Two.")
-                .call(Call::write("two.txt", "two\n"))
-                .using(full),
-            Turn::say("Three.").call(Call::write("three.txt", "three\n")),
-            Turn::say("Done with all three."),
-        ],
-    )
-}
-
-#[test]
-fn an_agent_whose_context_is_nearly_full_is_relieved_by_a_fresh_conversation() {
-    let set = Set::with(Agent::Claude, filling());
-    set.sandbox
-        .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
-    let said = set.segno(&["run", set.spec.to_str().unwrap()]).good();
-    assert!(said.stdout.contains("Done with all three."), "{said:?}");
-    let rungs: Vec<String> = set.opened().into_iter().map(|(_, rung)| rung).collect();
-    assert_eq!(rungs, ["-", "compiled"], "{said:?}");
-    let files = files(&set.stage.work());
-    let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    assert_eq!(names, ["one.txt", "three.txt", "two.txt"]);
-    set.pays_at_most_one_call_again();
-}
-
-#[test]
-fn a_session_can_be_paused_when_the_context_is_nearly_full() {
-    let set = Set::with(Agent::Claude, filling());
-    set.sandbox
-        .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
-    let spec = std::fs::read_to_string(&set.spec).unwrap();
-    let spec = format!("{spec}continuity: {{context_full: pause}}\n");
-    std::fs::write(&set.spec, spec).unwrap();
-    set.segno(&["run", set.spec.to_str().unwrap()]).refused(
-        20,
-        &["% of the agent's context is used", "segno resume task"],
-    );
-    let plan = set.segno(&["resume", "task", "--plan"]).good();
-    assert!(plan.stdout.contains("compiled (claude-code)"), "{plan:?}");
-    assert!(plan.stdout.contains("not native: 9"), "{plan:?}");
-    let said = set.segno(&["resume", "task"]).good();
-    assert!(said.stdout.contains("Done with all three."), "{said:?}");
-    set.pays_at_most_one_call_again();
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod bedrock;
 mod context;
 mod faults;
 mod leave;
+mod memos;
 mod outside;
 mod telemetry;
 mod tools;

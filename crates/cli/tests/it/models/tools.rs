@@ -104,6 +104,16 @@ fn tools_are_run_and_their_results_go_back() {
 
 #[test]
 fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
+    killed_inside_a_step(&["resume"]);
+}
+
+#[test]
+fn a_copy_goes_on_inside_a_step_and_costs_at_most_the_call_in_flight() {
+    killed_inside_a_step(&["resume", "--fork"]);
+}
+
+/// Kills a run wherever its conversation with a model can be, and goes on with these words.
+fn killed_inside_a_step(resume: &[&str]) {
     let mut kills = 0;
     for point in ["journal.before_commit", "journal.after_commit"] {
         for visit in 1.. {
@@ -125,18 +135,22 @@ fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
             }
             kills += 1;
             let journal = sandbox.segno(&["logs", "--json"]);
-            let done = journal
-                .json()
-                .iter()
-                .any(|entry| entry["status"] == "completed");
+            let entries = journal.json();
+            let has = |kind: &str| entries.iter().any(|entry| entry["kind"] == kind);
+            if has("model_replied") && !has("step_finished") {
+                let status = sandbox.segno(&["status", "--json"]).good();
+                let used = &status.json()[0]["contexts"]["steps/0"]["used"];
+                assert_eq!(used, 18, "{point}:{visit}: {status:?}");
+            }
+            let done = entries.iter().any(|entry| entry["status"] == "completed");
             if !done {
                 let words: &[&str] = if journal.status.success() {
-                    &["resume"]
+                    resume
                 } else {
                     &["run", "ask.yaml"]
                 };
                 let said = run(&sandbox, words).good();
-                assert_eq!(said.stdout, "over\n", "{point}:{visit}");
+                assert!(said.stdout.ends_with("over\n"), "{point}:{visit}: {said:?}");
             }
             assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
             let mut calls: BTreeMap<String, usize> = BTreeMap::new();
@@ -155,8 +169,11 @@ fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
                 before || repeated == 0,
                 "{point}:{visit}: an answered call was repeated"
             );
-            let log = sandbox.segno(&["logs", "--json"]).good().json();
-            let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]).good();
+            let all = sandbox.segno(&["sessions", "list", "--all", "--json"]);
+            let last = all.good().json().remove(0);
+            let last = last["name"].as_str().unwrap();
+            let log = sandbox.segno(&["logs", last, "--json"]).good().json();
+            let shown = sandbox.segno(&["sessions", "show", last, "--json"]).good();
             // Four answers were kept; one that was lost with its run is not known.
             assert_eq!(
                 shown.json()[0]["usage"]["input_tokens"],

@@ -7,7 +7,6 @@ use crate::spec::place::Place;
 const KEYS: Keys = Keys {
     required: &["steps"],
     optional: &[],
-    later: &[],
 };
 
 /// Steps in order; the result is the last answer.

@@ -7,17 +7,14 @@ use crate::spec::place::Place;
 const KEYS: Keys = Keys {
     required: &["producer", "evaluator", "accept"],
     optional: &["revise_prompt", "review_gate"],
-    later: &[],
 };
 const EVALUATOR_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["input"],
-    later: &[],
 };
 const ACCEPT_KEYS: Keys = Keys {
     required: &["min_score"],
     optional: &["max_iters"],
-    later: &[],
 };
 
 /// One agent writes, another judges.

@@ -9,27 +9,22 @@ use crate::spec::place::{Place, shortened};
 const KEYS: Keys = Keys {
     required: &["nodes", "edges"],
     optional: &["max_iterations"],
-    later: &[],
 };
 const NODE_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["input"],
-    later: &[],
 };
 const PERSON_KEYS: Keys = Keys {
     required: &["type", "prompt"],
     optional: &["context_display", "default", "timeout_seconds"],
-    later: &[],
 };
 const EDGE_KEYS: Keys = Keys {
     required: &["from"],
     optional: &["to", "choose"],
-    later: &[],
 };
 const CHOICE_KEYS: Keys = Keys {
     required: &["when", "to"],
     optional: &[],
-    later: &[],
 };
 
 /// Nodes and the ways between them.

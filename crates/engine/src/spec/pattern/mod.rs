@@ -5,6 +5,8 @@ mod evaluator;
 mod graph;
 mod orchestrator;
 mod parallel;
+mod plan;
+mod round;
 mod routing;
 mod step;
 mod tasks;
@@ -17,6 +19,8 @@ pub use evaluator::Evaluator;
 pub use graph::{Choice, Edge, Graph, Node};
 pub use orchestrator::Orchestrator;
 pub use parallel::{Branch, Parallel};
+pub use plan::{Approve, Goal, Plan, Worktree};
+pub(crate) use round::round;
 pub use routing::{Route, Routing};
 pub use step::{AgentStep, Person, Step};
 pub use tasks::{Task, Tasks};
@@ -24,7 +28,6 @@ pub use tasks::{Task, Tasks};
 const KEYS: Keys = Keys {
     required: &["type", "config"],
     optional: &[],
-    later: &[],
 };
 
 /// What is done, in which order.
@@ -44,6 +47,8 @@ pub enum Pattern {
     Orchestrator(Box<Orchestrator>),
     /// From node to node.
     Graph(Graph),
+    /// A plan of tasks, with a commit for each.
+    Plan(Box<Plan>),
 }
 
 impl Default for Pattern {
@@ -63,6 +68,7 @@ impl Pattern {
             Self::Evaluator(_) => "evaluator_optimizer",
             Self::Orchestrator(_) => "orchestrator_workers",
             Self::Graph(_) => "graph",
+            Self::Plan(_) => "plan",
         }
     }
 }
@@ -70,7 +76,7 @@ impl Pattern {
 /// Reads the `config` of one pattern; `agents` are the names that it may use.
 type Read = fn(&Place<'_>, &[&str]) -> Pattern;
 
-const PATTERNS: [(&str, Read); 7] = [
+const PATTERNS: [(&str, Read); 8] = [
     ("chain", |place, agents| {
         Pattern::Chain(chain::read(place, agents))
     }),
@@ -91,6 +97,9 @@ const PATTERNS: [(&str, Read); 7] = [
     }),
     ("graph", |place, agents| {
         Pattern::Graph(graph::read(place, agents))
+    }),
+    ("plan", |place, agents| {
+        Pattern::Plan(Box::new(plan::read(place, agents)))
     }),
 ];
 

@@ -8,22 +8,18 @@ use crate::spec::tools::list;
 const KEYS: Keys = Keys {
     required: &["orchestrator", "worker_template"],
     optional: &["decomposition_review", "reduce_review", "reduce", "writeup"],
-    later: &[],
 };
 const ORCHESTRATOR_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["input", "limits"],
-    later: &[],
 };
 const LIMIT_KEYS: Keys = Keys {
     required: &[],
     optional: &["max_workers", "min_workers", "max_rounds"],
-    later: &[],
 };
 const WORKER_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["tools"],
-    later: &[],
 };
 
 /// One agent hands out work to others.

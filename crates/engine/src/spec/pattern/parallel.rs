@@ -7,12 +7,10 @@ use crate::spec::place::Place;
 const KEYS: Keys = Keys {
     required: &["branches"],
     optional: &["reduce"],
-    later: &[],
 };
 const BRANCH_KEYS: Keys = Keys {
     required: &["id", "steps"],
     optional: &[],
-    later: &[],
 };
 
 /// Branches side by side.

@@ -7,17 +7,14 @@ use crate::spec::place::Place;
 const KEYS: Keys = Keys {
     required: &["router", "routes"],
     optional: &[],
-    later: &[],
 };
 const ROUTER_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["input", "max_retries", "review_router"],
-    later: &[],
 };
 const ROUTE_KEYS: Keys = Keys {
     required: &["then"],
     optional: &[],
-    later: &[],
 };
 
 /// A choice, and what may follow.

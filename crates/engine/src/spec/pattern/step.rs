@@ -13,12 +13,10 @@ use crate::spec::tools::list;
 const AGENT_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &["input", "vars", "tool_overrides"],
-    later: &[],
 };
 const PERSON_KEYS: Keys = Keys {
     required: &["type", "prompt"],
     optional: &["context_display", "default", "timeout_seconds"],
-    later: &[],
 };
 /// A question that decides whether to go on may say what its answer looks like.
 const REVIEW_KEYS: Keys = Keys {
@@ -29,12 +27,10 @@ const REVIEW_KEYS: Keys = Keys {
         "timeout_seconds",
         "validation",
     ],
-    later: &[],
 };
 const VALIDATION_KEYS: Keys = Keys {
     required: &["pattern"],
     optional: &[],
-    later: &[],
 };
 /// A step cannot be both; it is told so once, not for each key that belongs to the other.
 const BOTH_KEYS: Keys = Keys {
@@ -49,7 +45,6 @@ const BOTH_KEYS: Keys = Keys {
         "timeout_seconds",
         "tool_overrides",
     ],
-    later: &[],
 };
 
 /// Something to be asked.

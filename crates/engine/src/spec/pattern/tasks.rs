@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::round::round;
 use super::step::{self, AgentStep, Step};
 use crate::spec::fields::Keys;
 use crate::spec::place::{Place, shortened};
@@ -9,12 +10,10 @@ use crate::spec::place::{Place, shortened};
 const KEYS: Keys = Keys {
     required: &["tasks"],
     optional: &[],
-    later: &[],
 };
 const TASK_KEYS: Keys = Keys {
     required: &["id", "agent"],
     optional: &["deps", "description", "input"],
-    later: &[],
 };
 const PERSON_KEYS: Keys = Keys {
     required: &["id", "type", "prompt"],
@@ -25,7 +24,6 @@ const PERSON_KEYS: Keys = Keys {
         "default",
         "timeout_seconds",
     ],
-    later: &[],
 };
 
 /// Tasks in the order of the spec; none needs itself, by whatever detour.
@@ -79,7 +77,8 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Tasks {
             }
         }
     }
-    if let Some(round) = cycle(&tasks) {
+    let deps: Vec<&[usize]> = tasks.iter().map(|task| &task.deps[..]).collect();
+    if let Some(round) = round(&deps) {
         let names: Vec<&str> = round.iter().map(|task| tasks[*task].id.as_str()).collect();
         places[round[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
     }
@@ -106,38 +105,4 @@ fn task<'a>(place: &Place<'a>, agents: &[&str]) -> (Task, Vec<Place<'a>>) {
         step,
     };
     (task, fields.read("deps", |place| place.list(0)))
-}
-
-/// Tasks that wait for each other in a round, the first again at the end.
-fn cycle(tasks: &[Task]) -> Option<Vec<usize>> {
-    let mut missing: Vec<usize> = tasks.iter().map(|task| task.deps.len()).collect();
-    let mut needed_by = vec![Vec::new(); tasks.len()];
-    for (index, task) in tasks.iter().enumerate() {
-        for dep in &task.deps {
-            needed_by[*dep].push(index);
-        }
-    }
-    let mut ready: Vec<usize> = (0..tasks.len())
-        .filter(|task| missing[*task] == 0)
-        .collect();
-    while let Some(task) = ready.pop() {
-        for next in &needed_by[task] {
-            missing[*next] -= 1;
-            if missing[*next] == 0 {
-                ready.push(*next);
-            }
-        }
-    }
-    // Whoever is left waits for one that is left: going from one to the next comes round.
-    let mut walk = vec![(0..tasks.len()).find(|task| missing[*task] > 0)?];
-    loop {
-        let here = *walk.last().expect("it begins with one");
-        let next = tasks[here].deps.iter().find(|dep| missing[**dep] > 0)?;
-        if let Some(start) = walk.iter().position(|task| task == next) {
-            walk.drain(..start);
-            walk.push(*next);
-            return Some(walk);
-        }
-        walk.push(*next);
-    }
 }

@@ -101,7 +101,7 @@ fn verify(runtime: &tokio::runtime::Runtime, world: &World, events: usize, table
 
 /// Makes a session whose run is in the middle of a step, as a kill would leave it: the newest
 /// folded state is as old as it gets.
-fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
+pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
     let store = parts::store(root);
     let mut pen = Pen::new(1);
     let mut state = State::empty(pen.session);

@@ -1,5 +1,6 @@
-//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run; and
-//! what checkpoints of files cost, beside other ways to keep a folder.
+//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run; what
+//! checkpoints of files cost, beside other ways to keep a folder; and what agents' programs cost as
+//! steps, beside the same programs alone.
 //!
 //! Every figure that matters is a ratio of two things measured in turns, because absolute times
 //! change from machine to machine and from minute to minute. `bench/README.md` says what is
@@ -13,6 +14,7 @@
     reason = "a benchmark times the machine itself, opens a database of its own to compare with, and stops at the first surprise"
 )]
 
+mod agents;
 mod append;
 mod bare;
 mod chain;
@@ -22,6 +24,7 @@ mod growth;
 mod long;
 mod many;
 mod parts;
+mod pause;
 mod peers;
 mod resume;
 mod snapshots;
@@ -43,7 +46,8 @@ const USAGE: &str =
   --json FILE    write every sample
   --plot FILE    draw what long workflows cost, as SVG
   --dir DIR      where to measure [default: beside this program]
-  --only PART    append, many, chain, resume, growth, long or snapshots (repeatable)";
+  --only PART    append, many, chain, resume, growth, long, agents, pause or snapshots
+                 (repeatable)";
 
 /// Measures something, looking at the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
@@ -125,13 +129,15 @@ fn main() -> ExitCode {
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 9] = [
         ("append", append::measure),
         ("many", many::measure),
         ("chain", chain::measure),
         ("resume", resume::measure),
         ("growth", growth::measure),
         ("long", long::measure),
+        ("agents", agents::measure),
+        ("pause", pause::measure),
         // The last one: it leaves millions of freed inodes behind, which slow down whoever is next.
         ("snapshots", snapshots::measure),
     ];

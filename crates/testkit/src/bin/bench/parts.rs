@@ -27,6 +27,7 @@ pub(crate) fn world(store: Sqlite) -> World {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
         snapshots: Arc::new(segno_core::snapshot::Nowhere),
+        worktrees: Arc::new(segno_core::worktree::NoGit),
         storage: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(store),

@@ -19,16 +19,21 @@
 //!   *draft*, which nobody may remove who does not know that it is one.
 //!
 //! Each of these is counted and none is hidden.
+//!
+//! A strike may name a second one, which hits the resume. Then the same holds of each: what stands in
+//! the journal when the work goes on is not paid for again, however often it was struck. A program that
+//! is struck while it goes on and has not yet said anything is taken to have fallen over its own record,
+//! and a fresh conversation goes on.
 
 mod ledger;
 mod plan;
 mod scene;
 mod strike;
-mod tally;
 mod trial;
 
-pub use plan::strikes;
+pub use plan::{strikes, strikes_again};
 pub use scene::{Run, Scene};
-pub use strike::{Blow, Moment, Strike, Victim};
-pub use tally::{Tally, attempt_all, explain};
-pub use trial::{Outcome, RESUMES, attempt};
+pub use strike::{Again, Blow, Moment, Strike, Victim};
+pub use trial::{Outcome, RESUMES, attempt, attempt_all};
+
+pub use super::tally::{Tally, explain};

@@ -1,6 +1,6 @@
 //! Which strikes there are.
 
-use super::strike::{Blow, COMMANDS, Moment, Strike, Victim};
+use super::strike::{Again, Blow, COMMANDS, Moment, Strike, Victim};
 use crate::clock::Seeded;
 use crate::model::standard;
 use crate::programs::Agent;
@@ -20,6 +20,38 @@ pub fn strikes(agent: Agent, blow: Blow, count: usize, seed: u64) -> Vec<Strike>
         victim: victims[number % victims.len()],
         blow,
         moment: moment(number / victims.len(), &lot),
+        again: None,
+    };
+    (0..count).map(strike).collect()
+}
+
+/// So many strikes, of each of which the resume is struck as well: mostly segno, and mostly with
+/// SIGKILL, which leaves nobody the time to tidy up.
+pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
+    let place = 6 + u64::from(agent == Agent::Codex);
+    let lot = Seeded::new(seed.wrapping_mul(8).wrapping_add(place));
+    let victims = [Victim::Segno, Victim::Segno, Victim::Program];
+    let blows = [Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Interrupt];
+    let strike = |number: usize| Strike {
+        agent,
+        victim: victims[number % victims.len()],
+        blow: blows[number % blows.len()],
+        moment: moment(number, &lot),
+        again: Some(Again {
+            victim: victims[(number + 1) % victims.len()],
+            blow: blows[(number / 2) % blows.len()],
+            // Those moments of the standard script that are over when it strikes first do not come again.
+            moment: match number % 3 {
+                0 => Moment::Opened { ms: lot.below(700) },
+                1 => Moment::Random {
+                    ms: lot.below(RUN / 2),
+                },
+                _ => Moment::Between {
+                    turn: standard().turns() - 1 - usize::try_from(lot.below(3)).unwrap(),
+                    ms: lot.below(100),
+                },
+            },
+        }),
     };
     (0..count).map(strike).collect()
 }

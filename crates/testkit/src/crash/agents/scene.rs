@@ -1,17 +1,18 @@
 //! Segno, an agent and its models, each in a place of its own.
 
 use std::fs::{self, File};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::model::{ModelServer, Script};
-use crate::programs::{Agent, Stage};
-use crate::sandbox::{DEADLINE, Said, Sandbox, finish};
+use crate::model::Script;
+use crate::programs::{Agent, Workshop};
+use crate::sandbox::DEADLINE;
 
 /// How often is looked whether something has happened.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -20,12 +21,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Scene {
     /// The agent.
     pub agent: Agent,
-    /// Its models.
-    pub server: ModelServer,
-    /// Where it works.
-    pub stage: Stage,
-    sandbox: Sandbox,
+    workshop: Workshop,
     spec: PathBuf,
+}
+
+impl Deref for Scene {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
 }
 
 /// A segno that was started, and what it says, in files.
@@ -40,40 +45,16 @@ impl Scene {
     /// unasked.
     pub fn new(segno: &Path, agent: Agent, script: Script) -> Self {
         let marker = script.marker();
-        let server = ModelServer::scripted([script]);
-        let sandbox = Sandbox::new(segno);
-        let provider = match agent {
-            Agent::Claude => "claude-code",
-            Agent::Codex => "codex",
-        };
-        let spec = sandbox.write(
-            "task.yaml",
-            &format!(
-                "version: 0\nname: task\nruntime: {{provider: {provider}, failure_policy: {{wait_min: 0.1}}}}\nagents: {{worker: {{prompt: You do tasks.}}}}\npattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Do the task. {marker}\"}}]}}}}\n"
-            ),
+        let workshop = Workshop::new(segno, [script], "all");
+        let runtime = format!(
+            "provider: {}, failure_policy: {{wait_min: 0.1}}",
+            agent.provider()
         );
-        sandbox.configure("[claude-code]\npermissions = \"all\"\n[codex]\npermissions = \"all\"\n");
         Self {
             agent,
-            stage: Stage::new(&server),
-            server,
-            sandbox,
-            spec,
+            spec: workshop.task(&runtime, &marker),
+            workshop,
         }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.sandbox.command(words);
-        for (name, value) in self.stage.environment() {
-            command.env(name, value);
-        }
-        command.current_dir(self.stage.work());
-        command
-    }
-
-    /// Runs segno to its end.
-    pub fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
     }
 
     /// Begins the work.
@@ -95,14 +76,7 @@ impl Scene {
 
     /// The journal: kinds and bodies; nothing if there is no session.
     pub fn journal(&self) -> Vec<(String, Value)> {
-        let bundle = self.segno(&["sessions", "export", "task", "-o", "-"]);
-        let lines = bundle.stdout.lines();
-        let records = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let read = |record: Value| {
-            let body = serde_json::from_str(record["body"].as_str()?).ok()?;
-            Some((record["kind"].as_str()?.to_owned(), body))
-        };
-        records.filter_map(read).collect()
+        self.records("task")
     }
 
     /// How the session stands; empty if there is none.

@@ -124,13 +124,29 @@ pub struct Strike {
     pub blow: Blow,
     /// When.
     pub moment: Moment,
+    /// What happens to the resume.
+    pub again: Option<Again>,
 }
 
-/// The agent's name in words of a strike.
-pub(super) const fn word(agent: Agent) -> &'static str {
-    match agent {
-        Agent::Claude => "claude",
-        Agent::Codex => "codex",
+/// A second disturbance, of the resume after the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Again {
+    /// Whom it hits.
+    pub victim: Victim,
+    /// With what.
+    pub blow: Blow,
+    /// When.
+    pub moment: Moment,
+}
+
+impl Strike {
+    /// The first one alone.
+    pub(super) const fn first(self) -> Again {
+        Again {
+            victim: self.victim,
+            blow: self.blow,
+            moment: self.moment,
+        }
     }
 }
 
@@ -146,14 +162,45 @@ impl fmt::Display for Moment {
     }
 }
 
-impl fmt::Display for Strike {
+impl fmt::Display for Again {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let victim = match self.victim {
             Victim::Segno => "segno",
             Victim::Program => "program",
         };
-        let (agent, blow) = (word(self.agent), self.blow.word());
-        write!(f, "{agent}/{victim}/{blow}/{}", self.moment)
+        write!(f, "{victim}/{}/{}", self.blow.word(), self.moment)
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.agent.word(), self.first())?;
+        match &self.again {
+            Some(again) => write!(f, "+{again}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Again {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<&str> = text.split('/').collect();
+        let [victim, blow, moment] = words[..] else {
+            return Err(());
+        };
+        let blow = Blow::ALL.into_iter().find(|known| known.word() == blow);
+        let victim = match victim {
+            "segno" => Some(Victim::Segno),
+            "program" => Some(Victim::Program),
+            _ => None,
+        };
+        Ok(Self {
+            victim: victim.ok_or(())?,
+            blow: blow.ok_or(())?,
+            moment: read_moment(moment).ok_or(())?,
+        })
     }
 }
 
@@ -163,26 +210,24 @@ impl FromStr for Strike {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is not claude|codex/segno|program/kill|term|int/MOMENT:MS, where MOMENT is stream-TURN, between-TURN, {}, opened or random",
+                "`{text}` is not claude|codex/STRIKE or claude|codex/STRIKE+STRIKE, where STRIKE is segno|program/kill|term|int/MOMENT:MS, and MOMENT is stream-TURN, between-TURN, {}, opened or random",
                 COMMANDS.join(", ")
             )
         };
-        let words: Vec<&str> = text.split('/').collect();
-        let [agent, victim, blow, moment] = words[..] else {
+        let (agent, rest) = text.split_once('/').ok_or_else(unknown)?;
+        let agent = Agent::ALL.into_iter().find(|known| known.word() == agent);
+        let mut parts = rest.split('+').map(str::parse);
+        let first: Again = parts.next().ok_or_else(unknown)?.map_err(|()| unknown())?;
+        let again = parts.next().transpose().map_err(|()| unknown())?;
+        if parts.next().is_some() {
             return Err(unknown());
-        };
-        let agent = Agent::ALL.into_iter().find(|known| word(*known) == agent);
-        let blow = Blow::ALL.into_iter().find(|known| known.word() == blow);
-        let victim = match victim {
-            "segno" => Some(Victim::Segno),
-            "program" => Some(Victim::Program),
-            _ => None,
-        };
+        }
         Ok(Self {
             agent: agent.ok_or_else(unknown)?,
-            victim: victim.ok_or_else(unknown)?,
-            blow: blow.ok_or_else(unknown)?,
-            moment: read_moment(moment).ok_or_else(unknown)?,
+            victim: first.victim,
+            blow: first.blow,
+            moment: first.moment,
+            again,
         })
     }
 }
@@ -214,6 +259,7 @@ mod tests {
             "claude/program/int/between-7:0",
             "codex/segno/int/opened:12",
             "codex/segno/kill/random:1500",
+            "claude/segno/kill/slow:100+program/kill/opened:40",
         ] {
             assert_eq!(words.parse::<Strike>().unwrap().to_string(), words);
         }
@@ -223,6 +269,7 @@ mod tests {
             "claude/segno/stop/random:1",
             "claude/segno/kill/stream:1",
             "claude/segno/kill/random:x",
+            "claude/segno/kill/random:1+segno/kill",
         ] {
             words.parse::<Strike>().unwrap_err();
         }

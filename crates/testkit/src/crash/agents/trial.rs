@@ -7,9 +7,9 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use super::ledger::said_first;
 use super::scene::{Run, Scene, send};
-use super::strike::{Blow, COMMANDS, Moment, Strike, Victim};
+use super::strike::{Again, Blow, COMMANDS, Moment, Strike, Victim};
+use crate::crash::tally::{Counted, go_through};
 use crate::crash::trial::{Hit, Wrong};
 use crate::model::{Ending, Purpose, drafts, files, standard, standard_files};
 
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub strike: Strike,
     /// What became of it.
     pub hit: Hit,
+    /// How often somebody was hit.
+    pub struck: u64,
     /// By which rungs the work went on, in order.
     pub rungs: Vec<String>,
     /// Turns that were on their way when it struck, and were paid for again.
@@ -36,10 +38,10 @@ pub struct Outcome {
     pub begun_again: u64,
     /// Turns whose calls the model had to look after, since their outcome was unknown.
     pub mended: u64,
+    /// Conversations that were given up because their program died before it said anything.
+    pub gave_up: u64,
     /// Files that the program was about to put in the place of others, and left behind.
     pub drafts: u64,
-    /// Processes that were left running.
-    pub orphans: u64,
     /// What is wrong. Nothing, if the promises hold.
     pub wrongs: Vec<Wrong>,
 }
@@ -49,21 +51,91 @@ impl Outcome {
         Self {
             strike: *strike,
             hit: Hit::Missed,
+            struck: 0,
             rungs: Vec::new(),
             in_flight: 0,
             last_again: 0,
             begun_again: 0,
             mended: 0,
+            gave_up: 0,
             drafts: 0,
-            orphans: 0,
             wrongs: Vec::new(),
         }
     }
 
     /// Whether every promise held.
     pub fn is_good(&self) -> bool {
-        self.wrongs.is_empty() && self.orphans == 0
+        self.wrongs.is_empty()
     }
+}
+
+impl Counted for Outcome {
+    const COLUMNS: &'static [&'static str] = &[
+        "struck again",
+        "completed",
+        "natively",
+        "repaired",
+        "compiled",
+        "otherwise",
+        "turns in flight paid again",
+        "last words said again",
+        "commands cut off and begun again",
+        "turns looked after",
+        "conversations given up",
+        "drafts of files left",
+    ];
+
+    fn sort(&self) -> String {
+        let Strike {
+            agent, blow, again, ..
+        } = self.strike;
+        let what = again.map_or(blow.name(), |_| "struck twice");
+        format!("agents: {} {what}", agent.word())
+    }
+
+    fn words(&self) -> String {
+        self.strike.to_string()
+    }
+
+    fn hit(&self) -> Hit {
+        self.hit
+    }
+
+    fn wrongs(&self) -> &[Wrong] {
+        &self.wrongs
+    }
+
+    fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
+        let is_stuck = |wrong: &Wrong| matches!(wrong, Wrong::Stuck(_));
+        add("struck again", self.struck.saturating_sub(1));
+        add("completed", u64::from(!self.wrongs.iter().any(is_stuck)));
+        for rung in &self.rungs {
+            let column = match rung.as_str() {
+                "native" => "natively",
+                "repaired" => "repaired",
+                "compiled" => "compiled",
+                _ => "otherwise",
+            };
+            add(column, 1);
+        }
+        add("turns in flight paid again", self.in_flight);
+        add("last words said again", self.last_again);
+        add("commands cut off and begun again", self.begun_again);
+        add("turns looked after", self.mended);
+        add("conversations given up", self.gave_up);
+        add("drafts of files left", self.drafts);
+    }
+}
+
+/// Goes through every strike, `workers` at a time, and tells `heard` of each as it is done.
+pub fn attempt_all(
+    segno: &Path,
+    strikes: &[Strike],
+    workers: usize,
+    heard: impl Fn(&Outcome) + Sync,
+) -> Vec<Outcome> {
+    let attempt = |(): &mut (), strike: &Strike| attempt(segno, strike);
+    go_through(strikes, workers, || (), attempt, heard)
 }
 
 /// Strikes as told, on a scene of its own, and lets the work go on. A strike that comes when all is done
@@ -90,11 +162,18 @@ fn once(segno: &Path, strike: &Strike) -> Outcome {
         scene: &scene,
         outcome: Outcome::new(strike),
     };
-    let mut run = scene.begin();
-    let done = trial.strike(&mut run);
-    trial.go_on();
-    trial.look(&done);
+    let seen = vec![trial.strike(&mut scene.begin(), strike.first())];
+    let seen = trial.go_on(seen);
+    trial.look(&seen);
     trial.outcome
+}
+
+/// What commands had come to when it struck.
+pub(super) struct Seen {
+    /// Those that were done.
+    pub(super) done: BTreeSet<String>,
+    /// Those that had begun, each as often as it had.
+    pub(super) begun: Vec<String>,
 }
 
 pub(super) struct Trial<'a> {
@@ -107,36 +186,42 @@ impl Trial<'_> {
         self.outcome.wrongs.push(wrong);
     }
 
-    /// Waits for the moment, strikes, and waits until segno has ended. Returns the commands that were
-    /// done before.
-    fn strike(&mut self, run: &mut Run) -> BTreeSet<String> {
-        let strike = self.outcome.strike;
-        let struck = self.wait_for(run, strike.moment);
-        let done = self.done();
+    /// Waits for the moment, strikes, and waits until segno has ended. Returns what was seen just
+    /// before.
+    fn strike(&mut self, run: &mut Run, with: Again) -> Seen {
+        let Again {
+            victim,
+            blow,
+            moment,
+        } = with;
+        let struck = self.wait_for(run, moment);
+        let seen = Seen {
+            done: self.done(),
+            begun: self.scene.stage.signs(),
+        };
         let struck = struck
-            && match strike.victim {
-                Victim::Segno => !run.is_over() && send(run.id(), strike.blow.signal()),
+            && match victim {
+                Victim::Segno => !run.is_over() && send(run.id(), blow.signal()),
                 Victim::Program => {
                     let program = self.scene.program();
-                    program.is_some_and(|pid| send(pid, strike.blow.signal()))
+                    program.is_some_and(|pid| send(pid, blow.signal()))
                 }
             };
-        if struck && (strike.victim, strike.blow) == (Victim::Segno, Blow::Interrupt) {
+        if struck && (victim, blow) == (Victim::Segno, Blow::Interrupt) {
             let heard = |run: &Run| run.told().contains("stopping after this step");
             if self.scene.until(run, heard) {
-                send(run.id(), strike.blow.signal());
+                send(run.id(), blow.signal());
             }
         }
         let ended = run.end();
         if struck {
-            self.judge_end(ended, run);
+            self.judge_end(ended, run, with);
         } else if !ended.success() {
             let what = format!("nobody was struck, and it failed: {ended} {}", run.told());
             self.wrong(Wrong::Stuck(what));
         }
-        let left = self.scene.orphans();
-        self.outcome.orphans += left.len() as u64;
-        done
+        self.count_orphans();
+        seen
     }
 
     fn wait_for(&self, run: &mut Run, moment: Moment) -> bool {
@@ -172,8 +257,8 @@ impl Trial<'_> {
     }
 
     /// Whether segno ended as it should after this.
-    fn judge_end(&mut self, ended: ExitStatus, run: &Run) {
-        let Strike { victim, blow, .. } = self.outcome.strike;
+    fn judge_end(&mut self, ended: ExitStatus, run: &Run, with: Again) {
+        let Again { victim, blow, .. } = with;
         let status = self.scene.status();
         let (hit, fine) = match victim {
             // The work was done before it struck.
@@ -194,19 +279,28 @@ impl Trial<'_> {
                 (Hit::Below, ends.contains(&status.as_str()))
             }
         };
-        self.outcome.hit = hit;
+        if with == self.outcome.strike.first() && self.outcome.struck == 0 {
+            self.outcome.hit = hit;
+        }
+        self.outcome.struck += u64::from(hit != Hit::Missed);
         if !fine {
             let what = format!("segno ended with {ended}, {status}: {}", run.told());
             self.wrong(Wrong::Stuck(what));
         }
     }
 
-    /// Resumes until it is completed.
-    fn go_on(&mut self) {
+    /// Resumes until it is completed. The first resume may be struck as well.
+    fn go_on(&mut self, mut seen: Vec<Seen>) -> Vec<Seen> {
         let mut told = String::new();
+        if let Some(again) = self.outcome.strike.again
+            && self.scene.status() != "completed"
+        {
+            let mut run = self.scene.start(&["resume", "task", "--json"]);
+            seen.push(self.strike(&mut run, again));
+        }
         for _ in 0..RESUMES {
             if self.scene.status() == "completed" {
-                return;
+                return seen;
             }
             let mut run = self.scene.start(&["resume", "task"]);
             let ended = run.end();
@@ -217,18 +311,18 @@ impl Trial<'_> {
             let what = format!("after {RESUMES} resumes it is {status}; {told}");
             self.wrong(Wrong::Stuck(what));
         }
+        seen
     }
 
     /// Compares with what an undisturbed run leaves.
-    fn look(&mut self, done: &BTreeSet<String>) {
+    fn look(&mut self, seen: &[Seen]) {
         let work = self.scene.stage.work();
         let left = files(&work);
         self.outcome.drafts = drafts(&work) as u64;
         if left != standard_files() {
             self.wrong(Wrong::Damage(format!("the workspace is {left:?}")));
         }
-        let left = self.scene.orphans();
-        self.outcome.orphans += left.len() as u64;
+        self.count_orphans();
         let doctor = self.scene.segno(&["doctor"]);
         if !doctor.status.success() {
             let what = format!("doctor: {}{}", doctor.stdout, doctor.stderr);
@@ -247,16 +341,22 @@ impl Trial<'_> {
         if self.outcome.hit == Hit::Below && self.outcome.rungs.is_empty() {
             self.outcome.hit = Hit::Missed;
         }
-        let known = said_first(&journal);
-        self.count_rungs(&known);
-        self.count_turns(&known);
-        self.count_commands(done);
+        self.count_rungs(&journal);
+        self.count_turns(&journal);
+        self.count_commands(seen);
         self.outcome.mended = self.scene.server.mended("standard").len() as u64;
     }
 
-    /// The commands that are done.
+    fn count_orphans(&mut self) {
+        for pid in self.scene.orphans() {
+            self.wrong(Wrong::Orphan(pid));
+        }
+    }
+
+    /// The commands that are done. Nothing else is looked at: the program is still at work, and files
+    /// come and go under it.
     fn done(&self) -> BTreeSet<String> {
-        let log = files(&self.scene.stage.work()).remove("log.txt");
+        let log = std::fs::read_to_string(self.scene.stage.work().join("log.txt"));
         let log = log.unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }

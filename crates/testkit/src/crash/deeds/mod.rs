@@ -18,7 +18,6 @@ mod deed;
 mod full;
 mod ground;
 mod plan;
-mod tally;
 mod together;
 mod tree;
 mod trial;
@@ -27,5 +26,6 @@ mod watch;
 pub use deed::{Deed, Trial};
 pub use ground::Ground;
 pub use plan::{at_points, at_syscalls, count_visits, on_full_disks};
-pub use tally::{Tally, attempt_all, explain};
-pub use trial::{Outcome, attempt};
+pub use trial::{Outcome, attempt, attempt_all};
+
+pub use super::tally::{Tally, explain};

@@ -1,12 +1,15 @@
 //! One disturbed deed: done, disturbed, looked at, repeated, looked at again.
 
+use std::path::Path;
+
 use super::deed::{Deed, Trial};
 use super::ground::Ground;
 use super::watch::{Watch, told};
 use super::{changing, full, together};
 use crate::crash::kill::Fault;
+use crate::crash::tally::{Counted, go_through};
 use crate::crash::trace;
-use crate::crash::trial::{Hit, Wrong};
+use crate::crash::trial::{FAILPOINTS, Hit, SYSTEM_CALLS, Wrong};
 use crate::picture::Picture;
 use crate::sandbox::{Said, finish};
 
@@ -19,6 +22,76 @@ pub struct Outcome {
     pub hit: Hit,
     /// What is wrong. Nothing, if the promises hold.
     pub wrongs: Vec<Wrong>,
+}
+
+impl Counted for Outcome {
+    const COLUMNS: &'static [&'static str] = &[
+        FAILPOINTS,
+        SYSTEM_CALLS,
+        "full disks",
+        "changing files",
+        "at once",
+    ];
+
+    fn sort(&self) -> String {
+        "checkpoints".to_owned()
+    }
+
+    fn words(&self) -> String {
+        self.trial.to_string()
+    }
+
+    fn hit(&self) -> Hit {
+        self.hit
+    }
+
+    fn wrongs(&self) -> &[Wrong] {
+        &self.wrongs
+    }
+
+    fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
+        let column = match &self.trial {
+            Trial::Killed { fault, .. } => match fault {
+                Fault::Point { .. } => FAILPOINTS,
+                Fault::Syscall { .. } => SYSTEM_CALLS,
+            },
+            Trial::Full { .. } => "full disks",
+            Trial::Changing { .. } => "changing files",
+            Trial::Together { .. } => "at once",
+        };
+        add(column, 1);
+    }
+
+    fn point(&self) -> Option<&'static str> {
+        match (self.hit, &self.trial) {
+            (
+                Hit::Segno,
+                Trial::Killed {
+                    fault: Fault::Point { name, .. },
+                    ..
+                },
+            ) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Goes through every trial, `workers` at a time, and tells `heard` of each as it is done.
+pub fn attempt_all(
+    binary: &Path,
+    trials: &[Trial],
+    workers: usize,
+    heard: impl Fn(&Outcome) + Sync,
+) -> Vec<Outcome> {
+    // Those of one deed after each other: the ground is made once for all of them.
+    let mut trials: Vec<&Trial> = trials.iter().collect();
+    trials.sort_by_key(|trial| trial.deed());
+    let attempt = |ground: &mut Option<Ground>, trial: &&Trial| {
+        let made = ground.take().filter(|made| made.deed == trial.deed());
+        let made = made.unwrap_or_else(|| Ground::new(binary, trial.deed()));
+        attempt(ground.insert(made), trial)
+    };
+    go_through(&trials, workers, || None, attempt, heard)
 }
 
 /// Disturbs a deed on ground that was made for it.

@@ -1,0 +1,210 @@
+//! When a limit is lifted, in the words of programs that tell it in nothing else.
+//!
+//! What is not understood is not guessed: then nobody knows when, and it is a failure like others.
+
+use std::time::Duration;
+
+use segno_core::agent::{Error, ErrorKind};
+use segno_core::ports::Clock;
+use segno_core::time::{Timestamp, WallTime};
+
+/// Programs tell moments to the minute: one is over when its minute is.
+const MINUTE_MS: i64 = 60_000;
+
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
+
+/// The same error, with how long to wait if its words say when a limit is lifted.
+pub(crate) fn timed(error: Error, clock: &dyn Clock) -> Error {
+    let ErrorKind::RateLimited(None) = error.kind else {
+        return error;
+    };
+    let wait = wait(&error.message, clock);
+    Error::new(ErrorKind::RateLimited(wait), error.message)
+}
+
+/// How long it is until then.
+fn wait(message: &str, clock: &dyn Clock) -> Option<Duration> {
+    let lower = message.to_lowercase();
+    let now = clock.now();
+    let span =
+        span(&lower).or_else(|| Some(Duration::from_secs(number(&lower, "resets_in_seconds")?)));
+    span.or_else(|| {
+        let at = number(&lower, "resets_at")
+            .and_then(|seconds| Some(Timestamp(i64::try_from(seconds).ok()?.checked_mul(1000)?)))
+            .or_else(|| moment(&lower, clock))?;
+        Some(at.since(now)).filter(|wait| !wait.is_zero())
+    })
+}
+
+/// `… try again in 2 days 3 hours 4 minutes.`: how long that is.
+pub(crate) fn span(lower: &str) -> Option<Duration> {
+    let (_, rest) = lower.split_once("try again in ")?;
+    let mut words = rest.split([' ', ',']).filter(|w| !w.is_empty());
+    let mut seconds = 0_u64;
+    while let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) {
+        let unit = match words.next()?.trim_end_matches(['.', 's']) {
+            "day" => 24 * 3600,
+            "hour" => 3600,
+            "minute" | "min" => 60,
+            "second" | "sec" | "" => 1,
+            _ => break,
+        };
+        seconds = seconds.saturating_add(count.saturating_mul(unit));
+    }
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// The number after a key, as JSON has it: `"resets_at": 1794803700`.
+fn number(lower: &str, key: &str) -> Option<u64> {
+    let (_, rest) = lower.split_once(key)?;
+    let rest = rest.strip_prefix('"').unwrap_or(rest).trim_start();
+    let rest = rest.strip_prefix(':')?.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    rest[..end.unwrap_or(rest.len())].parse().ok()
+}
+
+/// `… try again at 1:59 AM.`, which is the next one, or `… try again at Nov 20th, 2026 1:59 AM.`, both by
+/// the clocks here.
+fn moment(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
+    let (_, rest) = lower.split_once("try again at ")?;
+    let mut words = rest.split([' ', ',']).filter(|word| !word.is_empty());
+    let mut first = words.next()?;
+    let mut date = None;
+    if let Some(month) = MONTHS.iter().position(|month| *month == first) {
+        let day = words
+            .next()?
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let year = words.next()?.parse().ok()?;
+        date = Some((year, u32::try_from(month).ok()? + 1, day.parse().ok()?));
+        first = words.next()?;
+    }
+    let time = time_of_day(first, words.next()?)?;
+    let shown = |date| {
+        let begins = WallTime { date, time }.moment(|at| clock.offset(at))?;
+        Some(Timestamp(begins.0 + MINUTE_MS))
+    };
+    let now = clock.now();
+    if let Some(date) = date {
+        return shown(date);
+    }
+    // Today's, if it is to come; otherwise tomorrow's.
+    let days = [now, now.after(Duration::from_hours(24))];
+    let mut days = days
+        .map(|day| WallTime::at(day, clock.offset(day)).date)
+        .into_iter();
+    days.find_map(|date| shown(date).filter(|at| *at > now))
+}
+
+/// `1:59` and `am.`: hour of 24, minute, second.
+fn time_of_day(time: &str, half: &str) -> Option<(u32, u32, u32)> {
+    let (hour, minute) = time.split_once(':')?;
+    let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+    let later = match half.trim_end_matches(|c: char| !c.is_ascii_alphabetic()) {
+        "am" => 0,
+        "pm" => 12,
+        _ => return None,
+    };
+    ((1..=12).contains(&hour) && minute < 60).then_some((hour % 12 + later, minute, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use segno_core::ports::Boxed;
+
+    use super::*;
+
+    /// 2026-11-15 10:21:29 UTC, this many seconds behind the clocks here.
+    struct Here(i64);
+
+    impl Clock for Here {
+        fn now(&self) -> Timestamp {
+            Timestamp(1_794_738_089_000)
+        }
+
+        fn elapsed(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn offset(&self, _: Timestamp) -> i64 {
+            self.0
+        }
+
+        fn sleep(&self, _: Duration) -> Boxed<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn waits(message: &str, offset: i64) -> Option<u64> {
+        let error = Error::new(ErrorKind::RateLimited(None), message);
+        match timed(error, &Here(offset)).kind {
+            ErrorKind::RateLimited(wait) => wait.map(|wait| wait.as_secs()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_about_when_a_limit_is_lifted_are_understood_by_the_clocks_here() {
+        for (message, offset, seconds) in [
+            (
+                "You’ve hit your usage limit. Try again at 10:25 AM.",
+                0,
+                271,
+            ),
+            (
+                "You've hit your usage limit. Upgrade to Pro or try again at 12:00 PM.",
+                0,
+                5971,
+            ),
+            // The minute that it is now.
+            ("Try again at 10:21 AM.", 0, 31),
+            // The one before is tomorrow's.
+            ("Try again at 10:20 AM.", 0, 86_371),
+            ("Try again at 12:05 AM.", 0, 49_471),
+            // Where it is 16:06:29.
+            ("Try again at 4:10 PM.", 20_700, 271),
+            ("Try again at 10:25 AM.", 20_700, 65_971),
+            ("Try again at Nov 15th, 2026 10:25 AM.", 0, 271),
+            ("Try again at Dec 1st, 2026 12:00 AM.", 0, 1_345_171),
+            ("Try again in 3 days 2 hours 5 minutes.", 0, 266_700),
+            ("try again in 45 seconds", 0, 45),
+            (
+                r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#,
+                0,
+                90,
+            ),
+            (r#"{"resets_at": 1794738189, "x": 1}"#, 20_700, 100),
+        ] {
+            assert_eq!(waits(message, offset), Some(seconds), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed() {
+        for message in [
+            "usage limit reached",
+            "Try again later.",
+            "Try again at",
+            "Try again at noon.",
+            "Try again at 13:05 PM.",
+            "Try again at 0:05 AM.",
+            "Try again at 1:60 AM.",
+            "Try again at 10:25.",
+            "Try again at 10:25 UTC.",
+            "Try again at Nov 31st, 2026 1:00 AM.",
+            "Try again at Foo 3rd, 2026 1:00 AM.",
+            "Try again at Nov 3rd, 99999999999999999999 1:00 AM.",
+            // It is over.
+            "Try again at Nov 14th, 2026 1:00 AM.",
+            r#"{"resets_at": 1794738089}"#,
+            r#"{"resets_at": -5}"#,
+            r#"{"resets_at": 99999999999999999999999}"#,
+            r#"{"resets_at": 18446744073709551615}"#,
+            r#"{"resets_at": "soon"}"#,
+            "try again in many days",
+        ] {
+            assert_eq!(waits(message, 0), None, "{message}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `segno sessions import` of a folder: a session that comes with its files.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use segno_core::archive::Limits;
+use segno_core::session::Status;
+use segno_engine::archive::{self, Arrival, Arrived};
+use segno_engine::{World, claim};
+use serde_json::json;
+
+use super::import::Args;
+use crate::commands::checkpoint::{bytes, progress};
+use crate::context::{Context, Keep, workspace};
+use crate::failure::Failure;
+use crate::output::{data, json_line, plain, say};
+
+pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (world, _) = context.world(Keep::Home)?;
+    let (here, usual) = (workspace()?, Limits::default());
+    let arrival = Arrival {
+        from: here.join(&args.file),
+        into: args.into.map(|into| here.join(into)),
+        trust: args.trust,
+        name: args.name,
+        limits: Limits {
+            bytes: args.max_bytes.unwrap_or(usual.bytes),
+            entries: args.max_entries.unwrap_or(usual.entries),
+        },
+    };
+    let progress = progress(&world, "importing");
+    let arrived = archive::arrive(&world, &arrival, &progress).await?;
+    drop(progress);
+    let status = status(&world, &arrived).await?;
+    tell(&arrived, &args.file);
+    if args.json {
+        json_line(&answer(&arrived, status));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let summary = &arrived.summary;
+    let called = format!("{} ({})", summary.name, summary.id);
+    let stands = format!("{status}, in {}", plain::plain(&summary.workspace));
+    data(&match arrived.imported {
+        Some(_) => format!("imported {called}, {stands}"),
+        None => format!("{called} is here already, {stands}"),
+    });
+    if let Some(returned) = &arrived.returned {
+        data(&format!(
+            "wrote {} ({}); {} were as they should be",
+            plain::count(returned.restored.written, "file"),
+            bytes(returned.restored.bytes),
+            plain::number(returned.restored.unchanged)
+        ));
+    }
+    if let Some(rescue) = arrived.returned.as_ref().and_then(|it| it.rescue.as_ref()) {
+        data(&format!(
+            "`segno checkpoint restore {}` brings back what was there before",
+            rescue.id
+        ));
+    }
+    if status.is_resumable() && Path::new(&summary.workspace).is_dir() {
+        data(&format!("`segno resume {}` goes on", summary.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the session stands: whoever ran it is elsewhere.
+async fn status(world: &World, arrived: &Arrived) -> Result<Status, Failure> {
+    let lease = world.store.lease(arrived.summary.id).await;
+    let lease = lease.map_err(segno_engine::Error::from)?;
+    Ok(claim::standing(world, &arrived.summary, &lease))
+}
+
+fn tell(arrived: &Arrived, from: &Path) {
+    let summary = &arrived.summary;
+    if let Some(imported) = &arrived.imported
+        && imported.manifest.status == Status::Running
+    {
+        say(&format!(
+            "note: {} was being run when it was exported, or its run was lost; whoever ran it may have gone on elsewhere",
+            summary.name
+        ));
+    }
+    if let Some(returned) = &arrived.returned
+        && !returned.restored.set_aside.is_empty()
+    {
+        for path in &returned.restored.set_aside {
+            say(&format!("  set aside {}", plain::plain(path)));
+        }
+        say(
+            "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
+             their names. Read them; `--trust` brings them back as they were",
+        );
+    }
+    if !Path::new(&summary.workspace).is_dir() {
+        say(&plain::plain(&format!(
+            "note: its folder {} is not on this machine; `segno sessions import {} --into FOLDER` brings its files into another",
+            summary.workspace,
+            from.display()
+        )));
+    }
+}
+
+fn answer(arrived: &Arrived, status: Status) -> serde_json::Value {
+    let (summary, returned) = (&arrived.summary, arrived.returned.as_ref());
+    let restored = returned.map(|returned| &returned.restored);
+    json!({
+        "v": 1,
+        "kind": "bundle_imported",
+        "session": summary.id,
+        "name": summary.name,
+        "status": status,
+        "workspace": summary.workspace,
+        "entries": summary.head.seq,
+        "checkpoint": arrived.imported.as_ref().map(|it| it.manifest.id),
+        "known": arrived.imported.is_none(),
+        "written": restored.map(|it| it.written),
+        "unchanged": restored.map(|it| it.unchanged),
+        "set_aside": restored.map(|it| &it.set_aside),
+        "rescue": returned.and_then(|it| it.rescue.as_ref()).map(|it| it.id),
+    })
+}

@@ -1,0 +1,128 @@
+//! How other programs are told of the server.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::NAME;
+use crate::failure::Failure;
+use crate::hooks::shell::quoted;
+
+/// The variables that say where sessions and settings are.
+const PLACES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+
+/// How the server is started from anywhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Started {
+    /// This program.
+    pub(crate) program: String,
+    /// What it is told.
+    pub(crate) args: Vec<String>,
+    /// The places that it uses, where they are not the usual ones.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl Started {
+    /// From this process: the same program, and the same places.
+    pub(crate) fn here(more: impl IntoIterator<Item = String>) -> Result<Self, Failure> {
+        let unnameable = |reason: String| {
+            Failure::internal(format!("this program cannot be named to others: {reason}"))
+        };
+        let program = std::env::current_exe().map_err(|error| unnameable(error.to_string()))?;
+        // One that was replaced meanwhile lives on as long as this process does.
+        let program = if program.is_file() {
+            program
+        } else {
+            Path::new("/proc")
+                .join(std::process::id().to_string())
+                .join("exe")
+        };
+        let Some(program) = program.to_str() else {
+            return Err(unnameable(format!("{} is no text", program.display())));
+        };
+        let set = |name: &str| {
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+            value.map(|value| (name.to_owned(), value))
+        };
+        Ok(Self {
+            program: program.to_owned(),
+            args: std::iter::once("mcp".to_owned()).chain(more).collect(),
+            env: PLACES.into_iter().filter_map(set).collect(),
+        })
+    }
+
+    fn pairs(&self) -> Map<String, Value> {
+        let pair = |(name, value): &(String, String)| (name.clone(), json!(value));
+        self.env.iter().map(pair).collect()
+    }
+
+    /// As most programs keep it.
+    pub(crate) fn json(&self) -> Value {
+        json!({"mcpServers": {NAME: {
+            "command": self.program,
+            "args": self.args,
+            "env": self.pairs(),
+        }}})
+    }
+
+    /// As Claude Code keeps it in `.mcp.json`.
+    pub(crate) fn claude(&self) -> Value {
+        let mut shape = self.json();
+        shape["mcpServers"][NAME]["type"] = "stdio".into();
+        shape
+    }
+
+    /// As `session/new` of the Agent Client Protocol takes it.
+    pub(crate) fn acp(&self) -> Value {
+        let pair = |(name, value): &(String, String)| json!({"name": name, "value": value});
+        let env: Vec<Value> = self.env.iter().map(pair).collect();
+        json!({"mcpServers": [{
+            "name": NAME,
+            "command": self.program,
+            "args": self.args,
+            "env": env,
+        }]})
+    }
+
+    /// As Codex keeps it in its `config.toml`.
+    pub(crate) fn codex(&self) -> String {
+        let mut section = toml::Table::new();
+        section.insert("command".into(), self.program.clone().into());
+        section.insert("args".into(), self.args.clone().into());
+        if !self.env.is_empty() {
+            let env: toml::Table = self
+                .env
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone().into()))
+                .collect();
+            section.insert("env".into(), env.into());
+        }
+        let named = toml::Table::from_iter([(NAME.to_owned(), section.into())]);
+        let all = toml::Table::from_iter([("mcp_servers".to_owned(), toml::Value::from(named))]);
+        all.to_string().trim_end().to_owned()
+    }
+
+    /// The words that add the server to a program that has a command for it.
+    pub(crate) fn command(&self, program: &str, scope: &[&str]) -> String {
+        let mut words: Vec<String> = vec![program.into(), "mcp".into(), "add".into()];
+        words.extend(scope.iter().map(|word| (*word).to_owned()));
+        words.push(NAME.to_owned());
+        for (name, value) in &self.env {
+            words.extend(["--env".to_owned(), word(&format!("{name}={value}"))]);
+        }
+        words.push("--".to_owned());
+        words.push(word(&self.program));
+        words.extend(self.args.iter().map(|arg| word(arg)));
+        words.join(" ")
+    }
+}
+
+/// A word of a command, quoted where a shell would do something with it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.=:@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
+}

@@ -1,0 +1,355 @@
+//! Tools that leave memos.
+
+use std::time::Duration;
+
+use segno_core::memo::{
+    Decision, Feedback, Matter, Memo, MemoId, Phase, Progress, Resolution, Severity, Tests, Todo,
+    Trouble, Written,
+};
+use segno_engine::memos::{self, Noted, Wish};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::schema::{choice, count, object, text, texts, word};
+use super::{Effect, Tool, given};
+use crate::failure::Failure;
+use crate::mcp::Desk;
+
+/// How long the run of the session may take to take a memo, until the agent is answered without its
+/// name.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) fn offered() -> Vec<Tool> {
+    let tool = |name, title, about, takes| Tool {
+        name,
+        title,
+        about,
+        takes,
+        effect: Effect::Adds,
+    };
+    vec![
+        tool(
+            "record_decision",
+            "Record a decision",
+            "Use it when you choose between ways that were open, so that whoever goes on does not choose again. Say why, and what you did not choose.",
+            object(
+                &["text"],
+                &json!({
+                    "text": text("What was chosen"),
+                    "why": text("Why"),
+                    "alternatives": texts("What was not chosen"),
+                    "type": word("What it is about; `approach` if you leave it out", Matter::ALL.iter().map(|word| word.as_str())),
+                }),
+            ),
+        ),
+        tool(
+            "record_error",
+            "Record an error",
+            "Use it when something goes wrong that you cannot put right at once. Resolve it with resolve_error when you can.",
+            object(
+                &["text"],
+                &json!({
+                    "text": text("What happened, with the words of the error"),
+                    "type": text("The sort of it in one or two words, such as `build`"),
+                    "subject": text("What was being done: the command, the file"),
+                    "resolution": word("What became of it; `unresolved` if you leave it out", Resolution::ALL.iter().map(|word| word.as_str())),
+                    "notes": text("More about that"),
+                }),
+            ),
+        ),
+        tool(
+            "resolve_error",
+            "Resolve an error",
+            "Use it when an error that was recorded no longer stands in the way. Its name is what record_error answered, such as `e1`.",
+            object(
+                &["memo"],
+                &json!({
+                    "memo": text("The error's name"),
+                    "resolution": word("What became of it; `fixed` if you leave it out", Resolution::ALL.iter().map(|word| word.as_str())),
+                    "notes": text("How, or why it is left"),
+                }),
+            ),
+        ),
+        tool(
+            "record_feedback",
+            "Record feedback",
+            "Use it when someone reviewed the work, you in the part of a reviewer included. One call is one review with all its points.",
+            object(
+                &["reviewer", "approved"],
+                &json!({
+                    "reviewer": text("In whose part it was said, such as `security`"),
+                    "approved": choice("Whether the work may stay as it is"),
+                    "severity": word("How much they mind; `none` if you leave it out", Severity::ALL.iter().map(|word| word.as_str())),
+                    "comments": texts("What they said, point by point"),
+                    "addressed": choice("Whether it was acted upon already"),
+                }),
+            ),
+        ),
+        tool(
+            "add_todo",
+            "Add a thing to do",
+            "Use it for something that must not be forgotten and that you do not do now. One call is one thing.",
+            object(
+                &["text"],
+                &json!({
+                    "text": text("What is to do"),
+                    "progress": word("How it stands; `pending` if you leave it out", Progress::ALL.iter().map(|word| word.as_str())),
+                }),
+            ),
+        ),
+        tool(
+            "update_todo",
+            "Update a thing to do",
+            "Use it when something on the list is begun, done or no longer wanted. Its name is what add_todo answered, such as `t1`.",
+            object(
+                &["memo"],
+                &json!({
+                    "memo": text("The name of the thing to do"),
+                    "progress": word("How it stands now", Progress::ALL.iter().map(|word| word.as_str())),
+                    "text": text("What is to do, if that changes"),
+                }),
+            ),
+        ),
+        tool(
+            "record_tests",
+            "Record how the tests stand",
+            "Use it after you ran the tests, and when you know that some are meant to fail for now. The newest record counts.",
+            object(
+                &["phase", "command"],
+                &json!({
+                    "phase": word("`red`: tests fail; `green`: what failed passes; `refactor`: all pass and the code is put in order", Phase::ALL.iter().map(|word| word.as_str())),
+                    "command": text("What was run"),
+                    "failing": texts("Which tests fail"),
+                    "expected_failures": texts("Which are meant to fail for now"),
+                    "passed": count("How many passed", 0, None),
+                    "failed": count("How many failed", 0, None),
+                    "summary": text("The runner's own words about all of it"),
+                }),
+            ),
+        ),
+        tool(
+            "withdraw",
+            "Withdraw a memo",
+            "Use it when something that was recorded is wrong or no longer holds. What a person wrote only a person withdraws.",
+            object(
+                &["memo"],
+                &json!({"memo": text("Its name, such as `d1`"), "reason": text("Why")}),
+            ),
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DecisionGiven {
+    text: String,
+    why: Option<String>,
+    #[serde(default)]
+    alternatives: Vec<String>,
+    r#type: Option<Matter>,
+}
+
+pub(super) async fn decision(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let DecisionGiven {
+        text,
+        why,
+        alternatives,
+        r#type,
+    } = given(value)?;
+    let decision = Decision {
+        matter: r#type.unwrap_or(Matter::Approach),
+        text,
+        why,
+        alternatives,
+    };
+    write(desk, Memo::Decision(decision).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorGiven {
+    text: String,
+    r#type: Option<String>,
+    subject: Option<String>,
+    resolution: Option<Resolution>,
+    notes: Option<String>,
+}
+
+pub(super) async fn error(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let ErrorGiven {
+        text,
+        r#type,
+        subject,
+        resolution,
+        notes,
+    } = given(value)?;
+    let trouble = Trouble {
+        sort: r#type.unwrap_or_else(|| "error".to_owned()),
+        text,
+        subject,
+        resolution: resolution.unwrap_or(Resolution::Unresolved),
+        notes,
+    };
+    write(desk, Memo::Error(trouble).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resolved {
+    memo: MemoId,
+    resolution: Option<Resolution>,
+    notes: Option<String>,
+}
+
+pub(super) async fn resolve(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let resolved: Resolved = given(value)?;
+    let Memo::Error(mut trouble) = standing(desk, resolved.memo).await? else {
+        return Err(another(resolved.memo, "error"));
+    };
+    trouble.resolution = resolved.resolution.unwrap_or(Resolution::Fixed);
+    trouble.notes = resolved.notes.or(trouble.notes);
+    correct(desk, resolved.memo, Memo::Error(trouble)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeedbackGiven {
+    reviewer: String,
+    approved: bool,
+    severity: Option<Severity>,
+    #[serde(default)]
+    comments: Vec<String>,
+    #[serde(default)]
+    addressed: bool,
+}
+
+pub(super) async fn feedback(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let given: FeedbackGiven = given(value)?;
+    let feedback = Feedback {
+        persona: given.reviewer,
+        approved: given.approved,
+        severity: given.severity.unwrap_or(Severity::None),
+        comments: given.comments,
+        addressed: given.addressed,
+    };
+    write(desk, Memo::Feedback(feedback).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TodoGiven {
+    text: String,
+    progress: Option<Progress>,
+}
+
+pub(super) async fn add_todo(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let TodoGiven { text, progress } = given(value)?;
+    let progress = progress.unwrap_or(Progress::Pending);
+    write(desk, Memo::Todo(Todo { text, progress }).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TodoChanged {
+    memo: MemoId,
+    progress: Option<Progress>,
+    text: Option<String>,
+}
+
+pub(super) async fn update_todo(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let changed: TodoChanged = given(value)?;
+    if changed.progress.is_none() && changed.text.is_none() {
+        return Err(Failure::usage("nothing is to change", None));
+    }
+    let Memo::Todo(todo) = standing(desk, changed.memo).await? else {
+        return Err(another(changed.memo, "todo"));
+    };
+    let todo = Todo {
+        text: changed.text.unwrap_or(todo.text),
+        progress: changed.progress.unwrap_or(todo.progress),
+    };
+    correct(desk, changed.memo, Memo::Todo(todo)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TestsGiven {
+    phase: Phase,
+    command: String,
+    #[serde(default)]
+    failing: Vec<String>,
+    expected_failures: Option<Vec<String>>,
+    passed: Option<u64>,
+    failed: Option<u64>,
+    #[serde(default)]
+    summary: String,
+}
+
+pub(super) async fn tests(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let given: TestsGiven = given(value)?;
+    let tests = Tests {
+        phase: given.phase,
+        command: given.command,
+        failing: given.failing,
+        expected: given.expected_failures,
+        passed: given.passed,
+        failed: given.failed,
+        summary: given.summary,
+    };
+    write(desk, Memo::Tests(tests).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Withdrawn {
+    memo: MemoId,
+    reason: Option<String>,
+}
+
+pub(super) async fn withdraw(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let Withdrawn { memo, reason } = given(value)?;
+    note(desk, Wish::Withdraw { memo, reason }).await
+}
+
+async fn write(desk: &Desk, written: Written) -> Result<Value, Failure> {
+    note(desk, Wish::Write(vec![written])).await
+}
+
+async fn correct(desk: &Desk, id: MemoId, memo: Memo) -> Result<Value, Failure> {
+    let corrected = Written {
+        corrects: Some(id),
+        ..memo.into()
+    };
+    write(desk, corrected).await
+}
+
+/// A memo as it stands.
+async fn standing(desk: &Desk, id: MemoId) -> Result<Memo, Failure> {
+    let (world, summary) = desk.session().await?;
+    let handoff = memos::handoff(world, &summary).await?;
+    Ok(memos::find(&handoff, &summary, id)?)
+}
+
+fn another(id: MemoId, wanted: &str) -> Failure {
+    let message = format!(
+        "{id} is of sort {}, and one of sort {wanted} is wanted",
+        id.sort
+    );
+    Failure::usage(message, None)
+}
+
+async fn note(desk: &Desk, wish: Wish) -> Result<Value, Failure> {
+    let _turn = desk.order.lock().await;
+    let (world, summary) = desk.session().await?;
+    let noted = memos::note_within(world, &summary, desk.author(), wish, PATIENCE).await?;
+    Ok(match noted {
+        Noted::Written(names) => match names.first() {
+            Some(name) => json!({"kept": true, "memo": name}),
+            None => json!({"kept": true}),
+        },
+        Noted::Posted => json!({
+            "kept": true,
+            "note": "it is safe, and the session's run takes it up when it can; its name is not known yet",
+        }),
+    })
+}

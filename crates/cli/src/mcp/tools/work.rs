@@ -1,0 +1,144 @@
+//! Tools about the session as it goes on.
+
+use segno_core::checkpoint::Trigger;
+use segno_core::journal::StopMode;
+use segno_engine::{checkpoint, claim, history, memos, pause};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::schema::{choice, object, text};
+use super::{Effect, Tool, given};
+use crate::failure::Failure;
+use crate::mcp::Desk;
+use crate::output::json as shapes;
+
+pub(super) fn offered() -> Vec<Tool> {
+    vec![
+        Tool {
+            name: "checkpoint",
+            title: "Take a checkpoint",
+            about: "Use it before something risky, and when a part of the work is done: all files are kept as they are now. People can bring them back; you go on at once.",
+            takes: object(
+                &["reason"],
+                &json!({"reason": text("Why, for whoever looks for it later")}),
+            ),
+            effect: Effect::Adds,
+        },
+        Tool {
+            name: "pause",
+            title: "Pause this session",
+            about: "Use it when you cannot go on without a person, or should not. The session stops when your step ends, and a person resumes it later; record first what they must know.",
+            takes: object(
+                &["reason"],
+                &json!({
+                    "reason": text("Why, for the person who resumes it"),
+                    "now": choice("Stop at once, in the middle of the step, instead of at its end"),
+                }),
+            ),
+            effect: Effect::Adds,
+        },
+        Tool {
+            name: "status",
+            title: "How the session stands",
+            about: "Use it to learn which session this is, how it stands, and how much there is to read. It takes nothing and changes nothing.",
+            takes: object(&[], &json!({})),
+            effect: Effect::Reads,
+        },
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    reason: String,
+    #[serde(default)]
+    now: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reason {
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// How many characters of a reason are kept with a checkpoint.
+const LONGEST: usize = 1000;
+
+pub(super) async fn checkpoint(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let Reason { reason } = given(value)?;
+    let (world, summary) = desk.session().await?;
+    // A secret that is cut in two would not be known any more.
+    let reason = world.redactor.redact(&reason).into_owned();
+    let reason: String = reason.chars().take(LONGEST).collect();
+    let note = format!("{}: {reason}", desk.asker());
+    let taken = checkpoint::take(world, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
+    Ok(json!({
+        "checkpoint": taken.manifest.id,
+        "files": taken.captured.files,
+        "bytes": taken.captured.bytes,
+        "changed_while_read": taken.captured.unstable.len(),
+        "not_read": taken.captured.skipped.len(),
+    }))
+}
+
+pub(super) async fn pause(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let Asked { reason, now } = given(value)?;
+    let (world, summary) = desk.session().await?;
+    let (mode, what) = if now {
+        (
+            StopMode::Now,
+            "the session stops now, and goes on here when it is resumed",
+        )
+    } else {
+        (
+            StopMode::Boundary,
+            "the session stops when this step ends; end it by answering",
+        )
+    };
+    let request = pause::Request {
+        mode,
+        by: desk.asker(),
+        reason: Some(reason),
+    };
+    pause::ask(world, &summary, request).await?;
+    // A step that ends right after the answer is to be the last one.
+    world.clock.sleep(claim::GLANCE * 3).await;
+    Ok(json!({"asked": true, "note": what}))
+}
+
+pub(super) async fn status(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let Nothing {} = given(value)?;
+    let (world, summary) = desk.session().await?;
+    let lease = world.store.lease(summary.id).await;
+    let lease = lease.map_err(segno_engine::Error::from)?;
+    let state = history::look(world, summary.id).await?;
+    let handoff = memos::handoff(world, &summary).await?;
+    let in_flight: Vec<String> = state
+        .in_flight()
+        .map(|(path, _)| path.to_string())
+        .collect();
+    let questions: Vec<String> = state.questions.keys().map(ToString::to_string).collect();
+    let stopped = state.stopped.as_ref();
+    Ok(json!({
+        "session": summary.id,
+        "name": summary.name,
+        "workspace": summary.workspace,
+        "status": claim::standing(world, &summary, &lease),
+        "run": state.run,
+        "reason": stopped.and_then(|stopped| stopped.reason.as_deref()),
+        "steps_finished": state.finished,
+        "steps_in_flight": in_flight,
+        "waits_for_person": questions,
+        "usage": shapes::usage(&state.usage),
+        "memos": {
+            "decisions": handoff.decisions.standing().count(),
+            "errors": handoff.errors.standing().count(),
+            "feedback": handoff.feedback.standing().count(),
+            "todos": handoff.todos.standing().count(),
+        },
+    }))
+}

@@ -1,0 +1,86 @@
+//! A plan that a session works through, for people and for programs.
+
+use segno_engine::work::{Plan, Review, Status, Task};
+use serde_json::{Value, json};
+
+use super::{json, plain};
+
+/// The plan as a checklist, with where each task stands.
+pub(crate) fn lines(plan: &Plan) -> Vec<String> {
+    if plan.tasks.is_empty() {
+        return vec!["there is no plan yet".to_owned()];
+    }
+    let mut lines = vec![match &plan.branch {
+        Some(branch) => format!("{} on branch {branch}", count(plan)),
+        None => count(plan),
+    }];
+    if !plan.settled {
+        lines.push("the plan is not approved yet".to_owned());
+    }
+    for (line, task) in plan.lines().into_iter().zip(&plan.tasks) {
+        lines.push(format!("{line}{}", note(task)));
+        let open = task.reviews.iter().filter(|review| !review.addressed);
+        for comment in open.flat_map(|review| &review.comments) {
+            lines.push(format!("      {comment}"));
+        }
+    }
+    if let Some(next) = plan.next.as_ref().filter(|_| plan.settled) {
+        lines.push(format!("next: {next}"));
+    }
+    lines
+}
+
+fn count(plan: &Plan) -> String {
+    let (done, of) = (plan.done, plain::count(plan.tasks.len() as u64, "task"));
+    format!("{done} of {of} done")
+}
+
+fn note(task: &Task) -> String {
+    let word = match (task.status, &task.commit) {
+        (Status::Done, Some(commit)) => commit.get(..12).unwrap_or(commit),
+        (Status::Done, None) => "nothing to commit",
+        (Status::Pending, _) => return String::new(),
+        (Status::InProgress, _) => "in progress",
+        (Status::Skipped, _) => "done before",
+        (status, _) => status.as_str(),
+    };
+    format!(" [{word}]")
+}
+
+/// The same as JSON.
+pub(crate) fn shape(plan: &Plan) -> Value {
+    let task = |task: &Task| {
+        json!({
+            "id": task.id,
+            "title": task.title,
+            "description": task.description,
+            "status": task.status.as_str(),
+            "depends_on": task.depends_on,
+            "commit": task.commit,
+            "reviews": task.reviews.iter().map(review).collect::<Vec<_>>(),
+            "usage": json::usage(&task.usage),
+        })
+    };
+    json!({
+        "issue": plan.issue,
+        "branch": plan.branch,
+        "start": plan.start,
+        "settled": plan.settled,
+        "tasks": plan.tasks.iter().map(task).collect::<Vec<_>>(),
+        "current": plan.current,
+        "next": plan.next,
+        "done": plan.done,
+        "remaining": plan.remaining,
+    })
+}
+
+fn review(review: &Review) -> Value {
+    json!({
+        "round": review.round,
+        "by": review.by,
+        "approved": review.approved,
+        "severity": review.severity,
+        "comments": review.comments,
+        "addressed": review.addressed,
+    })
+}

@@ -1,0 +1,122 @@
+//! Messages that are not taken, and answers that a terminal must not act on.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use segno_testkit::sandbox::wait;
+
+use super::{open, say, scripted, spec};
+use crate::commands::scripted as workflow;
+
+#[test]
+fn nobody_is_spoken_to_who_was_not_named() {
+    let sandbox = scripted("default: {text: fine}");
+    sandbox
+        .segno(&["chat", "hello"])
+        .refused(2, &["[R0140]", "--agent claude"]);
+    sandbox.configure(&format!(
+        "[chat]\nspec = \"{}\"\n",
+        sandbox.work().join("bot.yaml").display()
+    ));
+    assert_eq!(sandbox.segno(&["chat", "hello"]).good().stdout, "fine\n");
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_named_with_those_that_are() {
+    let sandbox = scripted("default: {text: fine}");
+    sandbox
+        .segno(&["chat", "--agent", "nobody", "hello"])
+        .refused(2, &["no agent `nobody`", "[R0141]"]);
+    sandbox
+        .segno(&["chat", "--spec", "bot.yaml", "--agent", "nobody", "hello"])
+        .refused(
+            2,
+            &["no agent `nobody`", "bot.yaml, which has bot", "[R0141]"],
+        );
+    let two = sandbox
+        .read("bot.yaml")
+        .replace("agents: {", "agents: {other: {prompt: Other.}, ");
+    sandbox.write("two.yaml", &two);
+    sandbox
+        .segno(&["chat", "--spec", "two.yaml", "hello"])
+        .refused(2, &["several agents: bot, other", "[R0141]"]);
+    sandbox
+        .segno(&["chat", "--spec", "two.yaml", "--agent", "other", "hello"])
+        .good();
+    assert_eq!(sandbox.calls().len(), 1, "nobody else was asked");
+}
+
+#[test]
+fn an_empty_message_asks_nobody_and_makes_no_session() {
+    let sandbox = scripted("default: {text: fine}");
+    for message in ["", " \n\t "] {
+        open(&sandbox, message).refused(2, &["the message is empty", "[R0142]"]);
+    }
+    // Nothing is on stdin.
+    sandbox
+        .segno(&["chat", "--spec", "bot.yaml"])
+        .refused(2, &["[R0142]"]);
+    assert_eq!(crate::commands::standings(&sandbox), []);
+    assert_eq!(sandbox.calls().len(), 0);
+}
+
+#[test]
+fn two_megabytes_are_refused_and_one_is_taken() {
+    let sandbox = scripted("default: {text: fine}");
+    for (bytes, code) in [(2 << 20, 2), (1 << 20, 0)] {
+        let mut command = sandbox.command(&["chat", "--spec", "bot.yaml"]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Whoever has read enough closes the pipe.
+        let _ = child.stdin.take().unwrap().write_all(&vec![b'a'; bytes]);
+        let said = wait(child);
+        assert_eq!(said.code(), code, "{bytes} {said:?}");
+        assert_eq!(said.stderr.contains("[R0143]"), code == 2, "{said:?}");
+    }
+    assert_eq!(sandbox.calls().len(), 1);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    let sandbox = scripted("default: {text: fine}");
+    let file = sandbox.write("message", "");
+    std::fs::write(&file, b"caf\xe9").unwrap();
+    let mut command = sandbox.command(&["chat", "--spec", "bot.yaml"]);
+    command.stdin(std::fs::File::open(file).unwrap());
+    segno_testkit::sandbox::finish(command).refused(2, &["stdin is not UTF-8"]);
+}
+
+#[test]
+fn a_workflow_takes_no_messages() {
+    let sandbox = scripted("default: {text: fine}");
+    workflow(&sandbox, &["input: one"], "default: {text: fine}");
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "talk"])
+        .good();
+    say(&sandbox, "hello").refused(17, &["no chat but of kind workflow", "[R0144]"]);
+    sandbox
+        .segno(&["chat", "--continue", "hello"])
+        .refused(17, &["no chat in", "[R0145]"]);
+}
+
+#[test]
+fn a_failure_is_told_and_the_next_message_or_a_resume_goes_on() {
+    let sandbox = scripted(
+        "answers: [{contains: bad, fail: {kind: auth, message: no key}}]\ndefault: {text: fine}",
+    );
+    open(&sandbox, "bad").refused(10, &["no key"]);
+    sandbox.segno(&["resume", "talk"]).refused(10, &["no key"]);
+    spec(&sandbox, "provider: scripted, script: better.yaml");
+    sandbox.write(
+        "better.yaml",
+        "ledger: calls.log\ndefault: {text: better}\n",
+    );
+    let said = sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(said.stdout, "better\n");
+    assert_eq!(say(&sandbox, "more").good().stdout, "better\n");
+    let calls = ["messages/0", "messages/0", "messages/0", "messages/1"];
+    assert_eq!(sandbox.calls(), calls);
+}

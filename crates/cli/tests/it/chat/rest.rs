@@ -1,0 +1,85 @@
+//! Chats that nobody goes on with.
+
+use segno_testkit::sandbox::until;
+
+use super::{commanded, entries, open, say, scripted, shown};
+use crate::commands::standings;
+
+fn expiring(seconds: u64) -> String {
+    format!("[chat]\nidle_after_s = 1\nexpires_after_s = {seconds}\n")
+}
+
+/// Sweeps until the chat `talk` has expired.
+fn expire(sandbox: &segno_testkit::sandbox::Sandbox) {
+    sandbox.configure(&expiring(1));
+    until("the chat has expired", || {
+        sandbox.segno(&["sessions", "cleanup", "--json"]).good();
+        shown(sandbox)["status"] == "expired"
+    });
+}
+
+#[test]
+fn a_chat_in_which_nothing_was_said_for_long_is_archived_and_reopened() {
+    let sandbox = commanded("");
+    open(&sandbox, "my name is Ada").good();
+    sandbox.segno(&["sessions", "cleanup"]).good();
+    assert_eq!(shown(&sandbox)["status"], "paused", "it is young");
+    expire(&sandbox);
+    let listed = |words: &[&str]| {
+        let said = sandbox.segno(&[&["sessions", "list", "--json"], words].concat());
+        said.good().json().len()
+    };
+    assert_eq!(listed(&[]), 0, "it is put away");
+    assert_eq!(listed(&["--all"]), 1);
+    assert_eq!(listed(&["--status", "expired"]), 1);
+    assert_eq!(sandbox.segno(&["status", "--json"]).good().json().len(), 0);
+    sandbox.segno(&["resume"]).refused(17, &[]);
+    sandbox
+        .segno(&["chat", "--continue", "x"])
+        .refused(17, &["[R0145]"]);
+    sandbox.configure(&expiring(3600));
+    sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(shown(&sandbox)["status"], "paused");
+    expire(&sandbox);
+    sandbox.configure(&expiring(3600));
+    say(&sandbox, "who am I?").good();
+    assert!(sandbox.read("asked-1").contains("[user] my name is Ada"));
+    assert_eq!(shown(&sandbox)["status"], "paused");
+    let ends = entries(&sandbox, "run_ended");
+    let ends: Vec<_> = ends.iter().map(|entry| &entry["status"]).collect();
+    assert_eq!(ends, ["paused", "expired", "paused", "expired", "paused"]);
+}
+
+#[test]
+fn only_chats_expire_and_a_look_changes_nothing() {
+    let sandbox = scripted("default: {text: fine}");
+    crate::commands::failing_chain(&sandbox);
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "work"])
+        .refused(10, &[]);
+    sandbox.write("answers.yaml", "default: {text: fine}\n");
+    open(&sandbox, "hello").good();
+    sandbox.configure(&expiring(1));
+    let foreseen = || {
+        let said = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+        said.stdout.contains("chat talk would be archived")
+    };
+    until("it is time", foreseen);
+    let pair = |name: &str, status: &str| (name.to_owned(), status.to_owned());
+    let before = [pair("talk", "paused"), pair("work", "failed")];
+    assert_eq!(standings(&sandbox), before);
+    sandbox.segno(&["sessions", "cleanup"]).good();
+    let after = [pair("talk", "expired"), pair("work", "failed")];
+    assert_eq!(standings(&sandbox), after);
+}
+
+#[test]
+fn a_killed_exchange_of_an_expired_chat_is_answered_when_it_is_reopened() {
+    let sandbox = commanded("if [ ! -e go ]; then kill -9 $PPID; sleep 60; fi");
+    let said = open(&sandbox, "first");
+    assert!(!said.status.success(), "{said:?}");
+    expire(&sandbox);
+    sandbox.write("go", "");
+    let said = sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(said.stdout, "answer 0\n");
+}

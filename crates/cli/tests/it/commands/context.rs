@@ -1,0 +1,123 @@
+use super::{keys, start_waiting, waiting_chain};
+use crate::sandbox;
+use segno_testkit::sandbox::{Said, Sandbox, finish};
+use serde_json::{Value, json};
+
+/// A session that was paused after its first step, with something noted.
+fn paused(sandbox: &Sandbox) {
+    waiting_chain(sandbox, 3, 1);
+    let (live, _) = start_waiting(sandbox, &[]);
+    sandbox
+        .segno(&["pause", "--now", "-r", "lunch is ready"])
+        .good();
+    live.finish().refused(130, &["paused"]);
+    let noted = ["note", "decision", "Use SQLite", "--why", "one file"];
+    sandbox.segno(&noted).good();
+    sandbox.segno(&["note", "error", "cannot link"]).good();
+}
+
+fn edit(sandbox: &Sandbox, script: &str) -> Said {
+    sandbox.write("editor", script);
+    let mut command = sandbox.command(&["context", "chain", "--edit"]);
+    command.env("EDITOR", "sh ./editor").env_remove("VISUAL");
+    command.env("TMPDIR", sandbox.work());
+    finish(command)
+}
+
+#[test]
+fn what_an_agent_would_be_told_is_shown_whole_or_in_sections() {
+    let sandbox = sandbox();
+    paused(&sandbox);
+    let text = sandbox.segno(&["context"]).good().stdout;
+    for words in [
+        "## Session\nchain, run 1",
+        "1 of 3 done",
+        "under way: **steps/1**",
+        "- [x] **steps/0**",
+        "- [ ] **steps/1** (begun)\n- [ ] **steps/2**",
+        "- d1 [approach] Use SQLite Why: one file",
+        "- e1 [unresolved] error: cannot link",
+        "## Git\nthe folder is no git repository",
+        "next: **steps/1**",
+        "asked for it: lunch is ready",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let words = [
+        "context",
+        "chain",
+        "--section",
+        "errors",
+        "--section",
+        "next",
+        "--json",
+    ];
+    let shown = sandbox.segno(&words).good().json().remove(0);
+    assert_eq!(
+        keys(&shown),
+        "edited fragments kind most_tokens name session tokens v"
+    );
+    let sections: Vec<&Value> = shown["fragments"].as_array().unwrap().iter().collect();
+    let sections: Vec<&Value> = sections.into_iter().map(|it| &it["section"]).collect();
+    assert_eq!(json!(sections), json!(["errors", "next"]));
+    assert_eq!(shown["fragments"][0]["origin"], "memos");
+    sandbox
+        .segno(&["context", "--section", "mood"])
+        .refused(2, &["decisions"]);
+}
+
+#[test]
+fn an_edited_context_counts_until_a_run_has_ended() {
+    let sandbox = sandbox();
+    paused(&sandbox);
+    let said = edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
+    assert_eq!(said.stdout.trim(), "agents are told this in the next run");
+    let shown = sandbox.segno(&["context"]).good();
+    assert_eq!(shown.stdout.trim(), "Only this.");
+    assert!(
+        shown.stderr.contains("a person has edited this"),
+        "{}",
+        shown.stderr
+    );
+    // It is what is edited next, and nothing brings the compiled one back.
+    let said = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").good();
+    assert_eq!(said.stdout.trim(), "what agents are told is compiled again");
+    let shown = sandbox.segno(&["context"]).good().stdout;
+    assert!(shown.contains("Use SQLite"), "{shown}");
+    edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
+    sandbox.write("go", "");
+    sandbox.segno(&["resume", "chain"]).good();
+    let shown = sandbox.segno(&["context"]).good().stdout;
+    assert!(
+        shown.contains("3 of 3 done") && !shown.contains("Only this"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn an_edit_that_fails_changes_nothing_and_what_was_written_is_not_lost() {
+    let sandbox = sandbox();
+    paused(&sandbox);
+    let before = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    edit(&sandbox, "exit 3").refused(2, &["`sh ./editor` failed", "exit status: 3"]);
+    let same = edit(&sandbox, ":").good();
+    assert_eq!(same.stdout.trim(), "nothing was changed");
+    let long = edit(&sandbox, "head -c 30000 /dev/zero | tr '\\0' x > \"$1\"");
+    long.refused(2, &["[R0157]", "what you wrote is in "]);
+    let after = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_context_cannot_be_edited_while_its_session_is_being_run() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    let refused = edit(&sandbox, "echo mine > \"$1\"");
+    let refused = refused.refused(21, &["[S0107]", "what you wrote is in "]);
+    let (_, kept) = refused.stderr.split_once("what you wrote is in ").unwrap();
+    let kept = kept.lines().next().unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine\n");
+    sandbox.write("go", "");
+    live.finish().good();
+}

@@ -1,0 +1,204 @@
+//! Limits of providers that say when they are lifted, through the real binary.
+
+use std::process::Child;
+
+use rustix::process::Signal;
+use segno_testkit::sandbox::{Sandbox, finish, until};
+use serde_json::Value;
+
+use crate::commands::{Live, edit, of_kind, scripted, shown};
+use crate::sandbox;
+
+/// One step that meets a limit this often.
+fn limited(attempts: u32, told_ms: u64) -> Sandbox {
+    let sandbox = sandbox();
+    let answers = format!(
+        "default: {{text: fine, usage: {{input_tokens: 60}}, fail: {{kind: rate_limited, message: slow down, attempts: {attempts}, retry_after_ms: {told_ms}}}}}"
+    );
+    scripted(&sandbox, &["input: x"], &answers);
+    sandbox
+}
+
+fn patience(sandbox: &Sandbox, more: &str) {
+    let spec = sandbox.read("chain.yaml");
+    sandbox.write("chain.yaml", &format!("{spec}continuity: {{{more}}}\n"));
+}
+
+/// The entry that says that a step is to wait.
+fn failed(sandbox: &Sandbox) -> Option<Value> {
+    let said = sandbox.segno(&["logs", "--json"]);
+    let lines = said.status.success().then(|| said.json())?;
+    of_kind(&lines, "step_failed").last().copied().cloned()
+}
+
+/// A run that waits.
+fn waiting(sandbox: &Sandbox, words: &[&str]) -> Child {
+    let child = sandbox.start(words);
+    until("it waits", || failed(sandbox).is_some());
+    child
+}
+
+#[test]
+fn a_limit_with_a_time_is_waited_for_and_uses_up_no_retries() {
+    let sandbox = limited(4, 25);
+    edit(&sandbox, "retries: 2", "retries: 0");
+    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let lines = said.json();
+    let failed = of_kind(&lines, "step_failed");
+    assert_eq!(failed.len(), 4);
+    assert!(failed.iter().all(|line| line["retry_in_ms"] == 25));
+    assert_eq!(failed[0]["suspended"]["provider"], "scripted");
+    let until = |line: &Value| line["suspended"]["until"].as_str().unwrap().to_owned();
+    let started = of_kind(&lines, "step_started");
+    for (failed, again) in failed.iter().zip(&started[1..]) {
+        assert!(again["at"].as_str().unwrap() >= until(failed).as_str());
+    }
+    assert_eq!(sandbox.calls().len(), 5, "asked once more each time");
+}
+
+#[test]
+fn a_session_that_waits_says_until_when() {
+    let sandbox = limited(1, 600_000);
+    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    for words in [
+        &["status", "--json"][..],
+        &["sessions", "list", "--json"],
+        &["sessions", "show", "chain", "--json"],
+    ] {
+        let line = sandbox.segno(words).good().json().remove(0);
+        assert_eq!(line["status"], "running", "{words:?}");
+        assert_eq!(line["suspended"]["until"], until_then, "{words:?}");
+        assert_eq!(line["suspended"]["provider"], "scripted");
+        assert_eq!(line["suspended"]["path"], "steps/0");
+    }
+    for words in [
+        &["status"][..],
+        &["sessions", "list"],
+        &["sessions", "show", "chain"],
+        &["logs"],
+    ] {
+        let mut command = sandbox.command(words);
+        // Five hours and three quarters ahead of UTC, all year.
+        command.env("TZ", "Asia/Kathmandu").env("COLUMNS", "200");
+        let said = finish(command).good();
+        assert!(
+            said.stdout.contains("suspended until 2")
+                && said.stdout.contains(" +05:45 (rate limit of scripted)"),
+            "{words:?}: {said:?}"
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(sandbox.calls().len(), 1);
+}
+
+#[test]
+fn a_wait_goes_on_for_the_rest_after_a_kill_and_the_question_is_asked_once() {
+    let sandbox = limited(1, 2500);
+    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    let plan = sandbox.segno(&["resume", "--plan", "--json"]).good();
+    assert_eq!(plan.json()[0]["steps"][0]["suspended"]["until"], until_then);
+    let plan = sandbox.segno(&["resume", "--plan"]).good();
+    assert!(plan.stdout.contains("suspended until 2"), "{plan:?}");
+    let plan = sandbox.segno(&["resume", "--plan", "--on-limit", "ask"]);
+    assert!(!plan.good().stdout.contains("suspended"));
+
+    let said = sandbox.segno(&["resume", "--json"]).good();
+    let lines = said.json();
+    assert_eq!(of_kind(&lines, "step_suspended")[0]["until"], until_then);
+    let again = of_kind(&lines, "step_started")[0]["at"].as_str().unwrap();
+    assert!(again >= until_then.as_str().unwrap(), "{again}");
+    assert_eq!(sandbox.calls().len(), 2);
+    let ended = sandbox.segno(&["status", "--json"]).good();
+    assert_eq!(ended.json(), Vec::<Value>::new());
+}
+
+#[test]
+fn a_limit_that_was_lifted_meanwhile_is_not_waited_for() {
+    let sandbox = limited(1, 300);
+    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    until("the limit is lifted", || {
+        let status = sandbox.segno(&["status", "--json"]).good().json().remove(0);
+        status["suspended"].is_null()
+    });
+    let said = sandbox.segno(&["resume", "--json"]).good();
+    let lines = said.json();
+    assert!(of_kind(&lines, "step_suspended").is_empty(), "{until_then}");
+    assert_eq!(sandbox.calls().len(), 2);
+}
+
+#[test]
+fn a_run_that_goes_on_waiting_tells_it_and_stops_at_once_when_it_is_asked_to() {
+    let sandbox = limited(1, 600_000);
+    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let live = Live::start(&sandbox, &["resume"]);
+    until("it says that it waits", || {
+        live.stderr().contains("… steps/0 suspended until 2")
+    });
+    live.signal(Signal::INT);
+    live.finish()
+        .refused(130, &["session chain is paused, as asked by Ctrl-C"]);
+    assert_eq!(sandbox.calls().len(), 1);
+    let shown = shown(&sandbox, "chain");
+    assert_eq!(shown["status"], "paused");
+    assert!(shown["suspended"]["until"].is_string(), "{shown}");
+}
+
+#[test]
+fn limits_that_are_not_waited_for_end_the_run_resumably() {
+    for (policy, words) in [
+        ("on_limit: pause", "`on_limit` is to pause"),
+        ("max_wait_s: 60", "`max_wait_s` is 1 min 00 s"),
+        ("max_total_wait_s: 60", "`max_total_wait_s` is 1 min 00 s"),
+    ] {
+        let sandbox = limited(1, 600_000);
+        patience(&sandbox, policy);
+        sandbox.segno(&["run", "chain.yaml"]).refused(
+            20,
+            &[
+                "suspended: step steps/0 is suspended until 2",
+                "(rate limit of scripted)",
+                words,
+                "[R0123]",
+                "`segno resume chain` goes on when the time has come, `--on-limit ask` asks at once",
+            ],
+        );
+        assert_eq!(shown(&sandbox, "chain")["status"], "paused");
+        if policy.starts_with("on_limit") {
+            // Too early: nobody is asked.
+            let said = sandbox.segno(&["resume", "chain"]);
+            said.refused(20, &[words, "[R0123]"]);
+            assert_eq!(sandbox.calls().len(), 1);
+        }
+        sandbox
+            .segno(&["resume", "chain", "--on-limit", "ask"])
+            .good();
+        assert_eq!(sandbox.calls().len(), 2, "{policy}");
+    }
+}
+
+#[test]
+fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
+    let sandbox = limited(1, 600_000);
+    edit(
+        &sandbox,
+        "failure_policy",
+        "budgets: {max_tokens: 50}\n  failure_policy",
+    );
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(20, &["used up its max_tokens: 60 of 50"]);
+    sandbox
+        .segno(&["resume", "chain"])
+        .refused(20, &["used up its max_tokens"]);
+    assert_eq!(sandbox.calls().len(), 1, "nobody is asked again");
+}

@@ -1,0 +1,238 @@
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use super::{edit, keys, shown, standings, start_waiting, tidy, until_gone, waiting_chain};
+use crate::commands::Live;
+use crate::sandbox;
+use segno_testkit::sandbox::{Sandbox, until};
+use serde_json::Value;
+
+/// What was said about the newest checkpoint.
+fn newest(sandbox: &Sandbox) -> Value {
+    let said = sandbox.segno(&["checkpoint", "list", "--all", "--json"]);
+    let mut lines = said.good().json();
+    lines.retain(|line| line["kind"] == "checkpoint");
+    assert!(!lines.is_empty(), "there is no checkpoint");
+    lines.swap_remove(0)
+}
+
+#[test]
+fn a_running_session_pauses_after_its_step_with_a_checkpoint_and_a_reason() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 3, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    let pausing = Live::start(&sandbox, &["pause", "-r", "the build is red"]);
+    until("it says what it waits for, and the run was told", || {
+        pausing
+            .stderr()
+            .contains("the step in flight has ended (steps/1)")
+            && live.stderr().contains("someone asked for a pause")
+    });
+    sandbox.write("go", "");
+    let said = pausing.finish().good();
+    live.finish()
+        .refused(130, &["paused", "segno pause", "[R0102]"]);
+    let checkpoint = newest(&sandbox);
+    let id = checkpoint["checkpoint"].as_str().unwrap();
+    assert_eq!(
+        tidy(&sandbox, &said.stdout.replace(id, "CHECKPOINT")),
+        "chain ([ID]) is paused, with 2 steps done\ncheckpoint CHECKPOINT"
+    );
+    assert_eq!(checkpoint["trigger"], "pause");
+    let session = shown(&sandbox, "chain");
+    assert_eq!(session["status"], "paused");
+    assert_eq!(session["stopped"]["reason"], "the build is red");
+    let status = sandbox.segno(&["status"]).good();
+    assert!(
+        status.stdout.contains("the build is red"),
+        "{}",
+        status.stdout
+    );
+    let resumed = sandbox.segno(&["resume"]).good();
+    assert!(
+        resumed.stderr.contains("the build is red"),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
+}
+
+#[test]
+fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 1);
+    let (live, agent) = start_waiting(&sandbox, &[]);
+    let said = sandbox.segno(&["pause", "chain", "--now", "--json"]).good();
+    let line = &said.json()[0];
+    assert_eq!(
+        keys(line),
+        "checkpoint kind name problem reason session status steps_finished v"
+    );
+    assert_eq!(
+        (&line["status"], &line["problem"]),
+        (&"paused".into(), &Value::Null)
+    );
+    assert_eq!(newest(&sandbox)["checkpoint"], line["checkpoint"]);
+    live.finish().refused(130, &["paused"]);
+    until_gone(&agent);
+    assert_eq!(shown(&sandbox, "chain")["steps"][1]["status"], "unknown");
+    sandbox.write("go", "");
+    sandbox.segno(&["resume", "chain"]).good();
+}
+
+#[test]
+fn a_pause_that_no_step_answers_in_time_is_had_at_once() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 0);
+    edit(
+        &sandbox,
+        "pattern:",
+        "continuity: {pause: {within_s: 0}}\npattern:",
+    );
+    let (live, agent) = start_waiting(&sandbox, &[]);
+    sandbox.segno(&["pause"]).good();
+    live.finish()
+        .refused(130, &["no step ended within", "stopping at once", "paused"]);
+    until_gone(&agent);
+    assert_eq!(newest(&sandbox)["trigger"], "pause");
+}
+
+#[test]
+fn a_run_that_is_killed_before_its_checkpoint_leaves_it_to_whoever_paused() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 0);
+    let said = sandbox.work().join("said");
+    let run = sandbox
+        .command(&["run", "chain.yaml"])
+        .env("SEGNO_FAILPOINT", "run.after_end")
+        .stdout(Stdio::null())
+        .stderr(File::create(&said).unwrap())
+        .spawn();
+    let mut run = run.unwrap();
+    until("the agent waits", || {
+        sandbox.read("agent.pid").ends_with('\n')
+    });
+    let pausing = Live::start(&sandbox, &["pause", "--json"]);
+    until("the run was told", || {
+        sandbox.read("said").contains("someone asked for a pause")
+    });
+    sandbox.write("go", "");
+    assert!(run.wait().unwrap().signal().is_some());
+    let said = pausing.finish().good();
+    assert_eq!(said.json()[0]["status"], "paused");
+    assert_eq!(newest(&sandbox)["checkpoint"], said.json()[0]["checkpoint"]);
+    sandbox.segno(&["resume"]).good();
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+}
+
+#[test]
+fn only_what_is_being_run_can_be_paused() {
+    let sandbox = sandbox();
+    sandbox
+        .segno(&["pause"])
+        .refused(17, &["[S0115]", "no session is being run in"]);
+    waiting_chain(&sandbox, 2, 0);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    live.kill();
+    sandbox
+        .segno(&["pause", "chain"])
+        .refused(17, &["[S0116]", "it is interrupted", "segno resume chain"]);
+    sandbox
+        .segno(&["pause", "nobody"])
+        .refused(17, &["[S0101]"]);
+}
+
+#[test]
+fn a_session_pauses_by_itself_after_so_many_steps_and_goes_on_three_times() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(8, 0);
+    edit(
+        &sandbox,
+        "pattern:",
+        "continuity: {pause: {after_steps: 2}}\npattern:",
+    );
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(130, &["continuity.pause.after_steps"]);
+    for done in [4, 6] {
+        assert_eq!(newest(&sandbox)["trigger"], "task_complete");
+        sandbox
+            .segno(&["resume"])
+            .refused(130, &["2 steps are done"]);
+        assert_eq!(shown(&sandbox, "chain")["steps_finished"], done);
+    }
+    sandbox.segno(&["resume"]).good();
+    assert_eq!(standings(&sandbox), [("chain".into(), "completed".into())]);
+    assert_eq!(sandbox.calls().len(), 8);
+}
+
+#[test]
+fn a_session_pauses_by_itself_after_so_much_time() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(200, 20);
+    edit(
+        &sandbox,
+        "pattern:",
+        "continuity: {pause: {after_s: 1}}\npattern:",
+    );
+    sandbox
+        .segno(&["run", "chain.yaml"])
+        .refused(130, &["continuity.pause.after_s"]);
+    let done = shown(&sandbox, "chain")["steps_finished"].as_u64().unwrap();
+    assert!((1..200).contains(&done), "{done}");
+    assert_eq!(newest(&sandbox)["trigger"], "timeout");
+}
+
+/// A session that pauses by itself after every step is killed at each place there is: on its way to a
+/// pause, while it goes on, and while that is kept. No finished step is asked again.
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_pause_and_a_resume_that_are_killed_anywhere_go_on() {
+    use segno_core::fault::Point;
+    let mut kills = 0;
+    for point in Point::ALL {
+        for visit in 1..=2 {
+            let sandbox = sandbox();
+            sandbox.scripted_chain(3, 0);
+            let pauses = "continuity: {pause: {after_steps: 1}, checkpoint: {on: [pause, crash]}}";
+            edit(&sandbox, "pattern:", &format!("{pauses}\npattern:"));
+            let armed = format!("{}:{visit}", point.name());
+            let killed = |words: &[&str]| {
+                let mut command = sandbox.command(words);
+                command.env("SEGNO_FAILPOINT", &armed);
+                u64::from(segno_testkit::sandbox::finish(command).crashed())
+            };
+            let mut here = killed(&["run", "chain.yaml"]);
+            if standings(&sandbox).is_empty() {
+                assert_eq!(here, 1, "{armed}");
+                here += killed(&["run", "chain.yaml"]);
+            }
+            here += killed(&["resume"]);
+            if here == 0 {
+                break;
+            }
+            here += killed(&["resume"]);
+            kills += here;
+            until("it has come to its end", || {
+                if standings(&sandbox).is_empty() {
+                    sandbox.segno(&["run", "chain.yaml"]);
+                }
+                sandbox.segno(&["resume"]);
+                standings(&sandbox) == [("chain".into(), "completed".into())]
+            });
+            let calls = sandbox.calls();
+            let asked = |step: &str| calls.iter().filter(|call| *call == step).count() as u64;
+            for step in ["steps/0", "steps/1", "steps/2"] {
+                assert!(asked(step) >= 1, "{armed}: {calls:?}");
+            }
+            // Only what was in flight when it was killed may be asked again.
+            assert!(
+                calls.len() as u64 <= 3 + here,
+                "{armed}: {here} kills, {calls:?}"
+            );
+            sandbox.segno(&["doctor"]).good();
+        }
+    }
+    assert!(kills > 40, "{kills}");
+}

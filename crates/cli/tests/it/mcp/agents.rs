@@ -1,0 +1,340 @@
+//! Real agents that a session starts, and whose models call the server's tools.
+
+use segno_testkit::model::{Call, ModelServer, Play, Script, Turn};
+use segno_testkit::programs::{Program, Workshop};
+use segno_testkit::sandbox::{Sandbox, finish, until};
+use serde_json::{Value, json};
+
+use crate::commands::tree;
+use crate::{sandbox, segno};
+
+/// An agent's name, and what a spec says to have it.
+fn agents() -> [(&'static str, String); 4] {
+    let adapter = |adapter: Program| {
+        let words = adapter.words();
+        let words = words
+            .iter()
+            .map(|word| format!("{:?}", word.display().to_string()));
+        let words = words.collect::<Vec<_>>().join(", ");
+        format!("provider: acp, command: [{words}]")
+    };
+    [
+        ("claude", "provider: claude-code".to_owned()),
+        ("codex", "provider: codex".to_owned()),
+        ("claude over ACP", adapter(Program::ClaudeAcp)),
+        ("codex over ACP", adapter(Program::CodexAcp)),
+    ]
+}
+
+fn call(tool: &str, input: Value) -> Call {
+    Call::served("segno", tool, input)
+}
+
+/// A model that makes a decision, meets an error, and is done.
+fn noting() -> Script {
+    Script::new("noting", turns()).heedless()
+}
+
+fn turns() -> [Turn; 3] {
+    [
+        Turn::say("I decide.").call(call(
+            "record_decision",
+            json!({"text": "Use SQLite", "why": "one file"}),
+        )),
+        Turn::say("That fails.").call(call("record_error", json!({"text": "no disk"}))),
+        Turn::say("Done."),
+    ]
+}
+
+fn run(workshop: &Workshop, runtime: &str, script: &Script) -> String {
+    let spec = workshop.task(runtime, &script.marker());
+    let said = workshop.segno(&["run", spec.to_str().unwrap()]).good();
+    workshop.is_quiet();
+    said.stderr
+}
+
+/// What was noted, each as its sort and text.
+fn noted(workshop: &Workshop) -> Vec<String> {
+    let entries = workshop.entries("task", "memos_written");
+    let text = |entry: &Value| {
+        assert_eq!(entry["source"], "agent", "{entry}");
+        assert_eq!(entry["by"], "worker", "{entry}");
+        assert_eq!(entry["path"], "steps/0", "{entry}");
+        let memo = entry["memos"][0]["memo"].as_object().unwrap();
+        let (sort, says) = memo.iter().next().unwrap();
+        format!("{sort}: {}", says["text"].as_str().unwrap())
+    };
+    entries.iter().map(text).collect()
+}
+
+#[test]
+fn an_agent_that_a_session_starts_leaves_memos_whatever_else_it_may_do() {
+    for (agent, runtime) in agents() {
+        for permissions in ["read", "edit"] {
+            let script = noting();
+            let workshop = Workshop::new(segno(), [script.clone()], permissions);
+            let settings = workshop.stage.codex_home().join("config.toml");
+            #[expect(clippy::disallowed_methods, reason = "a test looks at a file")]
+            let read = || std::fs::read(&settings).unwrap();
+            let before = read();
+            run(&workshop, &runtime, &script);
+            assert_eq!(
+                noted(&workshop),
+                ["decision: Use SQLite", "error: no disk"],
+                "{agent} {permissions}"
+            );
+            let decision = &workshop.entries("task", "memos_written")[0]["memos"][0]["memo"];
+            assert_eq!(decision["decision"]["why"], "one file");
+            let told = workshop
+                .server
+                .request("noting", 2)
+                .unwrap()
+                .body
+                .to_string();
+            for name in ["d1", "e1"] {
+                let answer = format!("{{\\\"kept\\\":true,\\\"memo\\\":\\\"{name}\\\"}}");
+                assert!(told.contains(&answer), "{agent}: {told}");
+            }
+            assert!(read() == before, "the person's settings are as they were");
+        }
+    }
+}
+
+#[test]
+fn what_was_noted_is_there_once_when_segno_is_killed_right_after_the_answer() {
+    for (agent, runtime) in agents() {
+        let [first, second, last] = turns();
+        let later = Turn::say("I go on.").call(call("add_todo", json!({"text": "the rest"})));
+        let script = Script::new("noting", [first, second.held(), later, last]).heedless();
+        let workshop = Workshop::new(segno(), [script.clone()], "edit");
+        let spec = workshop.task(&runtime, &script.marker());
+        let child = workshop.start(&["run", spec.to_str().unwrap(), "--json"]);
+        until("the model is told that it was kept", || {
+            workshop.server.holds("noting", 1)
+        });
+        workshop.kill(child);
+        workshop.server.release("noting", 1);
+        workshop.segno(&["resume", "task"]).good();
+        workshop.is_quiet();
+        let noted = noted(&workshop);
+        let times = |memo: &str| noted.iter().filter(|known| *known == memo).count();
+        assert_eq!(times("decision: Use SQLite"), 1, "{agent}: {noted:?}");
+        // Whether the model takes up the turn that was cut off is its own affair.
+        assert!(times("error: no disk") <= 1, "{agent}: {noted:?}");
+        // The new run has a server, too.
+        assert_eq!(times("todo: the rest"), 1, "{agent}: {noted:?}");
+        let listed = workshop.segno(&["note", "list", "task", "--json"]).good();
+        assert_eq!(listed.json().len(), noted.len(), "{agent}: {listed:?}");
+        workshop.segno(&["doctor"]).good();
+    }
+}
+
+#[test]
+fn an_agent_pauses_its_session_and_it_goes_on_with_the_next_step() {
+    for (agent, runtime) in agents().into_iter().take(2) {
+        let first = Script::new(
+            "first",
+            [
+                Turn::say("I need a person.")
+                    .call(call("pause", json!({"reason": "the key is missing"}))),
+                Turn::say("I wait."),
+            ],
+        );
+        let second = Script::new("second", [Turn::say("All done.")]);
+        let markers = [first.marker(), second.marker()];
+        let workshop = Workshop::new(segno(), [first, second], "edit");
+        let steps = markers.map(|marker| format!("{{agent: worker, input: \"Go. {marker}\"}}"));
+        let spec = workshop.sandbox.write(
+            "task.yaml",
+            &format!(
+                "version: 0\nname: task\nruntime: {{{runtime}}}\nagents: {{worker: {{prompt: You do tasks.}}}}\npattern: {{type: chain, config: {{steps: [{}]}}}}\n",
+                steps.join(", ")
+            ),
+        );
+        let said = workshop.segno(&["run", spec.to_str().unwrap()]);
+        assert_eq!(said.code(), 130, "{agent}: {said:?}");
+        workshop.is_quiet();
+        let stop = &workshop.entries("task", "stop_requested")[0];
+        assert_eq!(stop["by"], "agent worker");
+        assert_eq!(stop["reason"], "the key is missing");
+        assert!(workshop.server.request("second", 0).is_none(), "{agent}");
+        let said = workshop.segno(&["resume", "task"]).good();
+        assert!(said.stdout.contains("All done."), "{agent}: {said:?}");
+    }
+}
+
+#[test]
+fn an_agent_asks_for_a_checkpoint_and_reads_what_was_noted() {
+    for (agent, runtime) in agents().into_iter().take(2) {
+        let script = Script::new(
+            "keeping",
+            [
+                Turn::say("I keep it.").call(Call::write("work.txt", "half\n")),
+                Turn::say("So it is safe.").call(call("checkpoint", json!({"reason": "half-way"}))),
+                Turn::say("I note it.").call(call("add_todo", json!({"text": "the other half"}))),
+                Turn::say("I look.").call(call("read_history", json!({"category": "todos"}))),
+                Turn::say("Done."),
+            ],
+        );
+        let workshop = Workshop::new(segno(), [script.clone()], "all");
+        run(&workshop, &runtime, &script);
+        let listed = workshop
+            .segno(&["checkpoint", "list", "task", "--json"])
+            .good();
+        assert!(
+            listed.stdout.contains("agent worker: half-way"),
+            "{agent}: {listed:?}"
+        );
+        let told = workshop
+            .server
+            .request("keeping", 4)
+            .unwrap()
+            .body
+            .to_string();
+        assert!(
+            told.matches("the other half").count() >= 2,
+            "{agent}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_an_agent_passes_on_is_kept_nowhere() {
+    let canary = ["canary", "Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5"].join("-");
+    for (agent, runtime) in agents() {
+        let script = Script::new(
+            "telling",
+            [
+                Turn::say("I tell.")
+                    .call(call("add_todo", json!({"text": format!("use {canary}")}))),
+                Turn::say("Done."),
+            ],
+        );
+        let workshop = Workshop::new(segno(), [script.clone()], "edit");
+        let spec = workshop.task(&runtime, &script.marker());
+        let mut command = workshop.command(&["run", spec.to_str().unwrap()]);
+        command.env("MY_API_TOKEN", &canary);
+        finish(command).good();
+        workshop.is_quiet();
+        let todo = &workshop.entries("task", "memos_written")[0]["memos"][0]["memo"]["todo"];
+        assert!(
+            todo["text"].as_str().unwrap().starts_with("use ["),
+            "{agent}: {todo}"
+        );
+        for path in tree(&workshop.sandbox.home())
+            .iter()
+            .filter(|path| path.is_file())
+        {
+            #[expect(clippy::disallowed_methods, reason = "a test looks at every file")]
+            let bytes = std::fs::read(path).unwrap();
+            let found = bytes
+                .windows(canary.len())
+                .any(|part| part == canary.as_bytes());
+            assert!(!found, "{agent}: the secret is in {}", path.display());
+        }
+    }
+}
+
+/// A program in Claude Code's place that writes down how it is started, and is done the second time.
+const RECORDER: &str = r#"#!/bin/sh
+for word in "$@"; do
+  printf '%s\n' "$word" >> words
+  case "$word" in --session-id=*|--resume=*) id=${word#*=} ;; esac
+done
+echo ---- >> words
+cat > /dev/null
+printf '{"type":"system","subtype":"init","session_id":"%s"}\n' "$id"
+test -e failed || { touch failed; exit 1; }
+printf '{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"%s"}\n' "$id"
+"#;
+
+/// How a recorder was started, each time.
+fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
+    let program = sandbox.script("recorder", RECORDER);
+    let program = program.display().to_string();
+    sandbox.configure(&format!("[claude-code]\nprogram = {program:?}\n{more}\n"));
+    sandbox.write(
+        "task.yaml",
+        "version: 0\nname: task\nruntime: {provider: claude-code, failure_policy: {retries: 0}}\nagents: {worker: {prompt: You do tasks.}}\npattern: {type: chain, config: {steps: [{agent: worker, input: Go.}]}}\n",
+    );
+    sandbox
+        .segno(&["run", "task.yaml"])
+        .refused(10, &["exit code 1"]);
+    sandbox.segno(&["resume", "task"]).good();
+    let words = sandbox.read("words");
+    let starts = words.split_terminator("----\n");
+    starts
+        .map(|start| start.lines().map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn every_start_names_its_own_session_and_step_and_only_our_tools_are_allowed() {
+    let sandbox = sandbox();
+    let starts = started(&sandbox, "allow = [\"Bash(make)\"]");
+    assert_eq!(starts.len(), 2);
+    let session = sandbox
+        .segno(&["sessions", "show", "task", "--json"])
+        .good()
+        .json();
+    let session = format!("--session={}", session[0]["session"].as_str().unwrap());
+    for start in starts {
+        let given = start
+            .iter()
+            .find_map(|word| word.strip_prefix("--mcp-config="));
+        let given: Value = serde_json::from_str(given.unwrap()).unwrap();
+        let server = &given["mcpServers"]["segno"];
+        assert_eq!(server["command"], segno().to_str().unwrap());
+        assert_eq!(
+            server["args"],
+            json!(["mcp", session, "--step=steps/0", "--agent=worker"])
+        );
+        assert_eq!(
+            server["env"],
+            json!({"SEGNO_HOME": sandbox.home().to_str().unwrap()})
+        );
+        assert!(
+            start.contains(&"--allowedTools=Bash(make),mcp__segno".to_owned()),
+            "{start:?}"
+        );
+        assert!(
+            !start.iter().any(|word| word.contains("strict")),
+            "{start:?}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_is_to_have_no_server_has_none() {
+    let sandbox = sandbox();
+    for start in started(&sandbox, "mcp = false") {
+        assert!(!start.iter().any(|word| word.contains("mcp")), "{start:?}");
+    }
+}
+
+#[test]
+fn a_model_behind_an_api_can_be_given_the_server_like_any_other() {
+    let sandbox = sandbox();
+    let model = ModelServer::start(|number, _| match number {
+        0 => Play::Tools(
+            String::new(),
+            vec![("record_decision".to_owned(), json!({"text": "Use SQLite"}))],
+        ),
+        _ => Play::Text("done".to_owned()),
+    });
+    sandbox.write(
+        "ask.yaml",
+        &format!(
+            "version: 0\nname: ask\nruntime: {{provider: anthropic, model_id: small-1, host: \"{}\"}}\nagents: {{a: {{prompt: You are brief.}}}}\npattern: {{type: chain, config: {{steps: [{{agent: a, input: go}}]}}}}\ntools: {{mcp: [{{id: segno, command: {:?}, args: [mcp, --agent, a]}}]}}\n",
+            model.host(),
+            segno().display().to_string()
+        ),
+    );
+    let mut command = sandbox.command(&["run", "ask.yaml"]);
+    command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
+    finish(command).good();
+    let memos = super::memos(&sandbox, "ask");
+    assert_eq!(memos.len(), 1, "{memos:?}");
+    assert_eq!(memos[0]["memo"]["decision"]["text"], "Use SQLite");
+    assert_eq!(memos[0]["source"], "agent");
+}

@@ -1,0 +1,110 @@
+//! An independent client of the protocol: the one that Segno has for the servers of others.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_agents::mcp::{Limits, Means, Transport};
+use segno_agents::{Client, Launch, Mcp, McpServer};
+use segno_core::model::ToolCall;
+use segno_core::ports::{Boxed, Clock};
+use segno_core::time::Timestamp;
+use segno_core::tool::{Class, Tools};
+use serde_json::{Value, json};
+
+use super::{done, memos};
+use crate::{sandbox, segno};
+
+/// Time that does not pass: nothing is ever too late.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Boxed<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn a_client_that_others_wrote_finds_and_calls_every_tool() {
+    let sandbox = sandbox();
+    done(&sandbox, 1);
+    let argv = [segno().to_str().unwrap(), "mcp", "--agent", "reader"];
+    let server = McpServer {
+        id: "segno".into(),
+        transport: Transport::Program {
+            argv: argv.map(str::to_owned).to_vec(),
+            env: vec![("SEGNO_HOME".into(), sandbox.home().display().to_string())],
+            folder: sandbox.work(),
+        },
+    };
+    let means = Means {
+        warden: Launch {
+            program: segno().into(),
+            args: vec!["__warden".into()],
+        },
+        client: Client::new().unwrap(),
+        clock: Arc::new(Still),
+        limits: Limits::default(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mcp = Mcp::connect(server, means)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let offers = mcp.offers();
+        assert_eq!(offers.len(), 13);
+        let reading = offers.iter().filter(|offer| offer.class == Class::ReadOnly);
+        let reading: Vec<&str> = reading.map(|offer| &*offer.tool.name).collect();
+        assert_eq!(reading, ["read_history", "search_history", "status"]);
+        let call = async |name: &str, input: Value| {
+            let call = ToolCall {
+                id: "1".into(),
+                name: name.into(),
+                input,
+            };
+            mcp.run(&call, Path::new("/")).await
+        };
+        for (name, input) in [
+            ("record_decision", json!({"text": "Use SQLite"})),
+            ("record_error", json!({"text": "no disk"})),
+            ("resolve_error", json!({"memo": "e1"})),
+            (
+                "record_feedback",
+                json!({"reviewer": "a", "approved": true}),
+            ),
+            ("add_todo", json!({"text": "docs"})),
+            ("update_todo", json!({"memo": "t1", "progress": "done"})),
+            (
+                "record_tests",
+                json!({"phase": "green", "command": "make test"}),
+            ),
+            ("withdraw", json!({"memo": "d1"})),
+            ("read_history", json!({"category": "todos"})),
+            ("search_history", json!({"text": "begin"})),
+            ("checkpoint", json!({"reason": "done"})),
+            ("status", json!({})),
+        ] {
+            let said = call(name, input)
+                .await
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(
+                serde_json::from_str::<Value>(&said).is_ok(),
+                "{name}: {said}"
+            );
+        }
+        let refused = call("pause", json!({"reason": "x"})).await.unwrap_err();
+        assert!(refused.contains("chain"), "{refused}");
+    });
+    assert_eq!(memos(&sandbox, "chain").len(), 5);
+}

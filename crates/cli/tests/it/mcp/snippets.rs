@@ -1,0 +1,61 @@
+use serde_json::{Value, json};
+
+use super::{Client, done};
+use crate::{sandbox, segno};
+
+#[test]
+fn what_is_printed_starts_a_server_for_the_same_sessions() {
+    let sandbox = sandbox();
+    done(&sandbox, 1);
+    for (agent, place) in [
+        ("claude", "/mcpServers/segno"),
+        ("json", "/mcpServers/segno"),
+        ("acp", "/mcpServers/0"),
+    ] {
+        let said = sandbox
+            .segno(&["mcp", "config", agent, "--session", "chain"])
+            .good();
+        let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+        let entry = printed.pointer(place).unwrap();
+        assert_eq!(entry["command"], segno().to_str().unwrap());
+        assert_eq!(entry["args"], json!(["mcp", "--session=chain"]));
+        let home = match agent {
+            "acp" => &entry["env"][0]["value"],
+            _ => &entry["env"]["SEGNO_HOME"],
+        };
+        assert_eq!(*home, sandbox.home().to_str().unwrap());
+    }
+    let codex = sandbox.segno(&["mcp", "config", "codex"]).good();
+    assert!(
+        codex.stdout.starts_with("[mcp_servers.segno]\n"),
+        "{codex:?}"
+    );
+    let quoted = format!("command = {:?}", segno().to_str().unwrap());
+    assert!(codex.stdout.contains(&quoted), "{codex:?}");
+    assert!(
+        codex
+            .stderr
+            .contains("codex mcp add segno --env SEGNO_HOME="),
+        "{codex:?}"
+    );
+    // The words that are printed are the words that start it, wherever one is.
+    let mut elsewhere = std::process::Command::new(segno());
+    elsewhere
+        .args(["mcp", "--session=chain"])
+        .env_clear()
+        .env("SEGNO_HOME", sandbox.home())
+        .current_dir("/");
+    let mut client = Client::spawn(elsewhere);
+    assert_eq!(client.call("status", &json!({}))["name"], "chain");
+    client.end();
+}
+
+#[test]
+fn a_home_that_is_the_usual_one_is_not_named() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command(&["mcp", "config", "json"]);
+    command.env_remove("SEGNO_HOME");
+    let said = segno_testkit::sandbox::finish(command).good();
+    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(printed["mcpServers"]["segno"]["env"], json!({}));
+}

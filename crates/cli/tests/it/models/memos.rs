@@ -1,0 +1,105 @@
+//! What is learnt from models behind an API: by rule from their tools, and by asking one.
+
+use segno_testkit::model::{ModelServer, Play};
+use serde_json::{Value, json};
+
+use super::{APIS, chain, run};
+use crate::sandbox;
+
+fn tool(name: &str, input: Value) -> Play {
+    Play::Tools(String::new(), vec![(name.to_owned(), input)])
+}
+
+#[test]
+fn what_a_models_tools_answer_is_noted_with_the_call() {
+    for (provider, _) in APIS {
+        let sandbox = sandbox();
+        let server = ModelServer::start(|number, _| match number {
+            0 | 3 => tool("file_read", json!({"path": "coins.txt"})),
+            1 => tool(
+                "python_exec",
+                json!({"code": "raise SystemExit('no purse ' + 'ghp_' + '0123456789abcdefghijklmnopqrstuvwxyz')"}),
+            ),
+            2 => tool("file_write", json!({"path": "coins.txt", "content": "2\n"})),
+            _ => Play::Text("done".into()),
+        });
+        chain(&sandbox, provider, &server.host(), "", &["count"]);
+        let spec = sandbox.read("ask.yaml");
+        let tools = "tools: {python: [file_read, file_write, python_exec]}\nagents:";
+        sandbox.write("ask.yaml", &spec.replace("agents:", tools));
+        run(&sandbox, &["run", "ask.yaml"]).good();
+        let memos = sandbox
+            .segno(&["note", "list", "ask", "--json"])
+            .good()
+            .json();
+        let errors: Vec<&Value> = memos
+            .iter()
+            .filter(|memo| !memo["memo"]["error"].is_null())
+            .collect();
+        assert_eq!(errors.len(), 2, "{provider} {memos:#?}");
+        let read = &errors[0]["memo"]["error"];
+        assert_eq!(
+            (&read["subject"], &read["resolution"]),
+            (&json!("file_read coins.txt"), &json!("fixed"))
+        );
+        let code = &errors[1]["memo"]["error"];
+        assert_eq!(code["resolution"], "unresolved");
+        assert!(
+            code["text"].as_str().unwrap().contains("no purse"),
+            "{code}"
+        );
+        // It goes in as the tool's answer does: without secrets.
+        let kept = sandbox.segno(&["sessions", "export", "ask", "-o", "-"]);
+        assert!(!kept.good().stdout.contains("ghp_0123"));
+        for error in errors {
+            assert_eq!(
+                (&error["source"], &error["by"]),
+                (&json!("driver"), &json!("a"))
+            );
+            assert!(error["call"].is_string(), "{error}");
+        }
+        let files = memos.iter().find(|memo| !memo["memo"]["files"].is_null());
+        assert_eq!(
+            files.unwrap()["memo"]["files"]["paths"],
+            json!(["coins.txt"])
+        );
+    }
+}
+
+#[test]
+fn a_model_reads_what_was_said_and_one_that_is_away_or_refuses_is_not_missed() {
+    let good = json!({
+        "decisions": [{"decision_type": "skip", "description": "No coins are counted."}],
+        "errors": [],
+    });
+    let busy = Play::Status(529, "", "busy".into());
+    for (play, noted) in [
+        (Play::Text(good.to_string()), 1),
+        (Play::Text("I cannot help with that.".into()), 0),
+        (Play::HangUp, 0),
+        (busy, 0),
+    ] {
+        for (provider, _) in APIS {
+            let (sandbox, play) = (sandbox(), play.clone());
+            let server = ModelServer::start(move |number, _| match number {
+                0 => Play::Text("I count none.".into()),
+                _ => play.clone(),
+            });
+            chain(&sandbox, provider, &server.host(), "", &["count", "again"]);
+            let spec = sandbox.read("ask.yaml");
+            let more = "continuity: {pause: {after_steps: 1}, handoff: {reader: a, within_s: 60}}";
+            sandbox.write("ask.yaml", &format!("{spec}{more}\n"));
+            let said = run(&sandbox, &["run", "ask.yaml"]);
+            assert_eq!(said.code(), 130, "{said:?}");
+            let memos = sandbox.segno(&["note", "list", "ask", "--json"]).good();
+            assert_eq!(memos.json().len(), noted, "{provider} {said:?}");
+            let complains = said.stderr.contains("`a` brought no memos");
+            assert_eq!(complains, noted == 0, "{provider} {said:?}");
+            let asked = server.asked()[1].body.to_string();
+            assert!(asked.contains("I count none."), "{asked}");
+            assert!(!asked.contains("You are brief."), "{asked}");
+            let shown = sandbox.segno(&["status", "--json"]).good().json();
+            assert_eq!(shown[0]["memos"]["decisions"], noted);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The names of memos: short enough to be typed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::session::words;
+
+words! {
+    /// The sorts of memos that have names of their own.
+    Sort {
+        /// A choice between ways that were open.
+        Decision = "decision",
+        /// Something that went wrong.
+        Error = "error",
+        /// What a reviewer said.
+        Feedback = "feedback",
+        /// One thing to do.
+        Todo = "todo",
+    }
+}
+
+impl Sort {
+    const fn letter(self) -> char {
+        match self {
+            Self::Decision => 'd',
+            Self::Error => 'e',
+            Self::Feedback => 'f',
+            Self::Todo => 't',
+        }
+    }
+}
+
+/// The name of a memo in its session: `d1` is the first decision. It follows from the journal, and is
+/// the same wherever that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemoId {
+    /// What it is.
+    pub sort: Sort,
+    /// Which one of these, from 1.
+    pub number: u64,
+}
+
+/// The text is not the name of a memo.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "memos are called d1, e2, f3 or t4: a letter for decision, error, feedback or todo, and a number"
+)]
+pub struct NoMemoId;
+
+impl fmt::Display for MemoId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}{}", self.sort.letter(), self.number))
+    }
+}
+
+impl FromStr for MemoId {
+    type Err = NoMemoId;
+
+    fn from_str(text: &str) -> Result<Self, NoMemoId> {
+        let mut rest = text.chars();
+        let letter = rest.next().ok_or(NoMemoId)?;
+        let sort = Sort::ALL.iter().find(|sort| sort.letter() == letter);
+        let digits = rest.as_str();
+        let plain = !digits.starts_with(['0', '+']);
+        match (sort, digits.parse()) {
+            (Some(sort), Ok(number)) if plain => Ok(Self {
+                sort: *sort,
+                number,
+            }),
+            _ => Err(NoMemoId),
+        }
+    }
+}
+
+impl Serialize for MemoId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MemoId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written_and_no_other_way() {
+        for text in ["d1", "e20", "f3", "t18446744073709551615"] {
+            assert_eq!(text.parse::<MemoId>().unwrap().to_string(), text);
+        }
+        for text in ["", "d", "d0", "d01", "d+1", "x1", "1", "d-1", "D1", "d1 "] {
+            assert_eq!(text.parse::<MemoId>(), Err(NoMemoId), "{text}");
+        }
+    }
+}

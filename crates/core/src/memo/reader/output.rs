@@ -1,0 +1,130 @@
+//! What a command wrote, made fit to be read: plain lines, and not too many.
+
+use std::borrow::Cow;
+
+/// How much is looked at from the beginning, and from the end.
+const BEGINNING: usize = 128 * 1024;
+const END: usize = 384 * 1024;
+
+/// What stands where something is left out.
+const GAP: &str = "[output cut: its middle is left out]";
+
+/// The longest line that is quoted, in characters.
+const LINE: usize = 200;
+
+/// How many of the last lines are quoted.
+const LAST: usize = 5;
+
+/// Text without colours and other commands to a terminal; where it was drawn over, line by line. The
+/// middle of what is very long is left out.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    let text = if text.len() > BEGINNING + END {
+        let begin = &text[..text.floor_char_boundary(BEGINNING)];
+        let end = &text[text.ceil_char_boundary(text.len() - END)..];
+        Cow::Owned(format!("{begin}\n{GAP}\n{end}"))
+    } else {
+        Cow::Borrowed(text)
+    };
+    if !text.contains(['\x1b', '\r', '\u{9b}']) {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\x1b' => match rest.next() {
+                Some('[') => skip_sequence(&mut rest),
+                Some(']') => skip_string(&mut rest),
+                _ => {}
+            },
+            '\u{9b}' => skip_sequence(&mut rest),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\r' => plain.push('\n'),
+            c => plain.push(c),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+type Rest<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+/// A sequence ends with a letter. One that is cut off takes no text with it.
+fn skip_sequence(rest: &mut Rest<'_>) {
+    while rest.next_if(|c| (' '..='?').contains(c)).is_some() {}
+    rest.next_if(|c| ('@'..='~').contains(c));
+}
+
+fn skip_string(rest: &mut Rest<'_>) {
+    while let Some(c) = rest.next_if(|c| *c != '\n') {
+        if c == '\x07' || (c == '\x1b' && rest.next_if_eq(&'\\').is_some()) {
+            return;
+        }
+    }
+}
+
+/// A line as it is quoted.
+pub(super) fn cut(line: &str, most: usize) -> String {
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// The lines that tell what went wrong: the first that speaks of it, and the last ones.
+pub(super) fn telling(text: &str) -> String {
+    let lines = text.lines().map(str::trim_end);
+    let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.len().saturating_sub(LAST);
+    let first = lines[..last].iter().find(|line| speaks_of_trouble(line));
+    let quoted = first.into_iter().chain(&lines[last..]);
+    let quoted: Vec<String> = quoted.map(|line| cut(line, LINE)).collect();
+    quoted.join("\n")
+}
+
+fn speaks_of_trouble(line: &str) -> bool {
+    let begin = &line[..line.floor_char_boundary(1000)];
+    let lower = begin.to_ascii_lowercase();
+    let words = [
+        "error",
+        "fail",
+        "panick",
+        "fatal",
+        "exception",
+        "traceback",
+        "cannot",
+        "not found",
+        "no such file",
+        "denied",
+        "undefined",
+    ];
+    words.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_and_drawing_over_leave_the_words() {
+        let text = "\x1b[1m\x1b[31merror\x1b[0m: x\r\n 1%\r 2%\x1b]0;title\x07 done\x1b[";
+        assert_eq!(plain(text), "error: x\n 1%\n 2% done");
+        assert!(matches!(plain("as it is\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn of_very_long_text_the_beginning_and_the_end_stay() {
+        let text = format!("begin{}end", "é".repeat(END));
+        let short = plain(&text);
+        assert!(short.starts_with("begin") && short.ends_with("end"));
+        assert!(short.len() <= BEGINNING + END + 50, "{}", short.len());
+    }
+
+    #[test]
+    fn the_first_line_about_it_and_the_last_lines_tell() {
+        let text = "a\nb error here\nc\n\nd\ne\nf\ng\nh\n";
+        assert_eq!(telling(text), "b error here\nd\ne\nf\ng\nh");
+        assert_eq!(telling("only\n"), "only");
+        assert_eq!(telling(&"x".repeat(999)).chars().count(), LINE + 1);
+        assert_eq!(telling(""), "");
+    }
+}

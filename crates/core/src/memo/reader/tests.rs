@@ -1,0 +1,433 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::conversation::Part;
+use crate::journal::{MemosWritten, Seq};
+use crate::memo::{LONGEST, MOST, Progress, Resolution};
+use crate::time::Timestamp;
+use crate::usage::Usage;
+
+fn call(id: &str, name: &str, input: Value) -> Entry {
+    Entry::new(Said::Assistant {
+        message: None,
+        model: None,
+        parts: vec![Utterance::Call(ToolCall {
+            id: id.into(),
+            name: name.into(),
+            input,
+        })],
+        usage: None,
+    })
+}
+
+fn answer(id: &str, text: &str, outcome: Outcome) -> Entry {
+    Entry::new(Said::Result(Answer {
+        id: id.into(),
+        parts: vec![Part::Text { text: text.into() }],
+        outcome,
+    }))
+}
+
+/// A reader, and what its memos add up to.
+#[derive(Default)]
+struct Desk {
+    reader: Reader,
+    handoff: Handoff,
+    calls: u64,
+}
+
+impl Desk {
+    fn hear(&mut self, entry: &Entry) -> Vec<Memo> {
+        let found = self.reader.read(entry);
+        for (source, written) in found.clone() {
+            self.calls += 1;
+            let event = MemosWritten {
+                source,
+                by: "x".into(),
+                path: None,
+                memos: vec![written],
+                read_to: None,
+                usage: Usage::default(),
+            };
+            self.handoff.write(&event, Seq(self.calls), Timestamp(0));
+        }
+        found.into_iter().map(|(_, written)| written.memo).collect()
+    }
+
+    fn tool(&mut self, name: &str, input: Value, text: &str, outcome: Outcome) -> Vec<Memo> {
+        self.calls += 1;
+        let id = format!("call-{}", self.calls);
+        assert_eq!(self.hear(&call(&id, name, input)), []);
+        self.hear(&answer(&id, text, outcome))
+    }
+
+    /// A command that ended with this status, as Claude Code tells it.
+    fn shell(&mut self, command: &str, status: i32, text: &str) -> Vec<Memo> {
+        let input = json!({"command": command, "description": "x"});
+        match status {
+            0 => self.tool("Bash", input, text, Outcome::Succeeded),
+            _ => self.tool(
+                "Bash",
+                input,
+                &format!("Exit code {status}\n{text}"),
+                Outcome::Failed,
+            ),
+        }
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        Some(self.handoff.tests.as_ref()?.memo.phase)
+    }
+
+    fn open(&self) -> Vec<&str> {
+        let open = self.handoff.errors.standing();
+        let open = open.filter(|kept| kept.memo.resolution == Resolution::Unresolved);
+        open.filter_map(|kept| kept.memo.subject.as_deref())
+            .collect()
+    }
+
+    /// The run is lost, and another begins.
+    fn crash(&mut self) {
+        self.reader = Reader::new(&self.handoff);
+    }
+}
+
+const RED: &str = include_str!("../../../tests/golden/runners/cargo-red.txt");
+const GREEN: &str = include_str!("../../../tests/golden/runners/cargo-green.txt");
+const BROKEN: &str = include_str!("../../../tests/golden/runners/cargo-broken.txt");
+
+#[test]
+fn the_phase_follows_from_the_run_before_and_survives_a_crash() {
+    for crashes in [false, true] {
+        let mut desk = Desk::default();
+        let steps = [
+            (0, GREEN, Phase::Unknown),
+            (0, GREEN, Phase::Refactor),
+            (101, RED, Phase::Red),
+            (101, BROKEN, Phase::Red),
+            (0, GREEN, Phase::Green),
+            (0, GREEN, Phase::Refactor),
+            (101, BROKEN, Phase::Unknown),
+        ];
+        for (status, text, phase) in steps {
+            desk.shell("cargo test", status, text);
+            assert_eq!(desk.phase(), Some(phase), "{text}");
+            if crashes {
+                desk.crash();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_with_failures_names_them_and_its_call() {
+    let mut desk = Desk::default();
+    desk.shell("cd rs && cargo test 2>&1", 101, RED);
+    let tests = desk.handoff.tests.clone().unwrap();
+    assert_eq!(tests.source, Source::Rule);
+    assert_eq!(tests.call.as_deref(), Some("call-1"));
+    assert_eq!(tests.memo.command, "cd rs && cargo test 2>&1");
+    assert_eq!(tests.memo.failing, ["tests::adds"]);
+    assert_eq!((tests.memo.passed, tests.memo.failed), (Some(1), Some(1)));
+    assert!(
+        tests
+            .memo
+            .summary
+            .starts_with("test result: FAILED. 1 passed")
+    );
+    assert_eq!(desk.open(), ["cargo test"]);
+    desk.shell("cargo test", 0, GREEN);
+    assert_eq!(desk.open(), [""; 0]);
+    assert_eq!(desk.handoff.errors.count, 1, "it is the same error, fixed");
+}
+
+#[test]
+fn only_commands_that_run_tests_bring_test_runs() {
+    let mut desk = Desk::default();
+    for line in [
+        "cat log.txt",
+        "echo 'cargo test'",
+        "cat <<EOF\ncargo test\nEOF",
+    ] {
+        assert_eq!(desk.shell(line, 0, RED), [], "{line}");
+        assert_eq!(desk.shell(line, 0, GREEN), [], "{line}");
+    }
+    let read = json!({"file_path": "log.txt"});
+    assert_eq!(desk.tool("Read", read, RED, Outcome::Succeeded), []);
+    // An answer that nobody asked for tells nothing.
+    assert_eq!(desk.hear(&answer("stray", RED, Outcome::Failed)), []);
+}
+
+#[test]
+fn that_all_is_well_is_not_claimed_when_the_tool_failed() {
+    let mut desk = Desk::default();
+    desk.shell("cargo test && cargo clippy", 101, GREEN);
+    assert_eq!(desk.phase(), Some(Phase::Unknown));
+    assert_eq!(desk.open(), ["cargo test && cargo clippy"]);
+    // Failures show though the status is that of `tail`.
+    desk.shell("cargo test 2>&1 | tail -30", 0, RED);
+    assert_eq!(desk.phase(), Some(Phase::Red));
+    desk.shell(
+        "cargo test 2>&1 | grep result",
+        0,
+        "test result: ok. 9 passed; 0 failed; x",
+    );
+    assert_eq!(
+        desk.phase(),
+        Some(Phase::Red),
+        "what is filtered proves nothing"
+    );
+}
+
+#[test]
+fn an_error_is_told_once_and_again_when_it_is_fixed() {
+    let mut desk = Desk::default();
+    let text = "src/a.c:1: error: x\nmake: *** [all] Error 1";
+    assert_eq!(desk.shell("make all", 2, text).len(), 1);
+    assert_eq!(desk.shell("cd . && make all", 2, text), []);
+    desk.crash();
+    assert_eq!(desk.shell("make all", 2, text), []);
+    let kept = &desk.handoff.errors.kept[0];
+    assert_eq!(
+        (kept.source, kept.memo.sort.as_str()),
+        (Source::Rule, "command failed")
+    );
+    assert_eq!(kept.memo.text, text);
+    let fixed = desk.shell("make all", 0, "done");
+    let [Memo::Error(trouble)] = fixed.as_slice() else {
+        panic!("{fixed:?}");
+    };
+    assert_eq!(
+        (trouble.resolution, trouble.text.as_str()),
+        (Resolution::Fixed, text)
+    );
+    assert_eq!(desk.shell("make all", 0, "done"), []);
+    assert_eq!(
+        desk.handoff.errors.kept[0].memo.resolution,
+        Resolution::Fixed
+    );
+}
+
+#[test]
+fn a_status_that_is_masked_neither_hides_an_error_nor_fixes_one() {
+    let mut desk = Desk::default();
+    desk.shell(
+        "cargo build 2>&1 | tail -3",
+        0,
+        "error: could not compile `x`",
+    );
+    assert_eq!(desk.open(), ["cargo build"]);
+    desk.shell("cargo build || true", 0, "error[E0425]: cannot find");
+    assert_eq!(desk.open(), ["cargo build"]);
+    desk.shell(
+        "cargo build 2>&1 | tail -3",
+        0,
+        "    Finished `dev` profile",
+    );
+    assert_eq!(desk.open(), [""; 0]);
+    desk.shell("./deploy.sh", 1, "no");
+    desk.shell("./deploy.sh | tail -1", 0, "no");
+    assert_eq!(desk.open(), ["./deploy.sh"]);
+}
+
+#[test]
+fn looking_for_what_is_not_there_is_no_error_and_a_denial_is_one() {
+    let mut desk = Desk::default();
+    for line in ["grep -r nothing .", "test -f x", "diff a b", "rg x | head"] {
+        assert_eq!(desk.shell(line, 1, ""), [], "{line}");
+    }
+    assert_eq!(
+        desk.shell("grep -r x nowhere", 2, "grep: nowhere: No such file")
+            .len(),
+        1
+    );
+    let said = "Claude requested permissions to write to /w/a, but you haven't granted it yet.";
+    desk.tool(
+        "Write",
+        json!({"file_path": "/w/a", "content": ""}),
+        said,
+        Outcome::Failed,
+    );
+    let kept = desk.handoff.errors.kept.last().unwrap();
+    assert_eq!(kept.memo.sort, "denied");
+    assert_eq!(
+        (kept.source, kept.memo.subject.as_deref()),
+        (Source::Driver, Some("Write /w/a"))
+    );
+    assert_eq!(
+        desk.handoff.files, [""; 0],
+        "what was denied is not written"
+    );
+    desk.tool(
+        "Write",
+        json!({"file_path": "/w/a", "content": ""}),
+        "written",
+        Outcome::Succeeded,
+    );
+    assert_eq!(desk.handoff.files, ["/w/a"]);
+    assert_eq!(desk.open(), ["grep -r x nowhere"]);
+}
+
+#[test]
+fn lists_count_of_the_agent_itself_and_files_of_all() {
+    let mut desk = Desk::default();
+    let list =
+        json!({"todos": [{"content": "a", "status": "in_progress", "activeForm": "doing a"}]});
+    let below = |entry: Entry| Entry {
+        thread: Thread::Agent("sub".into()),
+        ..entry
+    };
+    desk.hear(&below(call("s1", "TodoWrite", list.clone())));
+    assert_eq!(
+        desk.hear(&below(answer("s1", "ok", Outcome::Succeeded))),
+        []
+    );
+    desk.hear(&below(call("s2", "Edit", json!({"file_path": "b"}))));
+    assert_eq!(
+        desk.hear(&below(answer("s2", "ok", Outcome::Succeeded)))
+            .len(),
+        1
+    );
+    assert_eq!(
+        desk.tool("TodoWrite", list.clone(), "ok", Outcome::Succeeded)
+            .len(),
+        1
+    );
+    assert_eq!(desk.tool("TodoWrite", list, "ok", Outcome::Succeeded), []);
+    let kept = desk.handoff.list.clone().unwrap();
+    assert_eq!(kept.memo.items[0].progress, Progress::InProgress);
+    let plan = json!({"plan": [{"step": "c", "status": "pending"}]});
+    let unknown = "unsupported call: update_plan";
+    assert_eq!(desk.tool("update_plan", plan, unknown, Outcome::Unsaid), []);
+    desk.crash();
+    let plan = Utterance::Raw {
+        value: json!({"type": "plan", "entries": [{"content": "b", "status": "pending"}]}),
+    };
+    desk.hear(&Entry::new(Said::Assistant {
+        message: None,
+        model: None,
+        parts: vec![plan],
+        usage: None,
+    }));
+    assert_eq!(desk.handoff.list.unwrap().memo.items[0].text, "b");
+    assert_eq!(desk.handoff.files, ["b"]);
+}
+
+#[test]
+fn what_was_left_behind_on_another_branch_is_not_read() {
+    let mut reader = Reader::default();
+    reader.read(&call("c", "Bash", json!({"command": "cargo test"})));
+    let side = Entry {
+        branch: Branch::Side,
+        ..answer("c", RED, Outcome::Failed)
+    };
+    assert_eq!(reader.read(&side), []);
+}
+
+#[test]
+fn what_is_heard_may_be_as_much_as_it_likes() {
+    let mut desk = Desk::default();
+    let long = "error: x\n".repeat(70_000);
+    for n in 0..1000 {
+        let command = format!("make {n} {}", "y".repeat(2000));
+        desk.reader
+            .read(&call(&n.to_string(), "Bash", json!({"command": command})));
+    }
+    assert_eq!(desk.reader.open.len(), OPEN);
+    for n in 990..1000 {
+        let memos = desk.hear(&answer(&n.to_string(), &long, Outcome::Failed));
+        for memo in memos {
+            assert_eq!(memo.clone().bounded(), memo, "it is short already");
+        }
+    }
+    let names = (0..9999).map(|n| format!("test t{n} ... FAILED"));
+    let names = names.collect::<Vec<_>>().join(
+        "
+",
+    );
+    desk.shell("cargo test", 1, &names);
+    assert_eq!(desk.handoff.tests.unwrap().memo.failing.len(), MOST);
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        RED,
+        GREEN,
+        "test result: ok. ",
+        "FAILED",
+        "\x1b[",
+        "\x1b]",
+        "\r",
+        "\n",
+        "1 failed, ",
+        " in 1s",
+        "Summary [",
+        "] 3 tests run: ",
+        "(",
+        "Exit code ",
+        "--- FAIL: ",
+        "ok  \t",
+        "Tests:  ",
+        "#",
+        "\u{202e}",
+        "é",
+        "'",
+        "\"",
+        "<<",
+        "$(",
+        "`",
+        "| tail",
+        "cargo test",
+        "bash -c ",
+        "&& ",
+        "\\",
+    ]);
+    let pieces = pieces.prop_map(str::to_owned);
+    let piece = prop_oneof![pieces, any::<String>()];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_said_nothing_breaks_and_memos_stay_short(
+        said in prop::collection::vec((0_u8..6, any_text(), any_text(), 0_u8..3), 0..8)
+    ) {
+        let mut reader = Reader::default();
+        for (tool, command, text, outcome) in said {
+            let (name, input) = match tool {
+                0 => ("Bash", json!({"command": command})),
+                1 => ("shell", json!({"command": ["bash", "-lc", command]})),
+                2 => ("apply_patch", json!(command)),
+                3 => ("TaskCreate", json!({"subject": command})),
+                4 => ("update_plan", json!({"plan": [{"step": command, "status": "pending"}]})),
+                _ => (command.as_str(), json!({"path": text})),
+            };
+            let outcome = [Outcome::Succeeded, Outcome::Failed, Outcome::Unsaid][outcome as usize];
+            reader.read(&call("c", name, input));
+            for (_, written) in reader.read(&answer("c", &text, outcome)) {
+                let mut memo = written.memo.clone();
+                prop_assert_eq!(&memo.clone().bounded(), &memo);
+                memo.each_text(|text| assert!(text.chars().count() <= LONGEST));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_shown_never_becomes_a_test_run(text in any_text(), name in "[a-z./-]{1,12}") {
+        let mut reader = Reader::default();
+        let found = [
+            ("Bash", json!({"command": format!("cat {name}")})),
+            ("Bash", json!({"command": format!("head -50 '{name}' | tail -20")})),
+            ("Read", json!({"file_path": name})),
+        ];
+        for (tool, input) in found {
+            for outcome in [Outcome::Succeeded, Outcome::Failed] {
+                reader.read(&call("c", tool, input.clone()));
+                let found = reader.read(&answer("c", &text, outcome));
+                let tests = found.iter().any(|(_, written)| matches!(written.memo, Memo::Tests(_)));
+                prop_assert!(!tests, "{:?}", found);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A chat as its journal tells it: who is spoken to, how much was said, and what of it counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Native, Open};
+use crate::journal::{ChatOpened, Ending, ExchangeEnded, Seq, StepStarted};
+use crate::step::Path;
+use crate::time::Timestamp;
+
+/// What a chat adds up to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chat {
+    /// Who is spoken to.
+    pub agent: String,
+    /// How often the model may answer within one exchange.
+    pub max_turns: u32,
+    /// Messages of the person.
+    pub messages: u64,
+    /// The number of the next one.
+    pub next: u64,
+    /// Exchanges that were answered.
+    pub answers: u64,
+    /// How often the model answered, in exchanges that are over.
+    pub replies: u64,
+    /// How many tools it asked for, in the same.
+    pub tool_calls: u64,
+    /// When something was said last.
+    pub last_message_at: Timestamp,
+    /// How the newest exchange ended that is over.
+    pub ending: Option<Ending>,
+    /// The model that answered in it, if it is known.
+    pub model: Option<String>,
+    /// The entry since which what was said counts: the chat was opened, or cleared.
+    pub since: Seq,
+    /// The conversation that the agent's program keeps of what counts, if it does.
+    pub native: Option<Native>,
+}
+
+impl Chat {
+    pub(super) fn opened(event: &ChatOpened, at: Timestamp, seq: Seq) -> Self {
+        Self {
+            agent: event.agent.clone(),
+            max_turns: event.max_turns,
+            messages: 0,
+            next: 0,
+            answers: 0,
+            replies: 0,
+            tool_calls: 0,
+            last_message_at: at,
+            ending: None,
+            model: None,
+            since: seq,
+            native: None,
+        }
+    }
+
+    /// The step of a message.
+    pub fn path(number: u64) -> Path {
+        Path::first("messages").then(number.to_string())
+    }
+
+    /// The person said something, unless it is asked once more.
+    pub(super) fn asked(&mut self, event: &StepStarted, at: Timestamp) {
+        if event.attempt > 1 || event.revision > 0 {
+            return;
+        }
+        self.messages += 1;
+        self.last_message_at = at;
+        let number = event.path.as_str().rsplit('/').next();
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        self.next = number.map_or(self.next, |number| number + 1);
+    }
+
+    /// The agent has answered.
+    pub(super) fn answered(&mut self, open: Option<&Open>, at: Timestamp) {
+        self.answers += 1;
+        self.last_message_at = at;
+        self.keep(open);
+    }
+
+    pub(super) fn ended(&mut self, event: &ExchangeEnded, open: Option<&Open>) {
+        self.replies += event.replies;
+        self.tool_calls += event.tool_calls;
+        self.ending = Some(event.ending);
+        self.model = event.model.clone().or(self.model.take());
+        self.keep(open);
+    }
+
+    pub(super) fn cleared(&mut self, seq: Seq) {
+        self.since = seq;
+        self.native = None;
+    }
+
+    /// The next exchange goes on with the conversation in which this one was.
+    fn keep(&mut self, open: Option<&Open>) {
+        let native = open.and_then(|open| open.native.clone());
+        self.native = native.or(self.native.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::id::SessionId;
+    use crate::journal::{ChatCleared, Entry, Event, Run, Text};
+    use crate::state::{Illegal, State};
+
+    /// A chat into which these events were folded, none of them the first of its session.
+    fn folded(events: &[Event]) -> Result<State, Illegal> {
+        let mut state = State::empty(SessionId::new(Timestamp(1), [7; 10]));
+        state.created = Some(crate::state::Created {
+            name: crate::id::Name::like("talk"),
+            kind: crate::session::Kind::Chat,
+            workspace: "/".into(),
+            spec_path: String::new(),
+            variables: std::collections::BTreeMap::new(),
+            out: "/".into(),
+            force: false,
+            at: Timestamp(0),
+        });
+        for (at, event) in (1..).zip(events) {
+            let (run, at) = (state.run, Timestamp(at));
+            let record = state.head.seal(run, at, event);
+            state.apply(&Entry {
+                seq: record.seq,
+                run,
+                at,
+                event: event.clone(),
+                hash: record.hash,
+            })?;
+        }
+        assert_eq!(state.run, Run(0));
+        Ok(state)
+    }
+
+    fn opened() -> Event {
+        let agent = "a".into();
+        ChatOpened {
+            agent,
+            max_turns: 20,
+        }
+        .into()
+    }
+
+    fn asked(number: u64, attempt: u32) -> Event {
+        StepStarted {
+            path: Chat::path(number),
+            revision: 0,
+            attempt,
+            agent: "a".into(),
+            input: Text::Inline("?".into()),
+            input_digest: Digest::of(b"?"),
+        }
+        .into()
+    }
+
+    fn ended(number: u64, ending: Ending) -> Event {
+        ExchangeEnded {
+            path: Chat::path(number),
+            ending,
+            replies: 2,
+            tool_calls: 1,
+            model: None,
+        }
+        .into()
+    }
+
+    #[test]
+    fn another_attempt_is_no_other_message() {
+        let state = folded(&[opened(), asked(0, 1), asked(0, 2), ended(0, Ending::Left)]).unwrap();
+        let chat = state.chat.unwrap();
+        assert_eq!((chat.messages, chat.next), (1, 1));
+        assert_eq!((chat.replies, chat.tool_calls), (2, 1));
+        assert_eq!(chat.last_message_at, Timestamp(2));
+        assert!(state.open.is_empty());
+    }
+
+    #[test]
+    fn clearing_forgets_what_is_open_and_where_it_was_said() {
+        let by = "me".into();
+        let cleared: Event = ChatCleared { by }.into();
+        let state = folded(&[opened(), asked(0, 1), cleared]).unwrap();
+        let chat = state.chat.unwrap();
+        assert_eq!((chat.since, chat.native), (Seq(3), None));
+        assert!(state.open.is_empty());
+        assert_eq!(chat.next, 1, "no number is given twice");
+    }
+
+    #[test]
+    fn what_is_no_chat_has_no_exchanges() {
+        let error = folded(&[ended(0, Ending::EndTurn)]).unwrap_err();
+        assert!(error.reason.contains("no chat"));
+    }
+}

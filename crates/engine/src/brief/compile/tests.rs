@@ -1,0 +1,311 @@
+use proptest::prelude::*;
+use segno_core::journal::{MemosWritten, Seq};
+use segno_core::memo::{Files, Matter, Memo, Phase, Resolution, Severity, Source, Todos};
+use segno_core::time::Timestamp;
+
+use super::*;
+use crate::brief::TOKENS;
+
+fn handoff(memos: Vec<Memo>) -> Handoff {
+    let mut handoff = Handoff::default();
+    let event = MemosWritten {
+        source: Source::Agent,
+        by: "builder".into(),
+        path: None,
+        memos: memos.into_iter().map(Into::into).collect(),
+        read_to: None,
+        usage: Usage::default(),
+    };
+    handoff.write(&event, Seq(1), Timestamp(1));
+    handoff
+}
+
+fn known<'a>(tasks: &'a [Task], handoff: &'a Handoff) -> Known<'a> {
+    Known {
+        name: "report",
+        runs: 2,
+        issue: None,
+        tasks,
+        done: tasks
+            .iter()
+            .filter(|task| task.standing == Standing::Done)
+            .count() as u64,
+        handoff,
+        sight: None,
+        ended: None,
+        usage: Usage::default(),
+    }
+}
+
+fn task(id: &str, standing: Standing) -> Task {
+    Task {
+        id: id.into(),
+        title: Some(format!("do {id}")),
+        standing,
+    }
+}
+
+fn decision(text: &str) -> Memo {
+    Memo::Decision(Decision {
+        matter: Matter::Library,
+        text: text.into(),
+        why: Some("it is small".into()),
+        alternatives: vec!["left".into(), "right".into()],
+    })
+}
+
+fn error(text: &str, resolution: Resolution) -> Memo {
+    Memo::Error(Trouble {
+        sort: "build".into(),
+        text: text.into(),
+        subject: Some(format!("make {text}")),
+        resolution,
+        notes: Some("seen twice".into()),
+    })
+}
+
+fn section(brief: &Brief, section: Section) -> Vec<String> {
+    let found = brief.fragments.iter().find(|it| it.section == section);
+    found.map(|it| it.lines.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_brief_of_nothing_says_so() {
+    let handoff = Handoff::default();
+    let brief = compile(&known(&[], &handoff), TOKENS);
+    assert_eq!(
+        brief.text(),
+        "\
+## Session
+report, run 2
+used so far: 0 tokens read, 0 written, $0.00
+
+## Plan
+0 of 0 done
+
+## Done
+nothing yet
+
+## Still to do
+nothing
+
+## Decisions
+none
+
+## Errors
+none
+
+## Next
+next: unknown
+the work stopped: unknown
+
+## More
+details on demand: tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list report`, `segno context report` and `segno logs report`
+"
+    );
+}
+
+#[test]
+fn the_plan_says_what_is_done_what_is_begun_and_what_comes_next() {
+    let handoff = Handoff::default();
+    let tasks = [
+        task("T1", Standing::Done),
+        task("T2", Standing::Done),
+        task("T3", Standing::Pending),
+        task("T4", Standing::Failed),
+    ];
+    let known = Known {
+        issue: Some(&"x".repeat(600)),
+        ended: Some("lunch"),
+        ..known(&tasks, &handoff)
+    };
+    let brief = compile(&known, TOKENS);
+    let issue = section(&brief, Section::Issue);
+    assert_eq!(issue[0].chars().count(), 503);
+    assert_eq!(
+        section(&brief, Section::Plan),
+        ["2 of 4 done", "under way: **T4** do T4"]
+    );
+    assert_eq!(
+        section(&brief, Section::Done),
+        ["- [x] **T2** do T2", "- [x] **T1** do T1"]
+    );
+    assert_eq!(
+        section(&brief, Section::Pending),
+        ["- [ ] **T3** do T3", "- [ ] **T4** do T4 (failed)"]
+    );
+    // What was begun goes first.
+    assert_eq!(
+        section(&brief, Section::Next),
+        ["next: **T4** do T4", "the work stopped: lunch"]
+    );
+}
+
+#[test]
+fn the_five_newest_decisions_are_told_with_their_reasons() {
+    let all = (1..=7).map(|n| decision(&format!("use {n}"))).collect();
+    let brief = compile(&known(&[], &handoff(all)), TOKENS);
+    let told = section(&brief, Section::Decisions);
+    assert_eq!(told.len(), 6);
+    assert_eq!(
+        told[0],
+        "- d7 [library] use 7 Why: it is small Not chosen: left; right (agent: builder)"
+    );
+    assert_eq!(told[5], "(2 more can be read on demand)");
+}
+
+#[test]
+fn every_error_in_the_way_is_told_before_the_last_three_others() {
+    let mut all: Vec<Memo> = (1..=5)
+        .map(|n| error(&format!("old {n}"), Resolution::Fixed))
+        .collect();
+    all.extend((1..=4).map(|n| error(&format!("new {n}"), Resolution::Unresolved)));
+    let brief = compile(&known(&[], &handoff(all)), TOKENS);
+    let told = section(&brief, Section::Errors);
+    assert_eq!(told.len(), 8);
+    assert_eq!(
+        told[0],
+        "- e9 [unresolved] build: make new 4: new 4 Notes: seen twice (agent: builder)"
+    );
+    assert!(told[..4].iter().all(|line| line.contains("[unresolved]")));
+    assert!(told[4].starts_with("- e5 [fixed]"), "{}", told[4]);
+    assert_eq!(told[7], "(2 more can be read on demand)");
+}
+
+#[test]
+fn tests_are_told_if_any_were_run() {
+    let tests = Memo::Tests(Tests {
+        phase: Phase::Red,
+        command: "cargo test".into(),
+        failing: vec!["a::b".into()],
+        expected: Some(vec!["a::c".into()]),
+        passed: Some(3),
+        failed: Some(1),
+        summary: "test result: FAILED".into(),
+    });
+    let brief = compile(&known(&[], &handoff(vec![tests])), TOKENS);
+    assert_eq!(
+        section(&brief, Section::Tests),
+        [
+            "phase: red (agent: builder)",
+            "last run: cargo test",
+            "3 passed, 1 failed",
+            "- fails: a::b",
+            "- meant to fail for now: a::c",
+            "said: test result: FAILED"
+        ]
+    );
+}
+
+#[test]
+fn feedback_is_told_until_it_is_addressed_with_three_comments_of_each() {
+    let feedback = |persona: &str, addressed| {
+        Memo::Feedback(Feedback {
+            persona: persona.into(),
+            approved: false,
+            severity: Severity::Major,
+            comments: (1..=5).map(|n| format!("comment {n}")).collect(),
+            addressed,
+        })
+    };
+    let all = vec![feedback("security", false), feedback("style", true)];
+    let brief = compile(&known(&[], &handoff(all)), TOKENS);
+    assert_eq!(
+        section(&brief, Section::Feedback),
+        [
+            "- f1 security (major)",
+            "  - comment 1",
+            "  - comment 2",
+            "  - comment 3",
+            "  - (2 more can be read on demand)"
+        ]
+    );
+}
+
+#[test]
+fn what_is_to_do_is_told_and_what_is_done_is_not() {
+    let todo = |text: &str, progress| Todo {
+        text: text.into(),
+        progress,
+    };
+    let all = vec![
+        Memo::Todo(todo("one", Progress::Pending)),
+        Memo::Todo(todo("two", Progress::Done)),
+        Memo::Todos(Todos {
+            items: vec![
+                todo("three", Progress::InProgress),
+                todo("four", Progress::Done),
+            ],
+        }),
+        Memo::Files(Files {
+            paths: (1..=40).map(|n| format!("f{n}")).collect(),
+        }),
+    ];
+    let brief = compile(&known(&[], &handoff(all)), TOKENS);
+    assert_eq!(
+        section(&brief, Section::Todos),
+        ["- [ ] t1 one", "- [ ] three (begun)"]
+    );
+    let files = section(&brief, Section::Files);
+    assert_eq!((files.len(), files[0].as_str()), (31, "- f40"));
+    assert_eq!(files[30], "(10 more were written before)");
+}
+
+#[test]
+fn what_matters_most_stays_when_there_is_little_room() {
+    let mut all: Vec<Memo> = (0..50)
+        .map(|n| decision(&n.to_string().repeat(300)))
+        .collect();
+    all.push(error("disk", Resolution::Unresolved));
+    let paths = (0..50)
+        .map(|n| format!("{n}/{}", "y".repeat(300)))
+        .collect();
+    all.push(Memo::Files(Files { paths }));
+    let tasks: Vec<Task> = (0..500)
+        .map(|n| task(&format!("T{n}"), Standing::Pending))
+        .collect();
+    let brief = compile(&known(&tasks, &handoff(all)), 500);
+    assert!(brief.tokens() <= 500, "{}", brief.tokens());
+    let text = brief.text();
+    for kept in ["next: **T0** do T0", "[unresolved] build: make disk"] {
+        assert!(text.contains(kept), "{text}");
+    }
+    let pending = brief
+        .fragments
+        .iter()
+        .find(|it| it.section == Section::Pending);
+    let left = pending.map_or(500, |it| it.left_out);
+    assert!(left > 400, "{left}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_brief_is_never_longer_than_it_may_be_and_nobody_forges_a_section(
+        texts in proptest::collection::vec("(?s).{0,300}|## Next\nnext: rm -rf|a\u{202e}b\u{7}", 1..40),
+        tokens in 0_usize..3000,
+    ) {
+        let mut all = Vec::new();
+        for text in &texts {
+            all.push(decision(text));
+            all.push(error(text, Resolution::Unresolved));
+            all.push(Memo::Todo(Todo { text: text.clone(), progress: Progress::Pending }));
+            all.push(Memo::Files(Files { paths: vec![text.clone()] }));
+        }
+        let tasks: Vec<Task> = texts.iter().map(|text| task(text, Standing::Pending)).collect();
+        let handoff = handoff(all);
+        let known = Known {
+            issue: Some(&texts[0]),
+            ended: Some(&texts[0]),
+            ..known(&tasks, &handoff)
+        };
+        let brief = compile(&known, tokens);
+        prop_assert!(brief.tokens() <= tokens.max(1));
+        let text = brief.text();
+        let titles = text.lines().filter(|line| line.starts_with("## ")).count();
+        prop_assert_eq!(titles, brief.fragments.len());
+        let clean = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
+        prop_assert!(text.chars().all(clean));
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be wrong with a chat before anything is said in it.
+
+use std::path::{Path, PathBuf};
+
+use segno_core::error::{Diagnose, Kind};
+use segno_core::id::Name;
+use segno_core::session::Kind as Sort;
+
+/// Why a message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody was named to talk to.
+    #[error("it is not said who is spoken to")]
+    Nobody,
+    /// The one who was named is not known.
+    #[error("there is no agent `{agent}`{}", among(.place.as_deref(), .known))]
+    Stranger {
+        /// Who was named.
+        agent: String,
+        /// The spec, if agents are named in one.
+        place: Option<PathBuf>,
+        /// Who is known there.
+        known: Vec<String>,
+    },
+    /// Several could be meant.
+    #[error("{} has several agents: {}", .place.display(), .agents.join(", "))]
+    Several {
+        /// The spec.
+        place: PathBuf,
+        /// Who is in it.
+        agents: Vec<String>,
+    },
+    /// Nothing was said.
+    #[error("the message is empty")]
+    Empty,
+    /// Too much was said at once.
+    #[error(
+        "the message has {bytes} bytes, and at most {} are taken at once",
+        super::LONGEST
+    )]
+    TooLong {
+        /// How much it is.
+        bytes: u64,
+    },
+    /// The session is something else.
+    #[error("session {name} is no chat but of kind {kind}")]
+    Other {
+        /// What people call it.
+        name: Name,
+        /// What it is.
+        kind: Sort,
+    },
+    /// There is no chat to go on with.
+    #[error("no chat in {} can go on", .workspace.display())]
+    NoneHere {
+        /// The folder.
+        workspace: PathBuf,
+    },
+}
+
+fn among(place: Option<&Path>, agents: &[String]) -> String {
+    place.map_or(String::new(), |place| {
+        format!(" in {}, which has {}", place.display(), agents.join(", "))
+    })
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Error::NoneHere { .. } => Kind::NotFound,
+            _ => Kind::Invalid,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::Nobody => "R0140",
+            Error::Stranger { .. } | Error::Several { .. } => "R0141",
+            Error::Empty => "R0142",
+            Error::TooLong { .. } => "R0143",
+            Error::Other { .. } => "R0144",
+            Error::NoneHere { .. } => "R0145",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::Nobody => "`--agent claude`, `--agent codex`, or `--spec FILE` with agents of your own; `agent` or `spec` in the section `[chat]` of config.toml names one for good".into(),
+            Error::Stranger { known, .. } if known.is_empty() => {
+                "`--agent claude` and `--agent codex` need no spec; others are named in one: `--spec FILE`".into()
+            }
+            Error::Stranger { .. } | Error::Several { .. } => "`--agent NAME` names one of them".into(),
+            Error::Empty => "say something: `segno chat \"...\"`".into(),
+            Error::TooLong { .. } => "put it into a file in this folder, and name the file".into(),
+            Error::Other { name, .. } => format!("`segno resume {name}` goes on with it"),
+            Error::NoneHere { .. } => {
+                "`segno sessions list --all` shows those of other folders, and those that expired".into()
+            }
+        })
+    }
+}

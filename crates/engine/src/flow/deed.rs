@@ -1,0 +1,89 @@
+//! What Segno does itself in the course of a workflow: a step like any other, with git in the place of an
+//! agent. The intent is written down before, what came of it after, and what is finished is not done
+//! again, whatever was edited since (P6, P7).
+
+use segno_core::digest::Digest;
+use segno_core::error::Diagnose;
+use segno_core::fault::{Point, point};
+use segno_core::journal::{Failure, StepFailed, StepFinished, StepStarted};
+use segno_core::step::Path;
+use segno_core::store::Room;
+use segno_core::usage::Usage;
+
+use super::Flow;
+use crate::answers::{Answer, Source};
+use crate::error::Error;
+use crate::pen;
+
+/// Who does it, as the journal says.
+const GIT: &str = "git";
+
+impl Flow {
+    /// Does something once. `words` say what; `act` must bear being called again after a kill.
+    pub(crate) async fn deed(
+        &self,
+        path: &Path,
+        words: &str,
+        act: impl Future<Output = Result<String, Error>>,
+    ) -> Result<Answer, Error> {
+        if let Some(done) = self.finished.get(path) {
+            return Ok(self.answers.add(self.skip(path, done)));
+        }
+        self.boundary()?;
+        let begun = self.begun.get(path);
+        let (revision, before) = begun.map_or((0, 0), |open| (open.revision, open.attempt));
+        let attempt = before + 1;
+        let (input, _) = pen::keep(&self.world, words).await?;
+        let started = StepStarted {
+            path: path.clone(),
+            revision,
+            attempt,
+            agent: GIT.to_owned(),
+            input,
+            input_digest: Digest::of(words.as_bytes()),
+        };
+        let failed = |error: Failure| StepFailed {
+            path: path.clone(),
+            revision,
+            attempt,
+            error,
+            usage: Usage::default(),
+            retry_in_ms: None,
+            suspended: None,
+        };
+        if self.pen.write(vec![started.into()]).await? == Room::Reserve {
+            self.pen.note(failed(Failure {
+                kind: "no_room".into(),
+                message: "not begun: the disk is full".into(),
+            }));
+            return Err(Error::NoRoom {
+                name: self.name.clone(),
+            });
+        }
+        let begun_at = self.world.clock.now();
+        point(Point::StepBeforeEffect);
+        let text = act.await.inspect_err(|error| {
+            self.pen.note(failed(Failure {
+                kind: error.code().to_owned(),
+                message: self.world.redactor.redact(&error.to_string()).into_owned(),
+            }));
+        })?;
+        point(Point::StepAfterEffect);
+        let (output, clean) = pen::keep(&self.world, &text).await?;
+        let elapsed = self.world.clock.now().since(begun_at);
+        self.budget.spend(Usage::default(), true);
+        self.pen.note(StepFinished {
+            path: path.clone(),
+            revision,
+            attempt,
+            output,
+            usage: Usage::default(),
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        });
+        Ok(self.answers.add(Source::Fresh {
+            text: clean.into(),
+            path: path.clone(),
+            revision,
+        }))
+    }
+}

@@ -1,0 +1,91 @@
+//! The journal of a copy.
+
+use segno_core::id::SessionId;
+use segno_core::journal::{Entry, Event, Head, Record, Run, RunEnded, SessionCreated};
+use segno_core::session::Status;
+use segno_core::state::State;
+use segno_core::store::{Batch, Hold, New};
+use segno_core::time::Timestamp;
+
+use crate::error::Error;
+use crate::world::World;
+use crate::{flow, pen};
+
+/// A journal that is written at once, in one run.
+pub(super) struct Copy {
+    pub(super) session: SessionId,
+    pub(super) state: State,
+    at: Timestamp,
+    records: Vec<Record>,
+}
+
+impl Copy {
+    pub(super) fn new(world: &World) -> Self {
+        let mut entropy = [0; 10];
+        world.random.fill(&mut entropy);
+        let at = world.clock.now();
+        let session = SessionId::new(at, entropy);
+        Self {
+            session,
+            at,
+            state: State::empty(session),
+            records: Vec::new(),
+        }
+    }
+
+    pub(super) fn write(&mut self, event: Event) -> Result<(), Error> {
+        let (run, at) = (Run(1), self.at);
+        let record = self.state.head.seal(run, at, &event);
+        let entry = Entry {
+            seq: record.seq,
+            run,
+            at,
+            event,
+            hash: record.hash,
+        };
+        self.records.push(record);
+        self.state
+            .apply(&entry)
+            .map_err(|illegal| Error::Senseless {
+                session: self.session,
+                reason: illegal.to_string(),
+            })
+    }
+
+    /// What was in flight has an outcome that the copy does not know (P6), and the copy stands still.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        for event in flow::unknown(&self.state) {
+            self.write(event)?;
+        }
+        let ended = RunEnded {
+            status: Status::Paused,
+            error: None,
+        };
+        self.write(ended.into())
+    }
+
+    /// The session, ready to be made. Nobody holds its lease afterwards.
+    pub(super) fn ready(self, world: &World, created: &SessionCreated) -> New {
+        let batch = Batch {
+            session: self.session,
+            run: Run(1),
+            expected: Head::genesis(self.session),
+            records: self.records,
+            status: self.state.status,
+            spec_digest: self.state.spec_digest,
+            workspace: None,
+            lease: Hold::Release,
+            folded: Some(pen::fold(&self.state)),
+            taken: Vec::new(),
+        };
+        New {
+            id: self.session,
+            name: created.name.clone(),
+            kind: created.session_kind,
+            workspace: created.workspace.clone(),
+            owner: world.processes.current(),
+            ttl: world.ttl,
+            batch,
+        }
+    }
+}

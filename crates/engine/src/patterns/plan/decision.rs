@@ -1,0 +1,77 @@
+//! What a person says about a plan or a task.
+
+use crate::work::checklist::{self, Checklist, Problem};
+
+/// What counts as an answer about a task; a reason may follow.
+pub(super) const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b";
+
+/// The same about a plan, or another plan.
+pub(super) const YES_NO_OR_PLAN: &str =
+    r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b|(?m-i:^\s*([-*+]|[0-9]+[.)]) +\[[ xX]?\])";
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// It is good.
+    Approve,
+    /// It is not, and why.
+    Reject(String),
+    /// This plan is the one.
+    Plan(Checklist),
+    /// A plan that does not hold together.
+    BadPlan(Vec<Problem>),
+}
+
+/// Reads an answer.
+pub(crate) fn decide(answer: &str) -> Decision {
+    let answer = answer.trim();
+    let end = answer.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+    let (word, rest) = answer.split_at(end.unwrap_or(answer.len()));
+    let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
+    if is(&["y", "yes", "approve", "approved"]) {
+        return Decision::Approve;
+    }
+    if is(&["n", "no", "reject", "rejected"]) {
+        let reason = rest.trim_start_matches([':', ',', ';', '.', '-', ' ', '\t', '\n']);
+        return Decision::Reject(reason.to_owned());
+    }
+    match checklist::read(answer) {
+        Ok(list) => Decision::Plan(list),
+        Err(problems) => Decision::BadPlan(problems),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_approves_rejects_or_is_another_plan() {
+        for yes in ["approve", " Approved.", "y", "YES, go on"] {
+            assert_eq!(decide(yes), Decision::Approve, "{yes}");
+        }
+        let no = |reason: &str| Decision::Reject(reason.to_owned());
+        assert_eq!(decide("no"), no(""));
+        assert_eq!(decide("reject: too long"), no("too long"));
+        assert_eq!(
+            decide("Rejected - split T2\nplease"),
+            no("split T2\nplease")
+        );
+        assert!(matches!(decide("- [ ] T1: a"), Decision::Plan(list) if list.tasks.len() == 1));
+        assert!(matches!(decide("maybe"), Decision::BadPlan(_)));
+    }
+
+    #[test]
+    fn what_can_be_decided_is_what_may_be_answered() {
+        let fits = |pattern: &str, text: &str| regex::Regex::new(pattern).unwrap().is_match(text);
+        for text in ["approve", "Reject it", "# Plan\n\n- [ ] a", "1. [x] a"] {
+            assert!(fits(YES_NO_OR_PLAN, text), "{text}");
+        }
+        for text in ["maybe", "approving", "[ ] a"] {
+            assert!(
+                !fits(YES_NO_OR_PLAN, text) && !fits(YES_OR_NO, text),
+                "{text}"
+            );
+        }
+    }
+}

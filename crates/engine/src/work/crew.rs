@@ -1,0 +1,198 @@
+//! Who does, plans and reviews the tasks: agents of a spec that is there, or programs that Segno knows.
+
+use std::path::Path;
+
+use segno_core::companion::Program;
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::spec;
+use crate::start::read_spec;
+use crate::world::World;
+
+/// Whom a person names. What is not named is who the spec calls `worker`, `planner` and `reviewer`, or
+/// whoever does the tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Crew {
+    /// Who does the tasks.
+    pub agent: Option<String>,
+    /// Who makes the plan.
+    pub planner: Option<String>,
+    /// Who reviews.
+    pub reviewer: Reviewer,
+}
+
+/// Who reviews.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Reviewer {
+    /// Whoever is called so, or whoever does the tasks, in another conversation.
+    #[default]
+    Usual,
+    /// This one.
+    Named(String),
+    /// Nobody.
+    Nobody,
+}
+
+/// Blocks of a spec that are about one workflow and not about who does it.
+const ITS_OWN: [&str; 6] = [
+    "name",
+    "description",
+    "metadata",
+    "tags",
+    "outputs",
+    "pattern",
+];
+
+/// Who a program is told to be.
+const WORKER: &str = "You are a careful software engineer. You do one task at a time, completely, and test what you did.";
+const PLANNER: &str = "You are a software architect. You look at the code before you plan, and plan no more than is asked for.";
+const REVIEWER: &str = "You are a strict and fair reviewer of code. You look for what is wrong, missing or untested, and approve what is good enough to be merged.";
+
+/// A spec without a pattern, and the names of its agents.
+pub(super) struct Cast {
+    pub(super) spec: Map<String, Value>,
+    pub(super) agent: String,
+    pub(super) planner: String,
+    pub(super) reviewer: Option<String>,
+}
+
+/// Gathers them, from the spec at `path` if there is one.
+pub(super) fn gather(world: &World, crew: &Crew, path: Option<&Path>) -> Result<Cast, Error> {
+    let mut spec = match path {
+        Some(path) => base(world, path)?,
+        None => Map::new(),
+    };
+    let mut agents = match spec.remove("agents") {
+        Some(Value::Object(agents)) => agents,
+        _ => Map::new(),
+    };
+    let called = |agents: &Map<String, Value>, role: &str| {
+        agents.contains_key(role).then(|| role.to_owned())
+    };
+    let only = (agents.len() == 1)
+        .then(|| agents.keys().next().cloned())
+        .flatten();
+    let named = crew.agent.clone();
+    let wanted = named.or_else(|| called(&agents, "worker")).or(only);
+    let wanted = wanted.ok_or_else(|| Error::NoStandIn {
+        agent: "worker".to_owned(),
+        reason: "the spec has several agents, and none of that name: say which with `--agent`"
+            .to_owned(),
+    })?;
+    let agent = someone(&mut agents, "worker", &wanted, WORKER)?;
+    let planner = match crew.planner.clone().or_else(|| called(&agents, "planner")) {
+        Some(name) => someone(&mut agents, "planner", &name, PLANNER)?,
+        None => like(&mut agents, &agent, "planner", PLANNER),
+    };
+    let reviewer = match &crew.reviewer {
+        Reviewer::Nobody => None,
+        Reviewer::Named(name) => Some(someone(&mut agents, "reviewer", name, REVIEWER)?),
+        Reviewer::Usual => Some(match called(&agents, "reviewer") {
+            Some(name) => name,
+            None => like(&mut agents, &agent, "reviewer", REVIEWER),
+        }),
+    };
+    if !spec.contains_key("runtime") {
+        let provider = agents[&agent]["provider"].clone();
+        spec.insert("runtime".to_owned(), json!({"provider": provider}));
+    }
+    spec.insert("version".to_owned(), json!(0));
+    spec.insert("agents".to_owned(), Value::Object(agents));
+    Ok(Cast {
+        spec,
+        agent,
+        planner,
+        reviewer,
+    })
+}
+
+/// The agent of that name, or the program, which is added under the name of its role.
+fn someone(
+    agents: &mut Map<String, Value>,
+    role: &str,
+    name: &str,
+    prompt: &str,
+) -> Result<String, Error> {
+    if agents.contains_key(name) {
+        return Ok(name.to_owned());
+    }
+    let known = if name == "claude" {
+        "claude-code"
+    } else {
+        name
+    };
+    let program = known
+        .parse()
+        .ok()
+        .filter(|program| *program != Program::Acp);
+    let program: Program = program.ok_or_else(|| Error::NoStandIn {
+        agent: name.to_owned(),
+        reason: "neither the spec nor Segno knows it".to_owned(),
+    })?;
+    let agent = json!({"prompt": prompt, "provider": program.as_str()});
+    agents.insert(role.to_owned(), agent);
+    Ok(role.to_owned())
+}
+
+/// The same agent in another role: by its own name if a spec says who it is, otherwise told to be another.
+fn like(agents: &mut Map<String, Value>, agent: &str, role: &str, prompt: &str) -> String {
+    let worker = &agents[agent];
+    if worker["prompt"] != WORKER {
+        return agent.to_owned();
+    }
+    let mut other = worker.clone();
+    other["prompt"] = prompt.into();
+    agents.insert(role.to_owned(), other);
+    role.to_owned()
+}
+
+/// A spec's blocks about who does it, with the files that it names found from anywhere.
+fn base(world: &World, path: &Path) -> Result<Map<String, Value>, Error> {
+    let (text, _) = read_spec(world, path)?;
+    let mut spec = match spec::as_json(&text) {
+        Ok(Value::Object(spec)) => spec,
+        Ok(_) => Map::new(),
+        Err(problems) => {
+            let path = path.to_owned();
+            return Err(Error::Spec { path, problems });
+        }
+    };
+    for block in ITS_OWN {
+        spec.remove(block);
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    for block in spec.values_mut() {
+        found_from(folder, block);
+    }
+    Ok(spec)
+}
+
+/// Makes files that are named relative to the spec absolute: what is made of it stands nowhere.
+fn found_from(folder: &Path, value: &mut Value) {
+    let absolute = |name: &mut Value| {
+        if let Some(text) = name.as_str().filter(|text| Path::new(text).is_relative()) {
+            *name = folder.join(text).to_string_lossy().into_owned().into();
+        }
+    };
+    // A bare word is looked for in PATH.
+    let program = |name: &mut Value| {
+        if name.as_str().is_some_and(|name| name.contains('/')) {
+            absolute(name);
+        }
+    };
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| found_from(folder, item)),
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                match (key.as_str(), field) {
+                    ("script" | "path", name @ Value::String(_)) => absolute(name),
+                    ("command", Value::Array(words)) => words.first_mut().map_or((), program),
+                    ("command", name) => program(name),
+                    (_, field) => found_from(folder, field),
+                }
+            }
+        }
+        _ => {}
+    }
+}

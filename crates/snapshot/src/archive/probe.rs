@@ -1,0 +1,66 @@
+//! Doors for fuzz targets.
+
+use super::Limits;
+use super::take::{Sink, unpack};
+use crate::delta::Stored;
+use crate::manifest::Manifest;
+
+/// What is in an archive that is not compressed, or why it is refused. Whatever is taken can be
+/// written down, read back and restored.
+pub fn unpacked(bytes: &[u8], limits: Limits) -> String {
+    let manifest = match unpack(bytes, limits, &mut Sink(None), &|| ()) {
+        Ok(manifest) => manifest,
+        Err(error) => return error.to_string(),
+    };
+    if let Err(wrong) = manifest.check() {
+        return wrong.0.to_owned();
+    }
+    let written = manifest.encode();
+    let again = Manifest::decode(&written).expect("what holds together can be read back");
+    assert!(manifest == again, "a manifest changed when it was written");
+    format!("{manifest:?}")
+}
+
+/// Gives every block that is nearly a description its checksum, so that what it says is looked at.
+pub fn mend(bytes: &mut [u8]) {
+    for block in bytes.chunks_exact_mut(super::header::BLOCK) {
+        if &block[257..262] == b"ustar" {
+            block[148..156].fill(b' ');
+            let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+    }
+}
+
+/// What a manifest says, or why it is none. What is taken is written as it was.
+pub fn manifest(bytes: &[u8]) -> String {
+    match Manifest::decode(bytes) {
+        Ok(manifest) => {
+            let written = manifest.encode();
+            let again = Manifest::decode(&written).expect("what was written can be read");
+            assert!(manifest == again, "a manifest changed when it was written");
+            format!("{manifest:?}")
+        }
+        Err(broken) => broken.0.to_owned(),
+    }
+}
+
+/// What the file of a manifest says, or why it is none.
+pub fn stored(bytes: &[u8]) -> String {
+    let mut sealed = bytes.to_vec();
+    sealed.extend(segno_core::digest::Digest::of(bytes).as_bytes());
+    match Stored::decode(&sealed).and_then(|stored| stored.digests()) {
+        Ok(digests) => format!("{digests:?}"),
+        Err(broken) => broken.0.to_owned(),
+    }
+}
+
+/// What would be written down of an archive that is not compressed; `None` if it is refused.
+pub fn written(bytes: &[u8]) -> Option<Vec<u8>> {
+    let limits = Limits {
+        bytes: 1 << 22,
+        entries: 1 << 10,
+    };
+    let manifest = unpack(bytes, limits, &mut Sink(None), &|| ()).ok()?;
+    Some(manifest.encode())
+}

@@ -1,0 +1,33 @@
+//! Doors for fuzz targets.
+
+use super::index;
+use super::pattern::Pattern;
+
+/// The names in a git index; `None` if it is not understood.
+pub fn index(bytes: &[u8]) -> Option<Vec<Box<[u8]>>> {
+    index::names(bytes)
+}
+
+/// What each line of a `.gitignore` says of each path: whether it is about it, covers it, leads into it.
+pub fn patterns(lines: &[u8], paths: &[&str]) -> Vec<[bool; 3]> {
+    let lines = lines.split(|byte| *byte == b'\n');
+    let patterns: Vec<Pattern> = lines.filter_map(Pattern::line).collect();
+    let mut said = Vec::new();
+    for pattern in &patterns {
+        let again: Result<Pattern, _> = pattern.to_string().parse();
+        assert!(again.is_ok(), "{pattern} is no pattern any more");
+        for path in paths {
+            let is_folder = path.ends_with('/');
+            let names = path.trim_end_matches('/').split('/').map(str::as_bytes);
+            let names: Vec<&[u8]> = names.collect();
+            let matches = pattern.matches(&names, is_folder);
+            let covers = pattern.covers(&names, is_folder);
+            assert!(
+                covers || !matches,
+                "{pattern} is about {path} without covering it"
+            );
+            said.push([matches, covers, pattern.leads_into(&names)]);
+        }
+    }
+    said
+}

@@ -1,0 +1,244 @@
+//! What comes in files from elsewhere: sessions, letters about checkpoints, archives, and what git
+//! keeps in a workspace.
+
+use segno_core::bundle::{self, Header, Writer};
+use segno_core::checkpoint::Manifest;
+use segno_core::digest::Digest;
+use segno_core::journal::{Event, Head, Run};
+use segno_core::letter::Letter;
+use segno_core::time::Timestamp;
+use segno_snapshot::Limits;
+use segno_snapshot::archive::probe as archive;
+use segno_snapshot::scope::probe as scope;
+use serde_json::Value;
+
+use crate::mutate::Chance;
+use crate::seeds;
+use crate::target::Target;
+
+/// Sessions as files, with every record of a journal.
+pub const BUNDLE: Target = Target {
+    name: "bundle",
+    seeds: || seeds::own("bundle"),
+    words: &[
+        b"\\\"attempt\\\":1,",
+        b"\\\"path\\\":\\\"steps/0\\\",",
+        b"\\\"revision\\\":1,",
+        b"step_finished",
+        b"step_discarded",
+        b"run_ended",
+        b"session_forked",
+        b"agent_said",
+    ],
+    mend: seal_again,
+    hold: hold_bundle,
+};
+
+/// Letters, and the checkpoints in them.
+pub const LETTER: Target = Target {
+    name: "letter",
+    seeds: || seeds::own("letter"),
+    words: &[
+        b"\"segno_letter\":2,",
+        b"\"pruned\":null,",
+        b"\"repositories\":[],",
+        b"\"../../x\"",
+    ],
+    mend: |bytes, chance| {
+        if chance.below(8) > 0 {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            bytes.truncate(end.unwrap_or(bytes.len()));
+            let digest = Digest::of(bytes);
+            bytes.extend(format!("\n{{\"digest\":\"{digest}\"}}\n").bytes());
+        }
+    },
+    hold: hold_letter,
+};
+
+/// Archives as they are imported, and what is written down of them.
+pub const ARCHIVE: Target = Target {
+    name: "archive",
+    seeds: || seeds::own("archive"),
+    words: &[
+        b"../",
+        b"/etc/passwd\0",
+        b"ustar\x0000",
+        b"ustar  \0",
+        b"././@LongLink\0",
+        b"30 mtime=1700000000.123456789\n",
+        b"12 path=a/b\n",
+        b"20 size=99999999999\n",
+        b"27 SCHILY.xattr.user.a=value\n",
+        b"0000644\0",
+        b"77777777777\0",
+        b"\x80\0\0\0\0\0\0\0\xFF\xFF\xFF\xFF",
+    ],
+    mend: |bytes, chance| {
+        if chance.below(8) > 0 {
+            archive::mend(bytes);
+        }
+    },
+    hold: |bytes| {
+        // The limits are part of what is tried.
+        let limits = Limits {
+            bytes: 1 << (10 + bytes.len() % 13),
+            entries: 1 << (bytes.len() % 7),
+        };
+        let unpacked = archive::unpacked(bytes, limits);
+        assert_eq!(unpacked, archive::unpacked(bytes, limits));
+        archive::manifest(bytes);
+        archive::stored(bytes);
+        if let Some(written) = archive::written(bytes) {
+            let mut changed = written;
+            let at = bytes.len() % changed.len();
+            changed[at] ^= 1 << (bytes.len() % 8);
+            assert_eq!(archive::manifest(&changed), archive::manifest(&changed));
+        }
+    },
+};
+
+/// The index of a git repository.
+pub const GIT_INDEX: Target = Target {
+    name: "git_index",
+    seeds: || seeds::own("git_index"),
+    words: &[
+        b"DIRC\0\0\0\x02",
+        b"DIRC\0\0\0\x03",
+        b"DIRC\0\0\0\x04",
+        b"\xFF\xFF\xFF\xFF",
+        b"TREE\0\0\0\x01",
+        b"link\0\0\0\x14",
+        b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        let names = scope::index(bytes);
+        assert_eq!(names, scope::index(bytes));
+        let names = names.unwrap_or_default();
+        assert!(names.is_sorted(), "a name is looked for where it should be");
+        let longest = names
+            .iter()
+            .map(|name| name.len())
+            .max()
+            .unwrap_or_default();
+        assert!(longest <= bytes.len() * bytes.len());
+        assert!(
+            names
+                .iter()
+                .all(|name| !name.is_empty() && !name.contains(&0))
+        );
+    },
+};
+
+/// Patterns of a `.gitignore`.
+pub const PATTERNS: Target = Target {
+    name: "patterns",
+    seeds: || seeds::own("patterns"),
+    words: &[
+        b"**", b"*", b"/", b"!", b"[", b"]", b"[!", b"-", b"?", b"\\ ", b"#",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        const PATHS: [&str; 8] = [
+            "a",
+            "a/",
+            "a/b/c.log",
+            "target/debug/x",
+            "web/node_modules/dist/",
+            "ü/[z",
+            "aXbXbc",
+            "a/a/a/a/a/a/a/a/a/a/a/a/a/a/b",
+        ];
+        assert_eq!(
+            scope::patterns(bytes, &PATHS),
+            scope::patterns(bytes, &PATHS)
+        );
+    },
+};
+
+/// Writes the records of a bundle again as far as they can be read, each sealed anew.
+fn seal_again(bytes: &mut Vec<u8>, chance: &mut Chance) {
+    if chance.below(8) > 0
+        && let Some(again) = sealed(bytes)
+    {
+        *bytes = again;
+    }
+}
+
+fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let header: Header = serde_json::from_slice(lines.next()?).ok()?;
+    let mut writer = Writer::new(&header).ok()?;
+    let mut head = Head::genesis(header.session);
+    for line in lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
+        let word = |key: &str| line[key].as_str();
+        if let (Some(kind), Some(body)) = (word("kind"), word("body")) {
+            let Some(Ok(event)) = Event::decode(kind, body) else {
+                continue;
+            };
+            let (run, at) = (&line["run"], &line["at"]);
+            let run: Run = serde_json::from_value(run.clone()).unwrap_or(Run(1));
+            let at: Timestamp = serde_json::from_value(at.clone()).unwrap_or(Timestamp(0));
+            let record = head.seal(run, at, &event);
+            head = record.head();
+            writer.record(&record).ok()?;
+        } else if let (Some(_), Some(text)) = (word("blob"), word("text")) {
+            writer.text(Digest::of(text.as_bytes()), text).ok()?;
+        }
+    }
+    writer.finish().ok()
+}
+
+/// What is taken is written as it was, and each of its events says the same when it is written.
+fn hold_bundle(bytes: &[u8]) {
+    let read = match (bundle::read(bytes), bundle::read(bytes)) {
+        (Ok(one), Ok(two)) => {
+            assert_eq!(one.state, two.state);
+            one
+        }
+        (Err(one), Err(two)) => {
+            assert_eq!(one.to_string(), two.to_string());
+            return;
+        }
+        _ => panic!("a bundle is taken once and refused once"),
+    };
+    let mut head = Head::genesis(read.header.session);
+    let mut writer = Writer::new(&read.header).expect("a header is short");
+    for record in &read.records {
+        let entry = head.open(record).expect("it was opened before");
+        let event = Event::decode(&record.kind, &entry.event.body());
+        let event = event
+            .expect("its kind is known")
+            .expect("it was just written");
+        assert_eq!(event, entry.event);
+        head = record.head();
+        writer.record(record).expect("it was not too long before");
+    }
+    for (digest, text) in &read.texts {
+        writer
+            .text(*digest, text)
+            .expect("it was not too long before");
+    }
+    let written = writer.finish().expect("it was not too long before");
+    let again = bundle::read(&written).expect("what was written can be read");
+    assert_eq!(again.records, read.records);
+    assert_eq!(again.texts, read.texts);
+    assert_eq!(again.state, read.state);
+}
+
+fn hold_letter(bytes: &[u8]) {
+    const KEY: [u8; 32] = [7; 32];
+    let text = String::from_utf8_lossy(bytes);
+    let _ = Manifest::from_text(&text, &KEY);
+    let value: Value =
+        serde_json::from_str(text.lines().next().unwrap_or_default()).unwrap_or_default();
+    let word = |key: &str| value["checkpoint"][key].as_str().unwrap_or_default();
+    let object = format!("checkpoints/{}/{}.json", word("session"), word("id"));
+    let read = Letter::from_bytes(&object, bytes);
+    assert_eq!(read, Letter::from_bytes(&object, bytes));
+    let Ok(letter) = read else { return };
+    let again = Letter::from_bytes(&object, &letter.to_bytes());
+    assert_eq!(again.as_ref(), Ok(&letter));
+    let kept = letter.checkpoint.to_text(&KEY);
+    assert_eq!(Manifest::from_text(&kept, &KEY), Ok(letter.checkpoint));
+}

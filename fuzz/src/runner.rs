@@ -1,0 +1,95 @@
+//! The promises of `segno_core::memo::Reader`: what commands print is read, and never believed more
+//! than it says.
+
+use segno_core::conversation::{Answer, Entry, Outcome, Part, Said, Utterance};
+use segno_core::memo::{Memo, Phase, Reader};
+use segno_core::model::ToolCall;
+
+use crate::seeds;
+use crate::target::Target;
+
+/// Command lines, among them one that only shows a file.
+const COMMANDS: [&str; 8] = [
+    "cat log.txt",
+    "cargo test",
+    "cargo nextest run",
+    "pytest -q",
+    "npx jest",
+    "npx vitest run",
+    "go test ./...",
+    "make test 2>&1 | tail -20",
+];
+
+pub const RUNNER_OUTPUT: Target = Target {
+    name: "runner_output",
+    seeds: || seeds::files("crates/core/tests/golden/runners", ".txt"),
+    words: &[
+        b"test result: ok. 1 passed; 0 failed; ",
+        b"\nfailures:\n    ",
+        b" in 0.01s",
+        b"Summary [",
+        b"--- FAIL: ",
+        b"ok  \t",
+        b"FAILED ",
+        b"\x1b[31m",
+        b"Exit code 1\n",
+    ],
+    mend: |_, _| (),
+    hold,
+};
+
+fn hold(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    // The bytes are a command line, too.
+    for command in COMMANDS.into_iter().chain([&*text]) {
+        let mut last = None;
+        for outcome in [Outcome::Succeeded, Outcome::Failed] {
+            let mut reader = Reader::default();
+            reader.read(&asked(command));
+            let found = reader.read(&answered(&text, outcome));
+            for (_, written) in &found {
+                let memo = &written.memo;
+                assert_eq!(&memo.clone().bounded(), memo, "memos are short");
+                if let Memo::Tests(tests) = memo {
+                    assert_ne!(command, COMMANDS[0], "a file that is shown is no test run");
+                    let well = matches!(tests.phase, Phase::Green | Phase::Refactor);
+                    assert!(!well, "nothing was known before");
+                }
+            }
+            last = Some((reader, found));
+        }
+        let Some((mut reader, found)) = last else {
+            continue;
+        };
+        // What is heard again tells nothing new about what went wrong.
+        reader.read(&asked(command));
+        let again = reader.read(&answered(&text, Outcome::Failed));
+        let errors = |memo: &Memo| matches!(memo, Memo::Error(_));
+        let told = found.iter().filter(|(_, written)| errors(&written.memo));
+        assert!(told.count() <= 1, "one call, one error");
+        assert!(!again.iter().any(|(_, written)| errors(&written.memo)));
+    }
+}
+
+fn asked(command: &str) -> Entry {
+    Entry::new(Said::Assistant {
+        message: None,
+        model: None,
+        parts: vec![Utterance::Call(ToolCall {
+            id: "c".to_owned(),
+            name: "Bash".to_owned(),
+            input: serde_json::json!({"command": command}),
+        })],
+        usage: None,
+    })
+}
+
+fn answered(text: &str, outcome: Outcome) -> Entry {
+    Entry::new(Said::Result(Answer {
+        id: "c".to_owned(),
+        parts: vec![Part::Text {
+            text: text.to_owned(),
+        }],
+        outcome,
+    }))
+}

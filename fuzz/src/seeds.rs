@@ -1,0 +1,27 @@
+//! What cases are made of: files beside the tests, and files of the fuzzer's own.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool that reads what lies beside it"
+)]
+
+use std::path::{Path, PathBuf};
+
+/// The files in a folder of this repository whose names end so, in order.
+pub fn files(folder: &str, end: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(folder);
+    let files = std::fs::read_dir(&folder).expect("the seeds are in the repository");
+    let paths = files.map(|file| file.expect("a folder can be listed").path());
+    let ends = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(end));
+    let mut paths: Vec<_> = paths.filter(|path| path.is_file() && ends(path)).collect();
+    paths.sort();
+    let read = |path: &PathBuf| std::fs::read(path).expect("a seed can be read");
+    paths.iter().map(read).collect()
+}
+
+/// The seeds that are kept for a target itself.
+pub fn own(target: &str) -> Vec<Vec<u8>> {
+    files(&format!("fuzz/seeds/{target}"), "")
+}

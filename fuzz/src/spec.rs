@@ -1,0 +1,94 @@
+//! Workflow specs: YAML that a person wrote, or somebody else. And plans, which agents write.
+
+use segno_engine::spec::{load, parse};
+use segno_engine::work::checklist;
+
+use crate::seeds;
+use crate::target::Target;
+
+/// Specs, and the files that they refer to.
+pub const SPEC: Target = Target {
+    name: "spec",
+    seeds: || seeds::files("examples", ".yaml"),
+    words: &[
+        b"&a [*a, *a]",
+        b"*a",
+        b"!!binary ",
+        b"<<: *a",
+        b"? ",
+        b"- ",
+        b"  ",
+        b": ",
+        b"{{ ",
+        b" }}",
+        b"{% for x in range(999999999) %}",
+        b"$ref: other.yaml",
+        b"output_schema: schema.json",
+        b"0x7fffffffffffffff",
+        b".inf",
+        b".nan",
+    ],
+    mend: |_, _| (),
+    hold,
+};
+
+/// A spec holds together or is refused in the same words each time; one that stands alone says the same
+/// as what was read.
+fn hold(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let files = |_: &str| Ok("{\"type\": \"object\", \"provider\": \"scripted\"}".to_owned());
+    let read = || load(&text, &files);
+    match (read(), read()) {
+        (Ok((alone, workflow)), Ok((again, _))) => {
+            assert_eq!(alone, again);
+            let kept = parse(&alone).expect("what stands alone can be read");
+            assert_eq!(format!("{kept:?}"), format!("{workflow:?}"));
+        }
+        (Err(one), Err(two)) => assert_eq!(format!("{one:?}"), format!("{two:?}")),
+        _ => panic!("a spec is taken once and refused once"),
+    }
+}
+
+/// Plans.
+pub const CHECKLIST: Target = Target {
+    name: "checklist",
+    seeds: || {
+        let mut seeds = seeds::files("docs/guide", "work.md");
+        seeds.push(b"- [x] **T1**: a\n- [ ] T2: b (after T1)\n  c\n\n  - [ ] d\n1. [ ] `e` f (needs T1, T2)\n   Depends on: T1\n".to_vec());
+        seeds
+    },
+    words: &[
+        b"- [ ] ",
+        b"* [x] ",
+        b"1) [X] ",
+        b"**T1**",
+        b"T2: ",
+        b" (after T1, T2)",
+        b" (depends on: T1 and T2)",
+        b"Depends on: T3",
+        b"```\n",
+        b"~~~\n",
+        b"\t",
+        b"    ",
+        b"\r\n",
+    ],
+    mend: |_, _| (),
+    hold: hold_plan,
+};
+
+/// A plan is refused, or each of its tasks comes after those that it needs, and it is written as it is
+/// read.
+fn hold_plan(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(list) = checklist::read(&text) else {
+        return;
+    };
+    let order = list.order();
+    assert_eq!(order.len(), list.tasks.len());
+    for (at, place) in order.iter().enumerate() {
+        let needed = &list.tasks[*place].depends_on;
+        assert!(needed.iter().all(|before| order[..at].contains(before)));
+    }
+    let again = checklist::read(&list.text()).expect("what was written can be read");
+    assert_eq!(again.tasks, list.tasks);
+}

@@ -1,0 +1,334 @@
+//! What programs and servers say while they work: whatever the bytes are and in whatever pieces they
+//! come, the same is made of them.
+
+use std::path::Path;
+
+use segno_agents::{acp, anthropic, bedrock, claude_code, codex, mcp, openai};
+use serde_json::Value;
+
+use crate::mutate::Chance;
+use crate::seeds;
+use crate::target::Target;
+
+/// As the recordings have it.
+const CLAUDE_ID: &str = "00000000-0000-4000-8000-000000000001";
+const CODEX_ID: &str = "00000000-0000-7000-8000-000000000001";
+
+/// More than any case has.
+const WHOLE: usize = 1 << 30;
+
+/// `claude -p --output-format=stream-json`.
+pub const CLAUDE: Target = Target {
+    name: "claude_stream",
+    seeds: || {
+        seeds::files(
+            "crates/agents/tests/golden/claude_code/2.1.325",
+            ".stream.jsonl",
+        )
+    },
+    words: &[
+        b"\"type\":\"result\",",
+        b"\"type\":\"assistant\",",
+        b"\"is_error\":true,",
+        b"\"session_id\":\"00000000-0000-4000-8000-000000000001\",",
+        b"\"rate_limit_event\"",
+        b"\"costUSD\":-1e308,",
+        b"limit reached|99999999999999999999",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        alike(bytes, |piece| {
+            claude_code::probe::heard(CLAUDE_ID, bytes, piece)
+        });
+    },
+};
+
+/// `codex exec --json`.
+pub const CODEX: Target = Target {
+    name: "codex_stream",
+    seeds: || seeds::files("crates/agents/tests/golden/codex/0.166.0", ".stream.jsonl"),
+    words: &[
+        b"\"type\":\"turn.completed\",",
+        b"\"type\":\"turn.failed\",",
+        b"\"type\":\"item.completed\",",
+        b"\"thread_id\":\"00000000-0000-7000-8000-000000000001\"",
+        b"try again in 99999999999999999999 days",
+        b"try again in 9 days 99999999999999999 hours",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        for id in [None, Some(CODEX_ID)] {
+            alike(bytes, |piece| codex::probe::heard(id, bytes, piece));
+        }
+    },
+};
+
+/// The rollout of Codex, read while it grows.
+pub const CODEX_TAIL: Target = Target {
+    name: "codex_tail",
+    seeds: || seeds::files("crates/agents/tests/golden/codex/transcripts", ".jsonl"),
+    words: &[
+        b"\"type\":\"token_count\",",
+        b"\"model_context_window\":18446744073709551615,",
+        b"\"last_token_usage\":{\"input_tokens\":18446744073709551615,\"output_tokens\":9},",
+        b"\"thread_token_usage\":{\"input_tokens\":1,\"output_tokens\":2},",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        alike(bytes, |piece| {
+            codex::probe::counted(CODEX_ID, bytes, piece)
+        });
+    },
+};
+
+/// When a limit is lifted: in words, and in the headers of answers.
+pub const LIMITS: Target = Target {
+    name: "limits",
+    seeds: || {
+        [
+            "You've hit your usage limit. Try again in 2 days 3 hours 4 minutes.",
+            "You've hit your usage limit. Try again at 1:59 AM.",
+            "You've hit your usage limit. Try again at Nov 20th, 2026 1:59 AM.",
+            "{\"error\":{\"type\":\"usage_limit_reached\",\"resets_at\":1794803700,\"resets_in_seconds\":60}}",
+            "retry-after: 30\ndate: Sun, 06 Nov 1994 08:49:37 GMT\n",
+            "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\ndate: Sun, 06 Nov 1994 08:49:00 GMT\n",
+            "anthropic-ratelimit-tokens-remaining: 0\nanthropic-ratelimit-tokens-reset: 2026-11-16T05:00:00Z\ndate: Mon, 16 Nov 2026 04:59:00 GMT\n",
+            "x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 6m0.5s\n",
+        ]
+        .map(|seed| seed.as_bytes().to_vec())
+        .to_vec()
+    },
+    words: &[
+        b"99999999999999999999",
+        b"1e308",
+        b"try again in ",
+        b"try again at ",
+        b"12:00 AM",
+        b"feb 29",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        let words = String::from_utf8_lossy(bytes);
+        assert_eq!(codex::probe::limited(&words), codex::probe::limited(&words));
+        assert_eq!(anthropic::probe::wait(bytes), anthropic::probe::wait(bytes));
+    },
+};
+
+/// The Agent Client Protocol, and the fold of what it reports.
+pub const ACP: Target = Target {
+    name: "acp",
+    seeds: || {
+        let mut seeds = recorded("crates/agents/tests/golden/acp/claude/0.99.0", ".jsonl");
+        seeds.extend(recorded(
+            "crates/agents/tests/golden/acp/codex/2.6.0",
+            ".jsonl",
+        ));
+        seeds
+    },
+    words: &[
+        b"\"status\":\"completed\",",
+        b"\"stopReason\":\"end_turn\",",
+        b"\"sessionUpdate\":\"tool_call_update\",",
+        b"\"method\":\"session/request_permission\",",
+        b"\"path\":\"../../etc/passwd\",",
+        b"\"amount\":-1e308,\"currency\":\"USD\"",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| {
+        let heard = || acp::probe::heard(bytes, Path::new("/nonexistent"));
+        assert_eq!(heard(), heard());
+    },
+};
+
+/// Streams of the Messages API.
+pub const ANTHROPIC: Target = Target {
+    name: "anthropic_events",
+    seeds: || seeds::own("anthropic_events"),
+    words: &[
+        b"data: ",
+        b"\r\n\r\n",
+        b"\r\r",
+        b"\"type\":\"message_stop\"",
+        b"\"index\":9",
+        b"\"partial_json\":\"",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| alike(bytes, |piece| anthropic::probe::heard(bytes, piece)),
+};
+
+/// Streams of chat completions.
+pub const OPENAI: Target = Target {
+    name: "openai_events",
+    seeds: || seeds::own("openai_events"),
+    words: &[
+        b"data: ",
+        b"data: [DONE]\n\n",
+        b"\r\n\r\n",
+        b"\"index\":999",
+        b"\"finish_reason\":\"stop\"",
+        b"\"error\":{}",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| alike(bytes, |piece| openai::probe::heard(bytes, piece)),
+};
+
+/// Frames of Amazon Bedrock.
+pub const BEDROCK: Target = Target {
+    name: "bedrock_frames",
+    seeds: framed,
+    words: &[
+        b":message-type",
+        b":event-type",
+        b":exception-type",
+        b"\x07\x00\x05event",
+        b"\"contentBlockIndex\":9",
+        b"\x00\x00\x00\x10",
+    ],
+    mend: |bytes, chance| mend_frames(bytes, chance),
+    hold: |bytes| alike(bytes, |piece| bedrock::probe::heard(bytes, piece)),
+};
+
+/// Messages of MCP servers.
+pub const MCP: Target = Target {
+    name: "mcp",
+    seeds: || seeds::own("mcp"),
+    words: &[
+        b"\"jsonrpc\":\"2.0\",",
+        b"\"id\":1,",
+        b"\"isError\":true,",
+        b"\"content\":[],",
+        b"\"inputSchema\":{},",
+    ],
+    mend: |_, _| (),
+    hold: |bytes| assert_eq!(mcp::probe::heard(bytes), mcp::probe::heard(bytes)),
+};
+
+/// The same is heard at once, again, and in pieces.
+fn alike(bytes: &[u8], heard: impl Fn(usize) -> String) {
+    let whole = heard(WHOLE);
+    assert_eq!(whole, heard(WHOLE));
+    // Pieces of a byte would make a long case take for ever.
+    assert_eq!(whole, heard(bytes.len() / 50 + 1));
+}
+
+/// What an agent said in a recording of both sides.
+fn recorded(folder: &str, end: &str) -> Vec<Vec<u8>> {
+    let said = |recording: Vec<u8>| {
+        let lines = recording.split(|byte| *byte == b'\n');
+        let values = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let said = values.filter_map(|value| Some(format!("{}\n", value.get("received")?)));
+        said.collect::<String>().into_bytes()
+    };
+    let recordings = seeds::files(folder, end);
+    recordings.into_iter().map(said).collect()
+}
+
+/// Answers of Bedrock, as frames.
+fn framed() -> Vec<Vec<u8>> {
+    let answer = |events: &[(&str, &str)]| {
+        let frames = events.iter().map(|(kind, payload)| frame(kind, payload));
+        frames.collect::<Vec<_>>().concat()
+    };
+    let words = r#"{"contentBlockIndex":0,"delta":{"text":"hello"}}"#;
+    let stop = ("messageStop", r#"{"stopReason":"end_turn"}"#);
+    let used = (
+        "metadata",
+        r#"{"usage":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":2}}"#,
+    );
+    vec![
+        answer(&[
+            ("messageStart", r#"{"role":"assistant"}"#),
+            ("contentBlockDelta", words),
+            ("contentBlockStop", r#"{"contentBlockIndex":0}"#),
+            stop,
+            used,
+        ]),
+        answer(&[
+            (
+                "contentBlockStart",
+                r#"{"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"t","name":"f"}}}"#,
+            ),
+            (
+                "contentBlockDelta",
+                r#"{"contentBlockIndex":1,"delta":{"toolUse":{"input":"{\"x\":1}"}}}"#,
+            ),
+            (
+                "contentBlockDelta",
+                r#"{"contentBlockIndex":2,"delta":{"reasoningContent":{"text":"hm","signature":"s"}}}"#,
+            ),
+            ("messageStop", r#"{"stopReason":"tool_use"}"#),
+            used,
+        ]),
+        frame("", r#"{"message":"too many"}"#),
+    ]
+}
+
+fn frame(kind: &str, payload: &str) -> Vec<u8> {
+    let (sort, name) = match kind {
+        "" => ("exception", "throttlingException"),
+        kind => ("event", kind),
+    };
+    let mut headers = Vec::new();
+    for (key, value) in [
+        (":message-type", sort),
+        (
+            if kind.is_empty() {
+                ":exception-type"
+            } else {
+                ":event-type"
+            },
+            name,
+        ),
+    ] {
+        headers.push(u8::try_from(key.len()).expect("the names are short"));
+        headers.extend(key.bytes());
+        headers.push(7);
+        let length = u16::try_from(value.len()).expect("the values are short");
+        headers.extend(length.to_be_bytes());
+        headers.extend(value.bytes());
+    }
+    let total = 16 + headers.len() + payload.len();
+    let mut frame = Vec::new();
+    for length in [total, headers.len()] {
+        let length = u32::try_from(length).expect("the frames are short");
+        frame.extend(length.to_be_bytes());
+    }
+    frame.extend(checksum(&frame).to_be_bytes());
+    frame.extend(headers);
+    frame.extend(payload.bytes());
+    frame.extend(checksum(&frame).to_be_bytes());
+    frame
+}
+
+/// Makes the checksums of all frames right, and the length of the last; of some only the first.
+fn mend_frames(bytes: &mut [u8], chance: &mut Chance) {
+    let mut at = 0;
+    while at + 16 <= bytes.len() && chance.below(12) > 0 {
+        let left = bytes.len() - at;
+        let said = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let total = usize::try_from(said).unwrap_or(left).clamp(16, left);
+        if chance.below(4) > 0 {
+            let total = u32::try_from(total).expect("the cases are short");
+            bytes[at..at + 4].copy_from_slice(&total.to_be_bytes());
+        }
+        let check = checksum(&bytes[at..at + 8]);
+        bytes[at + 8..at + 12].copy_from_slice(&check.to_be_bytes());
+        let end = at + total - 4;
+        let check = checksum(&bytes[at..end]);
+        bytes[end..at + total].copy_from_slice(&check.to_be_bytes());
+        at += total;
+    }
+}
+
+/// CRC-32, as in gzip.
+fn checksum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum: u32, _| {
+            if sum & 1 == 1 {
+                0xEDB8_8320 ^ sum >> 1
+            } else {
+                sum >> 1
+            }
+        })
+    })
+}
