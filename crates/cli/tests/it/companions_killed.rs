@@ -103,16 +103,17 @@ fn entries(scene: &Scene, kind: &str) -> Vec<Value> {
     own.map(|(_, body)| body).collect()
 }
 
-/// Kills segno in the middle of the slow command, when the journal has what led to it, and waits until
+/// Kills segno in the middle of the slow command, when what led to it is written down, and waits until
 /// all is quiet.
 fn killed(agent: Agent) -> Scene {
     let scene = scene(agent, standard());
     let mut run = scene.begin();
     let slow = "slow".to_owned();
     // What is not yet written down may be asked for again.
-    let written = |run: &Run| run.said().contains("[standard:4]");
-    assert!(scene.until(&mut run, |run| written(run)
-        && scene.stage.signs().contains(&slow)));
+    assert!(
+        scene.until(&mut run, |_| scene.stage.signs().contains(&slow)
+            && scene.written_down("task", "sleep 1"))
+    );
     drop(run);
     assert_eq!(scene.orphans(), Vec::<u32>::new());
     scene
@@ -155,7 +156,8 @@ fn of_two_resumes_of_a_conversation_at_once_one_runs_and_one_is_refused() {
     ];
     let scene = scene(Agent::Claude, Script::new("held", turns));
     let mut run = scene.begin();
-    assert!(scene.until(&mut run, |_| scene.server.holds("held", 1)));
+    assert!(scene.until(&mut run, |_| scene.server.holds("held", 1)
+        && scene.written_down("task", "a.txt")));
     drop(run);
     assert_eq!(scene.orphans(), Vec::<u32>::new());
     let asked = || {

@@ -187,15 +187,14 @@ impl Ground {
     fn new(segno: &Path, agent: Agent, deed: Deed) -> Self {
         let scene = Scene::new(segno, agent, standard());
         let mut run = scene.begin();
-        let native = || Some(scene.opened("task").pop()?.0);
         let reached = scene.until(&mut run, |_| {
             scene.stage.signs().contains(&"slow".to_owned())
-                && native().is_some_and(|id| agent.kept(&scene.stage, &id).contains("sleep 1"))
+                && scene.written_down("task", "sleep 1")
         });
         assert!(reached, "the agent does not get to its slow command");
         drop(run);
         scene.is_quiet();
-        let id = native().unwrap();
+        let (id, _) = scene.opened("task").pop().unwrap();
         let place = agent.record(&scene.stage, &id).unwrap();
         let whole = fs::read(&place).unwrap();
         let before = match deed {
