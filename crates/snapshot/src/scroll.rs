@@ -43,6 +43,8 @@ pub(crate) struct Scroll<'a> {
     pub(crate) size: u64,
     /// Where what is said of it lies in the bytes; its path lies before.
     pub(crate) facts: Range<usize>,
+    /// Where its path begins in the bytes.
+    from: usize,
 }
 
 impl<'a> Scroll<'a> {
@@ -61,6 +63,7 @@ impl<'a> Scroll<'a> {
             sort: Sort::Folder,
             size: 0,
             facts: 0..0,
+            from: 0,
         };
         Ok((root, scroll))
     }
@@ -76,11 +79,34 @@ impl<'a> Scroll<'a> {
             return Ok(false);
         }
         self.left -= 1;
+        self.from = self.place();
         read_path(&mut self.reader, &mut self.path)?;
-        let from = self.whole.len() - self.reader.0.len();
+        let from = self.place();
         (self.sort, self.size) = pass_facts(&mut self.reader)?;
-        self.facts = from..self.whole.len() - self.reader.0.len();
+        self.facts = from..self.place();
         Ok(true)
+    }
+
+    /// Goes to the next entry if it is the one that `other` is at. The one before was at the same path
+    /// in both.
+    pub(crate) fn next_is(&mut self, other: &Scroll<'_>) -> bool {
+        let entry = &other.whole[other.from..other.facts.end];
+        let Some(rest) = self.reader.0.strip_prefix(entry).filter(|_| self.left > 0) else {
+            return false;
+        };
+        self.left -= 1;
+        self.from = self.place();
+        self.reader.0 = rest;
+        let end = self.place();
+        self.facts = end - other.facts.len()..end;
+        self.path.clone_from(&other.path);
+        (self.sort, self.size) = (other.sort, other.size);
+        true
+    }
+
+    /// How many bytes lie behind.
+    fn place(&self) -> usize {
+        self.whole.len() - self.reader.0.len()
     }
 
     /// The bytes after the entry that ends at `from`, up to the end of this one.

@@ -1,9 +1,9 @@
 //! Taking a snapshot: look at everything, read what is new, write it down.
 
 mod job;
-mod known;
 mod plan;
 mod repositories;
+mod same;
 mod weave;
 
 use std::io;
@@ -47,32 +47,33 @@ impl Vault {
         let _held = self.hold()?;
         let mut capture = Capture::new(self, request, &place)?;
         let tree = capture.walk()?;
-        if let Some(known) = capture.known(&tree) {
-            self.renew(known.snapshot)?;
-            return Ok(known);
+        if let Some(same) = capture.same(&tree) {
+            self.renew(same.snapshot)?;
+            return Ok(same);
         }
-        let mut read = capture.read_all(tree, progress)?;
+        let known = Known::new(self.fresh_shelf()?);
+        let mut read = capture.read_all(tree, &known, progress)?;
         for millis in PAUSES {
             if capture.moving(&read.plan).is_empty() {
-                return capture.keep(read);
+                return capture.keep(read, &known);
             }
             machine::pause(std::time::Duration::from_millis(millis));
             capture.remember(&read);
-            let mut later = capture.read_all(capture.walk()?, progress)?;
+            let mut later = capture.read_all(capture.walk()?, &known, progress)?;
             later.files += read.files;
             later.stored += read.stored;
             if capture.moving(&later.plan).is_empty() {
-                return capture.keep(later);
+                return capture.keep(later, &known);
             }
             if repositories::fits(&capture.index, &later.plan) {
                 repositories::join(&capture.index, &mut later.plan);
-                return capture.keep(later);
+                return capture.keep(later, &known);
             }
             read = later;
         }
         let moving = capture.moving(&read.plan);
         repositories::mark(&mut read.plan, &moving);
-        capture.keep(read)
+        capture.keep(read, &known)
     }
 }
 
@@ -100,7 +101,6 @@ struct Capture<'a> {
     facts: Facts,
     index_path: PathBuf,
     index: Index,
-    known: Known,
     /// The snapshot that the index was written with, while it is kept.
     parent: Option<Digest>,
     /// When the look began, by the clock that stamps files.
@@ -115,9 +115,7 @@ impl<'a> Capture<'a> {
         let root = beneath::root(place).map_err(trouble)?;
         let facts = Facts::of(&root).map_err(trouble)?;
         let index_path = index::place(&vault.index, place, facts.device);
-        let is_long = Index::is_long(&index_path);
-        let read = || Index::read(&vault.safe, &index_path);
-        let (shelf, index) = machine::both(is_long, || vault.fresh_shelf(), read);
+        let index = Index::read(&vault.safe, &index_path);
         Ok(Self {
             vault,
             request,
@@ -126,7 +124,6 @@ impl<'a> Capture<'a> {
             facts,
             parent: index.snapshot.filter(|parent| vault.is_kept(*parent)),
             index,
-            known: Known::new(shelf?),
             index_path,
             began: machine::stamp_clock(),
             until: request
@@ -212,6 +209,7 @@ impl<'a> Capture<'a> {
     fn read_all(
         &mut self,
         tree: Tree,
+        known: &Known,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Read, Error> {
         let mut plan = self.look(tree);
@@ -220,21 +218,21 @@ impl<'a> Capture<'a> {
         let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
         if !nothing_new {
             // Packs that cannot be read are not built upon: a new snapshot is whole.
-            let gone = if self.known.shelf().has_packs(&self.index.packs) {
+            let gone = if known.shelf().has_packs(&self.index.packs) {
                 Vec::new()
             } else {
-                plan.gone(&self.index, &self.known)
+                plan.gone(&self.index, known)
             };
             if !gone.is_empty() {
                 gone.into_iter()
                     .for_each(|number| self.index.forget(number));
                 plan = self.look(self.walk()?);
             }
-            plan.forget_what_is_gone(&self.known);
+            plan.forget_what_is_gone(known);
         }
         let logs = plan.join_databases();
         let unread = plan.unread();
-        let store = Store::new(self.vault, &self.known, &self.index);
+        let store = Store::new(self.vault, known, &self.index);
         let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
         plan.finish();
         Ok(Read {
@@ -278,7 +276,7 @@ impl<'a> Capture<'a> {
     }
 
     /// Makes a snapshot of what was read: durable, then listed.
-    fn keep(self, read: Read) -> Result<Captured, Error> {
+    fn keep(self, read: Read, known: &Known) -> Result<Captured, Error> {
         let Read {
             plan,
             files,
@@ -287,7 +285,7 @@ impl<'a> Capture<'a> {
         let woven = self.weave(&plan);
         let snapshot = Digest::of(&woven.whole);
         let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
-        let head = changed.then(|| self.head(snapshot, &woven.stamps));
+        let head = changed.then(|| self.head(snapshot, &woven.stamps, known));
         if changed {
             // P4: what is listed can be restored.
             plan.check().map_err(|broken| self.unavailable(broken))?;
@@ -336,9 +334,9 @@ impl<'a> Capture<'a> {
     }
 
     /// The beginning of the index of a snapshot.
-    fn head(&self, snapshot: Digest, stamps: &[u8]) -> Vec<u8> {
+    fn head(&self, snapshot: Digest, stamps: &[u8], known: &Known) -> Vec<u8> {
         // Without a list, content is looked for piece by piece.
-        let packs = self.vault.sound_packs(self.known.shelf());
+        let packs = self.vault.sound_packs(known.shelf());
         index::head(snapshot, stamps, &packs.unwrap_or_default())
     }
 

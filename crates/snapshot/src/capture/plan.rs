@@ -50,7 +50,8 @@ impl Plan {
     pub(super) fn new(root: Entry, tree: &mut Tree, index: &Index) -> Self {
         let mut plan = Self {
             root,
-            found: Vec::new(),
+            // As many as there may be: they are large, and are not copied as their number grows.
+            found: Vec::with_capacity(tree.count()),
             skipped: Vec::new(),
             stale: vec![true; index.len()],
         };

@@ -9,7 +9,7 @@ use super::Capture;
 
 impl Capture<'_> {
     /// The snapshot that the index was written with, if everything is as it was.
-    pub(super) fn known(&self, tree: &Tree) -> Option<Captured> {
+    pub(super) fn same(&self, tree: &Tree) -> Option<Captured> {
         let snapshot = self.parent.filter(|_| tree.is_known())?;
         let skipped = left_out(tree);
         if skipped != self.index.skipped {

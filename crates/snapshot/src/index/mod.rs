@@ -145,12 +145,6 @@ impl<'a> Parts<'a> {
 }
 
 impl Index {
-    /// Whether reading an index takes long enough that something else is done meanwhile.
-    pub(crate) fn is_long(path: &Path) -> bool {
-        let length = std::fs::symlink_metadata(path).map_or(0, |facts| facts.len());
-        length >= LONG as u64
-    }
-
     /// Reads an index; an empty one if there is none that can be used.
     pub(crate) fn read(safe: &Safe, path: &Path) -> Self {
         let content = safe.read(path, LONGEST);

@@ -16,6 +16,7 @@ mod known;
 mod open;
 mod packer;
 mod patch;
+mod places;
 mod shelf;
 
 use std::io;
@@ -42,8 +43,9 @@ const FOOTER: usize = 8 + 16 + 32;
 /// How long blocks are made, unpacked: longer ones take less room, and more work for each piece
 /// that is read by itself.
 const BLOCK: usize = 2 * LONGEST;
-/// A pack that has reached this length gets no more blocks.
-const PACK: u64 = 64 * 1024 * 1024;
+/// A pack that has reached this length gets no more blocks. It is read back from the disk while the next
+/// is written; only the last is waited for.
+const PACK: u64 = 32 * 1024 * 1024;
 /// The longest table that is read, whatever a pack claims (P10).
 const TABLE: u64 = 256 * 1024 * 1024;
 

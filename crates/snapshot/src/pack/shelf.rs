@@ -15,7 +15,8 @@ use crate::carry::GUEST;
 use crate::error::Error;
 use crate::machine;
 use crate::pack::known::ByDigest;
-use crate::pack::{Block, Form, Table, read_table};
+use crate::pack::places::Places;
+use crate::pack::{Block, Form, Piece, Table, read_table};
 use crate::safe::Safe;
 use crate::wire::Broken;
 
@@ -41,6 +42,7 @@ pub(crate) struct Place {
 pub(crate) struct Held {
     pub(crate) name: Digest,
     pub(crate) blocks: Vec<Block>,
+    pub(super) pieces: Vec<Piece>,
     pub(crate) sealed: bool,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Shelf {
     /// Packs that wait to be proved.
     guests: HashSet<Digest>,
     packs: Vec<Held>,
-    places: HashMap<Digest, Place, ByDigest>,
+    places: Places,
     /// Patches that cannot be applied: their bases have no place.
     orphans: HashMap<Digest, Place, ByDigest>,
     damaged: Vec<(Digest, &'static str)>,
@@ -97,7 +99,8 @@ impl Shelf {
         for names in groups {
             let read = shelf.tables(&names);
             let pieces = |read: &Read| read.as_ref().ok()?.as_ref().ok().map(|it| it.pieces.len());
-            shelf.places.reserve(read.iter().filter_map(pieces).sum());
+            let more = read.iter().filter_map(pieces).sum();
+            shelf.places.reserve(&shelf.packs, more);
             for (name, table) in names.into_iter().zip(read) {
                 match table {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -150,41 +153,27 @@ impl Shelf {
     }
 
     fn add(&mut self, name: Digest, table: Table, patches: &mut Vec<(Digest, Place)>) {
-        let pack = u32::try_from(self.packs.len()).expect("there are fewer packs than that");
-        for piece in table.pieces {
-            let place = Place {
-                pack,
-                block: piece.block,
-                offset: piece.offset,
-                length: piece.length,
-                depth: 0,
-            };
-            match table.blocks[piece.block as usize].form {
-                Form::Patch(_) => patches.push((piece.digest, place)),
-                Form::Plain | Form::Zstd => {
-                    self.places.entry(piece.digest).or_insert(place);
-                }
-            }
-        }
         self.packs.push(Held {
             name,
             blocks: table.blocks,
+            pieces: table.pieces,
             sealed: table.sealed,
         });
+        patches.extend(self.places.add(&self.packs));
     }
 
     /// Gives places to patches whose bases have one, those with the fewest patches first.
     fn settle(&mut self, patches: &mut Vec<(Digest, Place)>) {
         for depth in 1..=DEEPEST {
             patches.retain(|&(digest, place)| {
-                if self.places.contains_key(&digest) {
+                if self.place(&digest).is_some() {
                     return false;
                 }
                 let base = self.base(place).and_then(|base| self.place(&base));
                 let base = base.filter(|base| base.depth < depth);
                 if let Some(base) = base {
                     let depth = base.depth + 1;
-                    self.places.insert(digest, Place { depth, ..place });
+                    self.places.add_made(digest, Place { depth, ..place });
                 }
                 base.is_none()
             });
@@ -192,7 +181,7 @@ impl Shelf {
     }
 
     pub(crate) fn place(&self, digest: &Digest) -> Option<Place> {
-        self.places.get(digest).copied()
+        self.places.get(&self.packs, digest)
     }
 
     /// The piece that the one at `place` is a patch of.
@@ -234,7 +223,7 @@ impl Shelf {
             let Some(base) = self.base(at) else { break };
             match self.orphans.get(&base) {
                 Some(&next) => at = next,
-                None if self.places.contains_key(&base) => break,
+                None if self.place(&base).is_some() => break,
                 None => {
                     let reason = format!("no pack has the content {base} that it is a change of");
                     return Error::damaged(self.label(orphan), reason);

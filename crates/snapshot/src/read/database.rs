@@ -24,6 +24,10 @@ const LOGS: [&str; 2] = ["-wal", "-journal"];
 /// The database that a file is the log of, going by its name.
 pub(crate) fn database_of(log: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
+    let path = log.as_os_str().as_bytes();
+    if !LOGS.iter().any(|suffix| path.ends_with(suffix.as_bytes())) {
+        return None;
+    }
     let name = log.file_name()?.as_bytes();
     let mut names = LOGS
         .iter()

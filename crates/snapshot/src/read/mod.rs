@@ -307,10 +307,13 @@ impl<'a, 'p> Reader<'a, 'p> {
         size: u64,
         purpose: Purpose,
     ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
+        let whole = usize::try_from(size).ok().filter(|_| size < WHOLE);
+        if let Some(size) = whole.filter(|_| purpose == Purpose::Keep) {
+            return self.take_whole(file, size);
+        }
         let mut content = Vec::new();
         let before = OnceCell::new();
         let (mut held, mut length, mut done) = (0, 0_u64, 0_u64);
-        let whole = usize::try_from(size).ok().filter(|_| size < WHOLE);
         let room = whole.unwrap_or(4 * LONGEST);
         // The room stays from file to file, so that it is cleared once.
         if self.buffer.len() < room {
@@ -353,6 +356,27 @@ impl<'a, 'p> Reader<'a, 'p> {
                 return Ok(Ok((content, length)));
             }
         }
+    }
+
+    /// The same for a file that is one piece, which is read to where it is kept.
+    fn take_whole(
+        &mut self,
+        file: &mut File,
+        size: usize,
+    ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
+        let room = self.packer.room(size)?;
+        let length = match fill(file, room) {
+            Ok(length) => length,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.is_database = room[..length].starts_with(database::MAGIC);
+        if length == 0 {
+            return Ok(Ok((Vec::new(), 0)));
+        }
+        let (earlier, path) = (self.earlier, self.path);
+        let base = || counterpart(&earlier(path), length as u64 / 2);
+        let piece = self.packer.put_room(length, base)?;
+        Ok(Ok((vec![piece], length as u64)))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::index::{self, Index};
 use crate::machine;
 use crate::manifest::Manifest;
+use crate::pack::Shelf;
 use crate::request::{Progress, Restore, Restored, Trust};
 use crate::vault::Vault;
 use crate::walk::guard;
@@ -53,13 +54,16 @@ impl Vault {
     ) -> Result<Restored, Error> {
         // Nobody deletes what is being read.
         let _held = self.hold()?;
-        if let Some(narrow) = self.narrow(snapshot, into, options)? {
+        let narrow = || self.narrow(snapshot, into, options);
+        let (narrow, shelf) = machine::both(true, narrow, || self.shelf());
+        let (narrow, shelf) = (narrow?, shelf?);
+        if let Some(narrow) = narrow {
             check_limit(narrow.bytes, into, options)?;
             let place = guard(into, options.home)?;
             let target = Target::open(&place)?;
             stage::sweep(&target);
             let there = narrow.look(&target)?;
-            let restored = self.carry_out(&narrow.manifest, &there, &target, options, progress)?;
+            let restored = carry_out(&narrow.manifest, &there, &target, &shelf, options, progress)?;
             return Ok(Restored {
                 unchanged: restored.unchanged + narrow.same,
                 skipped: narrow.manifest.skipped,
@@ -79,7 +83,7 @@ impl Vault {
         let index = index::place(&self.index, &place, target.facts.device);
         let index = Index::read(&self.safe, &index);
         let there = plan::look(&manifest, &target, &index, self, options)?;
-        let restored = self.carry_out(&manifest, &there, &target, options, progress)?;
+        let restored = carry_out(&manifest, &there, &target, &shelf, options, progress)?;
         self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
         Ok(Restored {
             skipped: manifest.skipped,
@@ -117,36 +121,6 @@ impl Vault {
             index::manifest(&self.safe, &index, snapshot)
         };
         look().map_or_else(|| self.whole(snapshot), Ok)
-    }
-
-    /// Does what has to be done to get from what is there to what the manifest says.
-    fn carry_out(
-        &self,
-        manifest: &Manifest,
-        there: &HashMap<PathBuf, There>,
-        target: &Target<'_>,
-        options: &Restore<'_>,
-        progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Restored, Error> {
-        let plan = Plan::new(manifest, target, there, options)?;
-        let shelf = self.shelf()?;
-        let stage = Stage::new(target)?;
-        let bytes = stage.fill(manifest, &plan, &shelf, options, progress)?;
-        point(Point::RestoreAfterStage);
-        let removed = swap::run(manifest, &plan, target, &stage, options)?;
-        stage.remove()?;
-        point(Point::RestoreBeforeFinish);
-        swap::finish(manifest, &plan, target, options)?;
-        let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
-        let unstable = manifest.entries.iter().filter(unstable);
-        Ok(Restored {
-            written: plan.written(manifest),
-            bytes,
-            unchanged: plan.unchanged(manifest),
-            removed,
-            unstable: unstable.map(|entry| entry.path.clone()).collect(),
-            ..Restored::default()
-        })
     }
 
     /// What is to be restored, and what of it gets another name.
@@ -202,6 +176,35 @@ impl Vault {
         }
         Ok(())
     }
+}
+
+/// Does what has to be done to get from what is there to what the manifest says.
+fn carry_out(
+    manifest: &Manifest,
+    there: &HashMap<PathBuf, There>,
+    target: &Target<'_>,
+    shelf: &Shelf,
+    options: &Restore<'_>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Restored, Error> {
+    let plan = Plan::new(manifest, target, there, options)?;
+    let stage = Stage::new(target)?;
+    let bytes = stage.fill(manifest, &plan, shelf, options, progress)?;
+    point(Point::RestoreAfterStage);
+    let removed = swap::run(manifest, &plan, target, &stage, options)?;
+    stage.remove()?;
+    point(Point::RestoreBeforeFinish);
+    swap::finish(manifest, &plan, target, options)?;
+    let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
+    let unstable = manifest.entries.iter().filter(unstable);
+    Ok(Restored {
+        written: plan.written(manifest),
+        bytes,
+        unchanged: plan.unchanged(manifest),
+        removed,
+        unstable: unstable.map(|entry| entry.path.clone()).collect(),
+        ..Restored::default()
+    })
 }
 
 fn check_limit(bytes: u64, into: &Path, options: &Restore<'_>) -> Result<(), Error> {

@@ -35,7 +35,7 @@ pub(super) fn narrow(wanted: &[u8], seen: &[u8]) -> Result<Option<Narrow>, Broke
     let mut sides = Sides {
         wanted,
         seen: Scroll::open(seen)?.1,
-        last: Vec::new(),
+        at: (true, true),
     };
     let mut narrow = Narrow {
         manifest: Manifest {
@@ -48,20 +48,15 @@ pub(super) fn narrow(wanted: &[u8], seen: &[u8]) -> Result<Option<Narrow>, Broke
         bytes: 0,
     };
     let mut above = Above::default();
-    let (mut left, mut right) = (sides.next_wanted()?, sides.seen.next()?);
-    while left || right {
-        let side = match (left, right) {
-            (true, true) => order_of(&sides.wanted.path, &sides.seen.path),
-            (true, false) => Ordering::Less,
-            _ => Ordering::Greater,
-        };
+    let mut step = sides.next(Ordering::Equal)?;
+    while let Some(side) = step {
         if side == Ordering::Greater {
             if sides.seen.sort == Sort::Twin {
                 return Ok(None);
             }
             above.add_to(&mut narrow.manifest.entries, &sides.seen.path)?;
             narrow.extra.push(path(&sides.seen.path));
-            right = sides.seen.next()?;
+            step = sides.next(side)?;
             continue;
         }
         let Scroll {
@@ -82,10 +77,7 @@ pub(super) fn narrow(wanted: &[u8], seen: &[u8]) -> Result<Option<Narrow>, Broke
         if *sort == Sort::Folder {
             above.open(path, sides.wanted.said(), same);
         }
-        if side == Ordering::Equal {
-            right = sides.seen.next()?;
-        }
-        left = sides.next_wanted()?;
+        step = sides.next(side)?;
     }
     narrow.manifest.skipped = sides.wanted.skipped()?;
     let left_out = sides.seen.skipped()?;
@@ -98,27 +90,52 @@ pub(super) fn narrow(wanted: &[u8], seen: &[u8]) -> Result<Option<Narrow>, Broke
     Ok(Some(narrow))
 }
 
+/// Two manifests, gone through side by side.
 struct Sides<'a> {
     wanted: Scroll<'a>,
     seen: Scroll<'a>,
-    /// The path that was wanted last.
-    last: Vec<u8>,
+    /// Whether each is at an entry.
+    at: (bool, bool),
 }
 
 impl Sides<'_> {
-    /// The next entry that is wanted. Others may have written that manifest: it must be in order.
-    fn next_wanted(&mut self) -> Result<bool, Broken> {
-        self.last.clone_from(&self.wanted.path);
-        let more = self.wanted.next()?;
-        if more
-            && !self.last.is_empty()
-            && order_of(&self.last, &self.wanted.path) != Ordering::Less
-        {
+    /// Goes on after what came first, or was on both sides. Says on which side the next is; none if
+    /// there is none.
+    fn next(&mut self, side: Ordering) -> Result<Option<Ordering>, Broken> {
+        match side {
+            Ordering::Equal => {
+                self.at.0 = self.wanted.next()?;
+                // Nearly everything is the same on both sides: then it is compared and not read.
+                if self.at.0 && self.seen.next_is(&self.wanted) {
+                    return Ok(Some(Ordering::Equal));
+                }
+                self.check_order(&self.seen.path)?;
+                self.at.1 = self.seen.next()?;
+            }
+            Ordering::Less => {
+                let last = self.wanted.path.clone();
+                self.at.0 = self.wanted.next()?;
+                self.check_order(&last)?;
+            }
+            Ordering::Greater => self.at.1 = self.seen.next()?,
+        }
+        Ok(match self.at {
+            (true, true) => Some(order_of(&self.wanted.path, &self.seen.path)),
+            (true, false) => Some(Ordering::Less),
+            (false, true) => Some(Ordering::Greater),
+            (false, false) => None,
+        })
+    }
+
+    /// Others may have written the manifest that is wanted: what follows `last` must be in order.
+    fn check_order(&self, last: &[u8]) -> Result<(), Broken> {
+        let follows = last.is_empty() || order_of(last, &self.wanted.path) == Ordering::Less;
+        if self.at.0 && !follows {
             return Err(Broken(
                 "its entries are not in order, or one is there twice",
             ));
         }
-        Ok(more)
+        Ok(())
     }
 }
 

@@ -92,6 +92,12 @@ impl Tree {
         folders.all(|folder| folder.known.is_some())
     }
 
+    /// How much was found.
+    pub(crate) fn count(&self) -> usize {
+        let folders = self.folders.iter();
+        folders.map(|folder| folder.nodes.len()).sum()
+    }
+
     /// Folders that were left out for what is in them are left out where they were found.
     fn leave_out_ruled(&mut self) {
         let ruled: Vec<Option<Why>> = self
