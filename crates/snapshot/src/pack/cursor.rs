@@ -140,7 +140,9 @@ impl<'a> Cursor<'a> {
         self.load(place)?;
         let block = self.shelf.block(place);
         let end = place.offset + place.length;
-        if extent == Extent::Needed && block.form == Form::Zstd && end < block.raw {
+        // A part costs a copy more than the whole.
+        let is_worth_it = end < block.raw / 3 * 2;
+        if extent == Extent::Needed && block.form == Form::Zstd && is_worth_it {
             let begun = self.unpack_beginning(end as usize);
             let reason = "it cannot be unpacked";
             return begun.ok_or_else(|| Error::damaged(self.shelf.label(place), reason));

@@ -149,3 +149,69 @@ fn place(pack: u32, piece: &Piece) -> Place {
         depth: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::Block;
+
+    /// A pack of one block, with pieces that are called by numbers.
+    fn pack(name: u32, pieces: impl IntoIterator<Item = u32>, form: Form) -> Held {
+        let piece = |(at, number): (usize, u32)| Piece {
+            digest: Digest::of(&number.to_le_bytes()),
+            block: 0,
+            offset: u32::try_from(at).unwrap(),
+            length: 1,
+        };
+        Held {
+            name: Digest::of(&name.to_be_bytes()),
+            blocks: vec![Block {
+                at: 0,
+                stored: 0,
+                raw: 0,
+                form,
+            }],
+            pieces: pieces.into_iter().enumerate().map(piece).collect(),
+            sealed: false,
+        }
+    }
+
+    #[test]
+    fn a_piece_is_where_it_was_listed_first_and_what_is_not_listed_is_nowhere() {
+        let lists = [0..1, 1..1, 1..700, 300..5000, 0..5001];
+        let (mut packs, mut places) = (Vec::new(), Places::default());
+        let get = |places: &Places, packs: &[Held], number: u32| {
+            let place = places.get(packs, &Digest::of(&number.to_le_bytes()))?;
+            Some((place.pack, place.offset))
+        };
+        assert_eq!(get(&places, &packs, 0), None);
+        for (name, list) in (0..).zip(lists.clone()) {
+            places.reserve(&packs, list.len());
+            packs.push(pack(name, list, Form::Zstd));
+            assert_eq!(places.add(&packs), []);
+        }
+        for number in 0..6000 {
+            let listed = (0..).zip(&lists).find(|(_, list)| list.contains(&number));
+            let listed = listed.map(|(name, list)| (name, number - list.start));
+            assert_eq!(get(&places, &packs, number), listed, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_patch_gets_no_place_by_itself_and_what_it_was_given_stays() {
+        let (mut packs, mut places) = (Vec::new(), Places::default());
+        places.reserve(&packs, 4);
+        packs.push(pack(0, 0..2, Form::Patch(Digest::of(b"base"))));
+        let patches = places.add(&packs);
+        assert_eq!(patches.len(), 2);
+        let (digest, place) = patches[0];
+        assert_eq!(places.get(&packs, &digest), None);
+        let made = Place { depth: 3, ..place };
+        places.add_made(digest, made);
+        packs.push(pack(1, 0..2, Form::Plain));
+        assert_eq!(places.add(&packs), []);
+        assert_eq!(places.get(&packs, &digest), Some(made));
+        let other = places.get(&packs, &patches[1].0).unwrap();
+        assert_eq!((other.pack, other.depth), (1, 0));
+    }
+}

@@ -205,3 +205,97 @@ fn at(target: &Target<'_>, path: &Path) -> rustix::io::Result<Option<There>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::{Chunk, Kind, Moment};
+    use crate::manifest::order;
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry {
+            path: path.into(),
+            mode: 0o644,
+            modified: Moment::default(),
+            attributes: Vec::new(),
+            kind,
+        }
+    }
+
+    fn file(path: &str, version: u8) -> Entry {
+        let content = vec![Chunk::of(&[version])];
+        let (size, unstable) = (1, false);
+        entry(
+            path,
+            Kind::File {
+                size,
+                content,
+                unstable,
+            },
+        )
+    }
+
+    fn manifest(entries: Vec<Entry>) -> Vec<u8> {
+        let whole = Manifest {
+            root: entry("", Kind::Folder),
+            entries,
+            skipped: Vec::new(),
+        };
+        whole.encode()
+    }
+
+    /// A manifest of these files, and of the folders that they are in.
+    fn tree(files: &BTreeMap<String, u8>) -> Vec<u8> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let folders = files.keys().filter_map(|path| path.split_once('/'));
+        let folders: HashSet<&str> = folders.map(|(folder, _)| folder).collect();
+        entries.extend(folders.into_iter().map(|path| entry(path, Kind::Folder)));
+        entries.extend(files.iter().map(|(path, version)| file(path, *version)));
+        entries.sort_by(|left, right| order(&left.path, &right.path));
+        manifest(entries)
+    }
+
+    fn files() -> impl Strategy<Value = BTreeMap<String, u8>> {
+        let path = prop_oneof!["[a-c]", "[d-f]/[a-c]{1,2}"];
+        proptest::collection::btree_map(path, 0..2_u8, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_to_do_is_what_differs(wanted in files(), seen in files()) {
+            let narrow = narrow(&tree(&wanted), &tree(&seen)).unwrap().unwrap();
+            let planned = narrow.manifest.entries.iter();
+            let planned = planned.filter(|entry| entry.kind != Kind::Folder);
+            let planned: HashSet<&str> = planned.map(|entry| entry.path.to_str().unwrap()).collect();
+            let differs = |path: &&String| seen.get(*path) != wanted.get(*path);
+            let differing = wanted.keys().filter(differs);
+            prop_assert_eq!(&planned, &differing.map(String::as_str).collect::<HashSet<_>>());
+            prop_assert_eq!(narrow.same, (wanted.len() - planned.len()) as u64);
+            prop_assert_eq!(narrow.bytes, wanted.len() as u64);
+            let folders = |files: &BTreeMap<String, u8>| {
+                let folders = files.keys().filter_map(|path| Some(path.split_once('/')?.0.to_owned()));
+                folders.chain(files.keys().cloned()).collect::<HashSet<String>>()
+            };
+            let (wanted, seen) = (folders(&wanted), folders(&seen));
+            let extra = narrow.extra.iter().map(|path| path.to_str().unwrap().to_owned());
+            let only_seen: HashSet<String> = seen.difference(&wanted).cloned().collect();
+            prop_assert_eq!(extra.collect::<HashSet<String>>(), only_seen);
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_is_not_in_order_is_refused_wherever_the_other_ends() {
+        let out_of_order = [["b", "a"], ["b", "b"]];
+        for names in out_of_order {
+            let wanted = manifest(names.map(|name| file(name, 0)).to_vec());
+            for seen in [&["b"][..], &["a"], &[], &["b", "c"]] {
+                let seen = manifest(seen.iter().map(|name| file(name, 0)).collect());
+                assert!(narrow(&wanted, &seen).is_err(), "{names:?}");
+            }
+        }
+    }
+}
