@@ -1,11 +1,13 @@
 //! What was done again after a strike, counted outside of segno.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::strike::{COMMANDS, Victim};
+use super::strike::{ASKED, COMMANDS, Victim};
 use super::trial::{Seen, Trial};
 use crate::crash::trial::Wrong;
-use crate::model::standard;
+use crate::model::{standard, standard_files};
 
 /// How many turns may have been under way when it struck: the newest, and on a busy machine one that
 /// was answered and not yet written down by anyone.
@@ -64,6 +66,28 @@ impl Trial<'_> {
             let what = format!("the program's own conversation was given up: {rungs:?}");
             self.wrong(Wrong::Loss(what));
         }
+    }
+
+    /// Whether the workspace is as an undisturbed run leaves it. A command may have been done once more
+    /// for each time that its turn was paid for again: a program acts on an answer before it writes the
+    /// answer down, so of what it did in its last moment nobody may know, and the model is asked anew.
+    pub(super) fn is_whole(&self, left: &BTreeMap<String, String>) -> bool {
+        let paid = self.scene.server.paid("standard");
+        let mut left = left.clone();
+        let log = left.get("log.txt").cloned().unwrap_or_default();
+        let mut log: Vec<&str> = log.lines().collect();
+        for (command, turn) in COMMANDS.into_iter().zip(ASKED) {
+            let again = paid.iter().filter(|one| **one == turn).skip(1);
+            for _ in again {
+                let mut places = (0..log.len()).filter(|at| log[*at] == command);
+                if let (Some(first), Some(_)) = (places.next(), places.next()) {
+                    log.remove(first);
+                }
+            }
+        }
+        let log: String = log.into_iter().flat_map(|line| [line, "\n"]).collect();
+        left.insert("log.txt".to_owned(), log);
+        left == standard_files()
     }
 
     /// Whether commands were begun again that were done.

@@ -113,6 +113,9 @@ impl Moment {
 /// The commands of the standard script that leave a sign when they begin.
 pub(super) const COMMANDS: [&str; 3] = ["place", "slow", "count"];
 
+/// The turns that ask for them.
+pub(super) const ASKED: [usize; 3] = [1, 4, 7];
+
 /// One disturbance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strike {

@@ -11,7 +11,7 @@ use super::scene::{Run, Scene, send};
 use super::strike::{Again, Blow, COMMANDS, Moment, Strike, Victim};
 use crate::crash::tally::{Counted, go_through};
 use crate::crash::trial::{Hit, Wrong};
-use crate::model::{Ending, Purpose, drafts, files, standard, standard_files};
+use crate::model::{Ending, Purpose, drafts, files, standard};
 
 /// How often it may take a resume to get to the end.
 pub const RESUMES: usize = 3;
@@ -319,7 +319,7 @@ impl Trial<'_> {
         let work = self.scene.stage.work();
         let left = files(&work);
         self.outcome.drafts = drafts(&work) as u64;
-        if left != standard_files() {
+        if !self.is_whole(&left) {
             self.wrong(Wrong::Damage(format!("the workspace is {left:?}")));
         }
         self.count_orphans();
