@@ -53,6 +53,13 @@ pub(crate) fn workers() -> usize {
     *WORKERS.get_or_init(|| ask().min(8))
 }
 
+/// How many of `count` files a thread takes at a time: so few that each thread takes some several times
+/// and all end together, and at most `most`. Opening one takes longer than starting a thread.
+pub(crate) fn share(count: usize, most: usize) -> usize {
+    const TURNS: usize = 4;
+    count.div_ceil(workers() * TURNS).clamp(2, most)
+}
+
 /// Does two things: at the same time, if that is worth a thread.
 pub(crate) fn both<A: Send, B>(
     is_worth_it: bool,

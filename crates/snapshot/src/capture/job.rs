@@ -21,12 +21,8 @@ use super::plan::Plan;
 /// How many bytes of neighbouring files a thread takes at once.
 const BATCH: u64 = 4 * 1024 * 1024;
 
-/// How many files a thread takes at least: opening one and finding what it is a change of takes
-/// longer than starting a thread.
-const FEW: usize = 2;
-
-/// How often each thread takes some, so that all end together.
-const TURNS: usize = 4;
+/// How many files it takes at most.
+const MOST: usize = 1024;
 
 impl Capture<'_> {
     /// Reads what has to be read, with several threads if there is much.
@@ -206,13 +202,11 @@ fn join(finished: Vec<Result<Finished<'_>, Error>>) -> Result<u64, Error> {
     Ok(stored + little.map_or(Ok(0), Packer::finish)?)
 }
 
-/// Neighbours, about [`BATCH`] bytes of them at a time; fewer if there are not enough for every thread
-/// to take some several times.
+/// Neighbours, about [`BATCH`] bytes of them at a time, or a thread's share.
 fn batches(sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
     let mut batches = Vec::new();
     let (mut from, mut bytes) = (0, 0_u64);
-    let turns = machine::workers() * TURNS;
-    let most = sizes.len().div_ceil(turns).clamp(FEW, 1024);
+    let most = machine::share(sizes.len(), MOST);
     for (at, size) in sizes.iter().enumerate() {
         bytes = bytes.saturating_add(*size);
         if bytes >= BATCH || at + 1 - from >= most {

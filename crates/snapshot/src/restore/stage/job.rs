@@ -22,10 +22,6 @@ use super::{MANY, Stage};
 /// that two threads seldom work in one folder.
 const BATCH: usize = 256;
 const BATCH_BYTES: u64 = 4 * 1024 * 1024;
-/// How many files a thread takes at least.
-const FEW: usize = 2;
-/// How often each thread takes some, so that all end together.
-const TURNS: usize = 4;
 /// How many it takes at most: one block can be the content of any number of files.
 const LARGEST: usize = 4 * BATCH;
 /// How many bytes wait in memory before a thread begins to bring them to the disk. Left alone, the
@@ -223,8 +219,7 @@ fn batches<'a>(files: &'a [Staged<'a>], shelf: &Shelf) -> Vec<&'a [Staged<'a>]> 
         Some((place.pack, place.block))
     };
     let (mut count, mut bytes) = (0, 0);
-    let turns = machine::workers() * TURNS;
-    let batch = files.len().div_ceil(turns).clamp(FEW, BATCH);
+    let batch = machine::share(files.len(), BATCH);
     let together = |left: &Staged<'_>, right: &Staged<'_>| {
         count += 1;
         bytes += left.0.size();
