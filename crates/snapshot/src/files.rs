@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::process::Pid;
 
+use crate::beneath::Facts;
 use crate::machine::chance;
 
 /// From how many bytes on a file is read back past the kernel's memory: it costs another open, and
@@ -246,6 +247,21 @@ fn hash(file: &File) -> io::Result<blake3::Hash> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The device of `folder`, if each write to a file there that follows a look at it is stamped later than
+/// what was seen.
+pub(crate) fn exactly_stamped(folder: &Path) -> io::Result<Option<u64>> {
+    const TIMES: usize = 4;
+    let mut draft = Draft::new(folder)?.passing();
+    for _ in 0..TIMES {
+        let before = Facts::of(&draft.file)?;
+        draft.write(b"once more")?;
+        if Facts::of(&draft.file)?.changed == before.changed {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Facts::of(&draft.file)?.device))
 }
 
 /// Removes drafts whose writer is gone: its process ended, and nobody holds the lock.

@@ -94,7 +94,7 @@ impl Vault {
             };
             if lonely || self.is_legible(snapshot)? {
                 let whole = self.whole(snapshot)?;
-                match self.store(snapshot, &whole, None) {
+                match self.store_whole(snapshot, &whole) {
                     // Then what it is based on stays as well.
                     Err(Error::Full { .. }) => return Ok(()),
                     other => other?,
@@ -248,9 +248,9 @@ impl Vault {
             };
             packer.put_as(chunk, cursor.read(chunk)?, || stock.lasting_base(place))?;
         }
-        packer.finish()?;
+        packer.finish()?.wait()?;
         point(Point::SweepAfterRewrite);
-        files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))
+        Ok(())
     }
 }
 

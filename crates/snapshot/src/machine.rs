@@ -60,6 +60,28 @@ pub(crate) fn share(count: usize, most: usize) -> usize {
     count.div_ceil(workers() * TURNS).clamp(2, most)
 }
 
+/// Does something for each of some things that is mostly waiting for the disk: for several at the same
+/// time, which the disk takes together.
+pub(crate) fn each_at_once<T: Sync, E: Send>(
+    things: &[T],
+    act: impl Fn(&T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    const THREADS: usize = 8;
+    let share = things.len().div_ceil(THREADS).max(2);
+    let mut shares = things.chunks(share);
+    let own = shares.next().unwrap_or_default();
+    let act = |things: &[T]| things.iter().try_for_each(&act);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(move || act(share)))
+            .collect();
+        others.into_iter().fold(act(own), |done, other| {
+            let other = other.join();
+            done.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
 /// Does two things: at the same time, if that is worth a thread.
 pub(crate) fn both<A: Send, B>(
     is_worth_it: bool,

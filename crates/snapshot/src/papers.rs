@@ -54,9 +54,8 @@ impl Vault {
             };
             entries.push(entry(name.into(), kind));
         }
-        packer.finish()?;
         // P4: what the manifest will name is durable before it is written.
-        files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))?;
+        packer.finish()?.wait()?;
         entries.sort_by(|left, right| order(&left.path, &right.path));
         let manifest = Manifest {
             root: entry(PathBuf::new(), Kind::Folder),
@@ -72,7 +71,7 @@ impl Vault {
         if self.is_kept(snapshot) {
             self.renew(snapshot)?;
         } else {
-            self.store(snapshot, &whole, None)?;
+            self.store_whole(snapshot, &whole)?;
             self.list_as_kept(snapshot)?;
         }
         Ok(snapshot)

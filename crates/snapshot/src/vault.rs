@@ -287,21 +287,25 @@ impl Vault {
         Ok(whole)
     }
 
-    /// Stores a manifest, as changes since a parent if there are few. Durable when it returns;
-    /// listed once it has a head. Returns how many bytes that took.
-    pub(crate) fn store(
+    /// The file of a manifest, as changes since a parent if there are few.
+    pub(crate) fn as_stored(
         &self,
-        snapshot: Digest,
         whole: &[u8],
         changes: Option<(Digest, Changes)>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Vec<u8>, Error> {
         let changes = changes.and_then(|(parent, changes)| self.since(parent, changes));
         let stored = changes.unwrap_or_else(|| Stored::Whole(whole.to_vec()));
+        let encoded = stored.encode();
+        encoded.map_err(|error| Error::at(&self.manifests, error))
+    }
+
+    /// Stores the file of a manifest. Durable when it returns; listed once it has a head. Returns how
+    /// many bytes that took.
+    pub(crate) fn store(&self, snapshot: Digest, stored: &[u8]) -> Result<u64, Error> {
         let path = self.manifest_path(snapshot);
         let write = || {
-            let bytes = stored.encode()?;
             let mut draft = self.safe.draft(&self.drafts)?;
-            draft.write(&bytes)?;
+            draft.write(stored)?;
             point(Point::SnapshotBeforeManifest);
             let length = draft.publish(&path)?;
             point(Point::SnapshotAfterManifest);
@@ -309,6 +313,11 @@ impl Vault {
             Ok(length)
         };
         write().map_err(|error: io::Error| Error::at(&path, error))
+    }
+
+    /// Stores a manifest whole.
+    pub(crate) fn store_whole(&self, snapshot: Digest, whole: &[u8]) -> Result<u64, Error> {
+        self.store(snapshot, &self.as_stored(whole, None)?)
     }
 
     /// Changes as they are stored, unless too many follow one another.

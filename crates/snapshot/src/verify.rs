@@ -124,9 +124,12 @@ fn check(
     Ok(broken.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Neighbours, about [`BATCH`] bytes of them at a time. No block is in two batches, so that none is
+/// Neighbours, at most about [`BATCH`] bytes of them at a time. No block is in two batches, so that none is
 /// unpacked twice.
 fn batches<'a>(pieces: &'a [Chunk], shelf: &Shelf) -> Vec<&'a [Chunk]> {
+    let all: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+    // A block for each thread, if there are only so many.
+    let batch = (all / 2 / machine::workers() as u64).min(BATCH);
     let mut bytes = 0;
     let same_batch = |left: &Chunk, right: &Chunk| {
         bytes += u64::from(left.length);
@@ -134,7 +137,7 @@ fn batches<'a>(pieces: &'a [Chunk], shelf: &Shelf) -> Vec<&'a [Chunk]> {
             let place = shelf.place(&chunk.digest)?;
             Some((place.pack, place.block))
         };
-        if bytes < BATCH || block(left) == block(right) {
+        if bytes < batch || block(left) == block(right) {
             return true;
         }
         bytes = 0;

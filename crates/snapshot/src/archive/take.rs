@@ -49,11 +49,10 @@ impl Vault {
         check(archive, &manifest, digest, snapshot)?;
         let mut stored = 0;
         if let Some(packer) = sink.0 {
-            stored = packer.finish()?;
             // P4: what the manifest will name is durable before it is written.
-            files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))?;
+            stored = packer.finish()?.wait()?;
             if !self.is_kept(snapshot) {
-                stored += self.store(snapshot, &whole, None)?;
+                stored += self.store_whole(snapshot, &whole)?;
             }
             // It is young again, also if it was here: it is about to be named.
             self.list_as_kept(snapshot)?;

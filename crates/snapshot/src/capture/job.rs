@@ -7,10 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::entry::{Chunk, Why};
 use crate::error::Error;
-use crate::files;
 use crate::index::Index;
 use crate::machine;
-use crate::pack::{Cursor, Finished, Known, Packer};
+use crate::pack::{Cursor, Finished, Known, Packer, Sealing};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
 use crate::vault::Vault;
@@ -33,20 +32,29 @@ impl Capture<'_> {
         logs: &HashMap<usize, Vec<usize>>,
         store: &Store<'_>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<u64, Error> {
+    ) -> Result<Sealing, Error> {
+        let mut sealing = Sealing::new(&self.vault.packs);
         if unread.is_empty() {
-            return Ok(0);
+            return Ok(sealing);
         }
-        let sizes: Vec<u64> = unread
-            .iter()
-            .map(|&number| plan.found[number].entry.size())
-            .collect();
-        let batches = batches(&sizes);
-        let threads = machine::workers().min(batches.len());
         let paths: Vec<&Path> = unread
             .iter()
             .map(|&number| &*plan.found[number].entry.path)
             .collect();
+        let mut turns: Vec<Turn> = unread
+            .iter()
+            .zip(&paths)
+            .enumerate()
+            .map(|(at, (&number, path))| Turn {
+                at,
+                size: plan.found[number].entry.size(),
+                block: store.block(path),
+            })
+            .collect();
+        // What was kept together is read together, so that each block is unpacked once.
+        turns.sort_by_key(|turn| turn.block);
+        let batches = batches(&turns);
+        let threads = machine::workers().min(batches.len());
         let at = |number: &usize| unread.binary_search(number).ok();
         let logs: HashMap<usize, Vec<usize>> = logs
             .iter()
@@ -81,10 +89,7 @@ impl Capture<'_> {
                 .map(|other| other.join().unwrap_or_else(ended));
             std::iter::once(first).chain(others).collect()
         });
-        let stored = join(finished)?;
-        // P4: what the manifest will name is durable before it is written.
-        files::sync_folder(&self.vault.packs)
-            .map_err(|error| Error::at(&self.vault.packs, error))?;
+        join(finished, &mut sealing)?;
         let readings = job
             .readings
             .into_inner()
@@ -92,7 +97,7 @@ impl Capture<'_> {
         for (at, reading) in readings {
             plan.note(unread[at], reading);
         }
-        Ok(stored)
+        Ok(sealing)
     }
 }
 
@@ -121,12 +126,29 @@ impl<'a> Store<'a> {
         }
     }
 
+    /// The block that is unpacked to see what the snapshot before has of a file.
+    fn block(&self, path: &Path) -> Option<(u32, u32)> {
+        self.index.snapshot?;
+        let first = self.content(path).first().copied()?;
+        let place = self.known.shelf().foundation(&first.digest)?;
+        Some((place.pack, place.block))
+    }
+
     /// What the snapshot before has of a file.
     fn content(&self, path: &Path) -> Vec<Chunk> {
         let number = self.index.find(path);
         let memory = number.and_then(|number| self.index.memory(number));
         memory.map_or_else(Vec::new, |memory| memory.content)
     }
+}
+
+/// A file to be read.
+struct Turn {
+    /// Where it is among those that have to be read.
+    at: usize,
+    size: u64,
+    /// The block that is unpacked to see what it was before.
+    block: Option<(u32, u32)>,
 }
 
 /// Reading, shared by several threads.
@@ -137,7 +159,7 @@ struct Job<'a> {
     /// The logs of databases, which are read with them.
     logs: HashMap<usize, Vec<usize>>,
     led: HashSet<usize>,
-    batches: &'a [std::ops::Range<usize>],
+    batches: &'a [&'a [Turn]],
     next: AtomicUsize,
     files: AtomicU64,
     bytes: AtomicU64,
@@ -149,14 +171,18 @@ impl<'a> Job<'a> {
     fn work(&self) -> Result<Finished<'a>, Error> {
         let mut packer = self.store.packer()?;
         let earlier = |path: &Path| self.store.content(path);
-        let mut reader = Reader::new(&self.capture.root, &mut packer, &earlier);
+        let Capture { root, stamps, .. } = self.capture;
+        let mut reader = Reader::new(root, stamps, &mut packer, &earlier);
         loop {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = self.batches.get(next) else {
                 break;
             };
+            let share = |two: &[Turn]| two[0].block.is_some() && two[0].block == two[1].block;
+            reader.expect_neighbours(batch.windows(2).any(share));
             let mut readings = Vec::with_capacity(batch.len());
-            for at in batch.clone().filter(|at| !self.led.contains(at)) {
+            let turns = batch.iter().map(|turn| turn.at);
+            for at in turns.filter(|at| !self.led.contains(at)) {
                 let logs = self.logs.get(&at).map_or(&[][..], Vec::as_slice);
                 let kept = if self.capture.is_late() {
                     let late = || Reading::Left(Why::Budget("time".into()));
@@ -189,33 +215,37 @@ impl<'a> Job<'a> {
 }
 
 /// What several threads have little of goes into one pack: each file of a vault takes at least a
-/// block of the disk. Returns how many bytes the vault has grown by.
-fn join(finished: Vec<Result<Finished<'_>, Error>>) -> Result<u64, Error> {
-    let (mut stored, mut little) = (0, None::<Packer<'_>>);
+/// block of the disk.
+fn join(finished: Vec<Result<Finished<'_>, Error>>, sealing: &mut Sealing) -> Result<(), Error> {
+    let mut little = None::<Packer<'_>>;
     for finished in finished {
         match (finished?, &mut little) {
-            (Finished::Sealed(bytes), _) => stored += bytes,
+            (Finished::Sealed(more), _) => sealing.add(more),
             (Finished::Little(packer), Some(first)) => first.take_over(*packer)?,
             (Finished::Little(packer), none) => *none = Some(*packer),
         }
     }
-    Ok(stored + little.map_or(Ok(0), Packer::finish)?)
+    if let Some(little) = little {
+        sealing.add(little.finish()?);
+    }
+    Ok(())
 }
 
-/// Neighbours, about [`BATCH`] bytes of them at a time, or a thread's share.
-fn batches(sizes: &[u64]) -> Vec<std::ops::Range<usize>> {
-    let mut batches = Vec::new();
-    let (mut from, mut bytes) = (0, 0_u64);
-    let most = machine::share(sizes.len(), MOST);
-    for (at, size) in sizes.iter().enumerate() {
-        bytes = bytes.saturating_add(*size);
-        if bytes >= BATCH || at + 1 - from >= most {
-            batches.push(from..at + 1);
-            (from, bytes) = (at + 1, 0);
+/// Neighbours, about [`BATCH`] bytes of them at a time, or a thread's share. What lies in one block is in
+/// one batch.
+fn batches(turns: &[Turn]) -> Vec<&[Turn]> {
+    let (mut count, mut bytes) = (0, 0_u64);
+    let most = machine::share(turns.len(), MOST);
+    let together = |left: &Turn, right: &Turn| {
+        count += 1;
+        bytes = bytes.saturating_add(left.size);
+        let few = count < most && bytes < BATCH;
+        let shared = left.block.is_some() && left.block == right.block;
+        let together = few || (shared && count < MOST);
+        if !together {
+            (count, bytes) = (0, 0);
         }
-    }
-    if from < sizes.len() {
-        batches.push(from..sizes.len());
-    }
-    batches
+        together
+    };
+    turns.chunk_by(together).collect()
 }

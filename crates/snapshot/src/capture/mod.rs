@@ -21,7 +21,8 @@ use crate::index::{self, Index, NONE, Summary, is_settled, stamp};
 use crate::lot::Lot;
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
-use crate::pack::Known;
+use crate::pack::{Known, Sealing};
+use crate::read::Stamps;
 use crate::request::{Captured, Progress, Request};
 use crate::safe::SafeDraft;
 use crate::scroll::Sort;
@@ -61,7 +62,7 @@ impl Vault {
             capture.remember(&read);
             let mut later = capture.read_all(capture.walk()?, &known, progress)?;
             later.files += read.files;
-            later.stored += read.stored;
+            later.sealing.add(read.sealing);
             if capture.moving(&later.plan).is_empty() {
                 return capture.keep(later, &known);
             }
@@ -88,8 +89,8 @@ struct Read {
     plan: Plan,
     /// How many files were read.
     files: u64,
-    /// How many bytes the vault grew by.
-    stored: u64,
+    /// What goes to the disk meanwhile.
+    sealing: Sealing,
 }
 
 /// One capture.
@@ -103,6 +104,7 @@ struct Capture<'a> {
     index: Index,
     /// The snapshot that the index was written with, while it is kept.
     parent: Option<Digest>,
+    stamps: Stamps<'a>,
     /// When the look began, by the clock that stamps files.
     began: Moment,
     /// When the time is used up.
@@ -125,6 +127,7 @@ impl<'a> Capture<'a> {
             parent: index.snapshot.filter(|parent| vault.is_kept(*parent)),
             index,
             index_path,
+            stamps: Stamps::new(&vault.drafts),
             began: machine::stamp_clock(),
             until: request
                 .budget
@@ -233,12 +236,12 @@ impl<'a> Capture<'a> {
         let logs = plan.join_databases();
         let unread = plan.unread();
         let store = Store::new(self.vault, known, &self.index);
-        let stored = self.read(&mut plan, &unread, &logs, &store, progress)?;
+        let sealing = self.read(&mut plan, &unread, &logs, &store, progress)?;
         plan.finish();
         Ok(Read {
             plan,
             files: unread.len() as u64,
-            stored,
+            sealing,
         })
     }
 
@@ -280,12 +283,11 @@ impl<'a> Capture<'a> {
         let Read {
             plan,
             files,
-            mut stored,
+            sealing,
         } = read;
         let woven = self.weave(&plan);
         let snapshot = Digest::of(&woven.whole);
         let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
-        let head = changed.then(|| self.head(snapshot, &woven.stamps, known));
         if changed {
             // P4: what is listed can be restored.
             plan.check().map_err(|broken| self.unavailable(broken))?;
@@ -306,23 +308,32 @@ impl<'a> Capture<'a> {
             skipped: plan.skipped,
             repositories: woven.summary.repositories,
         };
-        let draft = || Some(self.draft_index(&head?, &woven.whole));
-        let index = if self.vault.is_kept(snapshot) {
-            self.vault.renew(snapshot)?;
-            draft()
-        } else {
-            let is_long = woven.whole.len() >= LONG;
-            let since = self.since(woven.changes, woven.entries);
-            let store = || self.vault.store(snapshot, &woven.whole, since);
-            let (kept, index) = machine::both(is_long, store, draft);
-            stored += kept?;
-            self.vault.list_as_kept(snapshot)?;
-            index
+        let since = self.since(woven.changes, woven.entries);
+        let is_kept = self.vault.is_kept(snapshot);
+        let stored = (!is_kept).then(|| self.vault.as_stored(&woven.whole, since));
+        let stored = stored.transpose()?;
+        // P4: what the manifest names is durable before it is written.
+        let mut grown = sealing.wait()?;
+        let draft =
+            || changed.then(|| self.draft_index(snapshot, &woven.stamps, &woven.whole, known));
+        let index = match stored {
+            None => {
+                self.vault.renew(snapshot)?;
+                draft()
+            }
+            Some(stored) => {
+                let is_long = woven.whole.len() >= LONG;
+                let store = || self.vault.store(snapshot, &stored);
+                let (kept, index) = machine::both(is_long, store, draft);
+                grown += kept?;
+                self.vault.list_as_kept(snapshot)?;
+                index
+            }
         };
         // Losing the index costs a read of everything; the snapshot is taken all the same.
         let _ = index.map(|draft| draft?.publish_unsynced(&self.index_path));
         Ok(Captured {
-            stored_bytes: stored,
+            stored_bytes: grown,
             ..captured
         })
     }
@@ -333,13 +344,6 @@ impl<'a> Capture<'a> {
         changes.are_few(entries).then_some((parent, changes))
     }
 
-    /// The beginning of the index of a snapshot.
-    fn head(&self, snapshot: Digest, stamps: &[u8], known: &Known) -> Vec<u8> {
-        // Without a list, content is looked for piece by piece.
-        let packs = self.vault.sound_packs(known.shelf());
-        index::head(snapshot, stamps, &packs.unwrap_or_default())
-    }
-
     /// Whether the changes turn what the index says into what was woven.
     fn adds_up(&self, woven: &Woven) -> bool {
         let before = self.index.manifest();
@@ -348,9 +352,17 @@ impl<'a> Capture<'a> {
     }
 
     /// Writes down how files look, for the next time.
-    fn draft_index(&self, head: &[u8], manifest: &[u8]) -> io::Result<SafeDraft> {
+    fn draft_index(
+        &self,
+        snapshot: Digest,
+        stamps: &[u8],
+        manifest: &[u8],
+        known: &Known,
+    ) -> io::Result<SafeDraft> {
+        // Without a list, content is looked for piece by piece.
+        let packs = self.vault.sound_packs(known.shelf()).unwrap_or_default();
         let mut draft = self.vault.safe.draft(&self.vault.drafts)?.passing();
-        draft.write(head)?;
+        draft.write(&index::head(snapshot, stamps, &packs))?;
         draft.write(manifest)?;
         Ok(draft)
     }

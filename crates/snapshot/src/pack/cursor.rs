@@ -60,6 +60,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whether the pieces that are asked for next share a block.
+    pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
+        self.extent = if neighbours {
+            Extent::Whole
+        } else {
+            Extent::Needed
+        };
+    }
+
     pub(crate) fn shelf(&self) -> &'a Shelf {
         self.shelf
     }

@@ -17,6 +17,7 @@ mod open;
 mod packer;
 mod patch;
 mod places;
+mod sealing;
 mod shelf;
 
 use std::io;
@@ -33,6 +34,7 @@ pub(crate) use check::{Proof, check, check_patches};
 pub(crate) use cursor::Cursor;
 pub(crate) use known::Known;
 pub(crate) use packer::{Finished, Packer};
+pub(crate) use sealing::Sealing;
 pub(crate) use shelf::{Place, Shelf};
 
 /// The last letter is the version.

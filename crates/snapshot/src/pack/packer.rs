@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::thread::JoinHandle;
 
 use segno_core::digest::Digest;
 use zstd::zstd_safe::CParameter;
@@ -11,7 +10,7 @@ use crate::entry::Chunk;
 use crate::error::Error;
 use crate::pack::known::Known;
 use crate::pack::open::Open;
-use crate::pack::{BLOCK, Cursor, Form, PACK, patch};
+use crate::pack::{BLOCK, Cursor, Form, PACK, Sealing, patch};
 use crate::safe::Safe;
 use crate::vault::Vault;
 
@@ -27,6 +26,9 @@ const CHAIN: u8 = 8;
 const WORTH: usize = 256;
 /// What a patch takes in the table, more than a piece that shares a block: its base and its block.
 const TOLL: usize = 40;
+/// From how many bytes on what is left over is a block by itself: packed, and later unpacked, beside
+/// others of its sort.
+const ALONE: usize = 256 * 1024;
 
 /// One thread's way into the vault: a block being filled, and a pack being written.
 pub(crate) struct Packer<'a> {
@@ -41,10 +43,11 @@ pub(crate) struct Packer<'a> {
     block: Vec<u8>,
     held: usize,
     pieces: Vec<(Digest, u32)>,
+    /// How the block is stored, once it is packed.
+    form: Option<Form>,
     patches: Vec<Patch>,
     open: Option<Open>,
-    sealing: Vec<JoinHandle<Result<u64, Error>>>,
-    stored: u64,
+    sealing: Sealing,
 }
 
 /// A piece as changes of another, before it is written.
@@ -57,8 +60,8 @@ struct Patch {
 
 /// What became of a packer that has nothing more to put.
 pub(crate) enum Finished<'a> {
-    /// All is durable but the names: how many bytes the vault has grown by.
-    Sealed(u64),
+    /// All is on its way to the disk.
+    Sealed(Sealing),
     /// It has less than a block, which is not worth a pack of its own.
     Little(Box<Packer<'a>>),
 }
@@ -76,10 +79,10 @@ impl<'a> Packer<'a> {
             block: Vec::with_capacity(BLOCK),
             held: 0,
             pieces: Vec::new(),
+            form: None,
             patches: Vec::new(),
             open: None,
-            sealing: Vec::new(),
-            stored: 0,
+            sealing: Sealing::new(&vault.packs),
         })
     }
 
@@ -88,6 +91,13 @@ impl<'a> Packer<'a> {
         Self {
             bases: Some(bases),
             ..self
+        }
+    }
+
+    /// Whether the bases of the next pieces share a block.
+    pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
+        if let Some(bases) = &mut self.bases {
+            bases.expect_neighbours(neighbours);
         }
     }
 
@@ -193,8 +203,11 @@ impl<'a> Packer<'a> {
     }
 
     /// Finishes, unless nothing was written yet: then another packer may take it over.
-    pub(crate) fn finish_much(self) -> Result<Finished<'a>, Error> {
-        if self.open.is_none() && self.sealing.is_empty() && self.stored == 0 {
+    pub(crate) fn finish_much(mut self) -> Result<Finished<'a>, Error> {
+        if self.open.is_none() && self.sealing.is_none() {
+            if self.held >= ALONE {
+                self.form = Some(self.compress());
+            }
             Ok(Finished::Little(Box::new(self)))
         } else {
             self.finish().map(Finished::Sealed)
@@ -204,11 +217,23 @@ impl<'a> Packer<'a> {
     /// Takes over what another packer has not written yet.
     pub(crate) fn take_over(&mut self, other: Packer<'_>) -> Result<(), Error> {
         let mut bytes = &other.block[..other.held];
-        for (digest, length) in other.pieces {
-            let (piece, rest) = bytes.split_at(length as usize);
-            self.room(piece.len())?.copy_from_slice(piece);
-            self.settle(digest, length);
-            bytes = rest;
+        if let Some(form) = other.form {
+            let stored = if form == Form::Zstd {
+                &other.packed
+            } else {
+                bytes
+            };
+            self.append(form, stored, bytes.len(), &other.pieces)?;
+        } else {
+            if self.form.is_some() {
+                self.flush()?;
+            }
+            for (digest, length) in other.pieces {
+                let (piece, rest) = bytes.split_at(length as usize);
+                self.room(piece.len())?.copy_from_slice(piece);
+                self.settle(digest, length);
+                bytes = rest;
+            }
         }
         other
             .patches
@@ -216,25 +241,20 @@ impl<'a> Packer<'a> {
             .try_for_each(|patch| self.keep_patch(patch))
     }
 
-    /// Makes everything durable but the names, which need the folder synced. Returns how many
-    /// bytes the vault has grown by.
-    pub(crate) fn finish(mut self) -> Result<u64, Error> {
+    /// Sends everything to the disk.
+    pub(crate) fn finish(mut self) -> Result<Sealing, Error> {
         self.flush()?;
         self.flush_patches()?;
-        if let Some(open) = self.open.take() {
-            self.stored += open.seal(self.packs)?;
-        }
-        for sealing in std::mem::take(&mut self.sealing) {
-            self.stored += join(sealing, self.packs)?;
-        }
-        Ok(self.stored)
+        self.seal()?;
+        Ok(self.sealing)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
         if self.pieces.is_empty() {
             return Ok(());
         }
-        let form = self.compress();
+        let form = self.form.take();
+        let form = form.unwrap_or_else(|| self.compress());
         let (block, packed) = (
             std::mem::take(&mut self.block),
             std::mem::take(&mut self.packed),
@@ -273,22 +293,16 @@ impl<'a> Packer<'a> {
         };
         open.add(form, bytes, raw, pieces).map_err(trouble)?;
         if open.at >= PACK {
-            self.rotate()?;
+            self.seal()?;
         }
         Ok(())
     }
 
-    /// Seals the pack beside the work, so that nobody waits for the disk; at most two at once.
-    fn rotate(&mut self) -> Result<(), Error> {
-        if self.sealing.len() == 2 {
-            self.stored += join(self.sealing.remove(0), self.packs)?;
-        }
-        if let Some(open) = self.open.take() {
-            let packs = self.packs.to_owned();
-            self.sealing
-                .push(std::thread::spawn(move || open.seal(&packs)));
-        }
-        Ok(())
+    /// Sends the pack to the disk beside the work, so that nobody waits for that.
+    fn seal(&mut self) -> Result<(), Error> {
+        self.open
+            .take()
+            .map_or(Ok(()), |open| self.sealing.begin(open))
     }
 
     /// Compresses the block, unless a look at some of it says that it does not shrink.
@@ -328,14 +342,4 @@ fn probes(block: &[u8]) -> impl Iterator<Item = &[u8]> {
         let length = if steps == 1 { block.len() } else { PROBE };
         &block[from..from + length]
     })
-}
-
-fn join(sealing: JoinHandle<Result<u64, Error>>, packs: &Path) -> Result<u64, Error> {
-    let lost = |_| {
-        Err(Error::at(
-            packs,
-            io::Error::other("a thread that wrote ended early"),
-        ))
-    };
-    sealing.join().unwrap_or_else(lost)
 }

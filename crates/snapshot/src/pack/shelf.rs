@@ -184,6 +184,16 @@ impl Shelf {
         self.places.get(&self.packs, digest)
     }
 
+    /// Where the piece is that another is made from in the end: itself, if it is no patch.
+    pub(crate) fn foundation(&self, digest: &Digest) -> Option<Place> {
+        let mut place = self.place(digest)?;
+        // A base has fewer patches below it than what is made from it, so this ends.
+        while let Some(base) = self.base(place) {
+            place = self.place(&base)?;
+        }
+        Some(place)
+    }
+
     /// The piece that the one at `place` is a patch of.
     pub(crate) fn base(&self, place: Place) -> Option<Digest> {
         match self.block(place).form {

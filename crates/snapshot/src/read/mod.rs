@@ -5,6 +5,7 @@
 //! find the same. One that never stands still is kept as it was last read, and marked.
 
 mod database;
+mod stamps;
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -23,12 +24,13 @@ use crate::beneath::{self, Facts, Nearby};
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Moment, Why};
 use crate::error::Error;
-use crate::index::{YOUNG, is_older, is_settled};
-use crate::machine::{pause, stamp_clock, stamp_tick};
+use crate::index::is_settled;
+use crate::machine::{pause, stamp_clock};
 use crate::pack::Packer;
 use crate::walk::why;
 
 pub(crate) use database::database_of;
+pub(crate) use stamps::Stamps;
 
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
 /// How long a file that was written a moment ago is left alone before it is read again: more than
@@ -106,13 +108,16 @@ pub(crate) struct Reader<'a, 'p> {
     is_database: bool,
     nearby: Nearby<'a>,
     buffer: Vec<u8>,
-    /// Two ticks of the clock that stamps files. A write since the first look has a later stamp
-    /// than one of so many nanoseconds ago.
-    ticks: u32,
+    stamps: &'a Stamps<'a>,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
-    pub(crate) fn new(root: &'a OwnedFd, packer: &'a mut Packer<'p>, earlier: Earlier<'a>) -> Self {
+    pub(crate) fn new(
+        root: &'a OwnedFd,
+        stamps: &'a Stamps<'a>,
+        packer: &'a mut Packer<'p>,
+        earlier: Earlier<'a>,
+    ) -> Self {
         Self {
             root,
             packer,
@@ -121,8 +126,13 @@ impl<'a, 'p> Reader<'a, 'p> {
             is_database: false,
             nearby: Nearby::default(),
             buffer: Vec::new(),
-            ticks: stamp_tick().saturating_mul(2).min(YOUNG),
+            stamps,
         }
+    }
+
+    /// Whether what an earlier snapshot has of the next files lies together.
+    pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
+        self.packer.expect_neighbours(neighbours);
     }
 
     /// Reads and keeps the file at `path`. One that turns out to be a database was read once, and
@@ -210,22 +220,12 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn rest(&self, fd: &OwnedFd) -> rustix::io::Result<(Moment, Facts)> {
         for _ in 0..RESTS {
             let (began, facts) = (stamp_clock(), Facts::of(fd)?);
-            if self.is_calm(&facts, began) {
+            if self.stamps.show_writes(&facts, began) {
                 return Ok((began, facts));
             }
             pause(REST);
         }
         Ok((stamp_clock(), Facts::of(fd)?))
-    }
-
-    /// Whether a write since a moment has a later stamp than the file has. A time in the future was
-    /// set by someone: what counts is when.
-    fn is_calm(&self, facts: &Facts, began: Moment) -> bool {
-        let changed = Facts {
-            modified: facts.changed,
-            ..*facts
-        };
-        is_older(&changed, began, self.ticks)
     }
 
     /// One look, reading and second look.
@@ -263,7 +263,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             file,
             before,
             after,
-            is_calm: same && self.is_calm(&before, began),
+            is_calm: same && self.stamps.show_writes(&before, began),
             kept,
         }))
     }

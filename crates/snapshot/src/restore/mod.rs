@@ -280,7 +280,7 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault.store(snapshot, &whole, None).expect("it is stored");
+        vault.store_whole(snapshot, &whole).expect("it is stored");
         vault.list_as_kept(snapshot).expect("it is listed");
         let target = folder.path().join("target");
         let options = Restore::default();
@@ -317,7 +317,7 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault.store(snapshot, &whole, None).expect("it is stored");
+        vault.store_whole(snapshot, &whole).expect("it is stored");
         vault.list_as_kept(snapshot).expect("it is listed");
         let options = Restore {
             limit: Some(2999),

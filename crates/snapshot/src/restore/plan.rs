@@ -61,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) removals: Vec<(PathBuf, Removal)>,
     /// What is in the target's way and goes only because something takes its place.
     pub(crate) replaced: HashSet<PathBuf>,
+    /// Nothing is in the target yet: whatever happens on the way, nothing is lost.
+    pub(crate) into_nothing: bool,
 }
 
 /// How something is removed.
@@ -111,6 +113,7 @@ impl Plan {
                 acts: Vec::with_capacity(manifest.entries.len()),
                 removals: Vec::new(),
                 replaced: HashSet::new(),
+                into_nothing: there.is_empty(),
             },
         };
         builder.acts();

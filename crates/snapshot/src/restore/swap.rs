@@ -10,6 +10,7 @@ use segno_core::fault::{Point, point};
 use crate::beneath::{self, Facts, times};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
+use crate::machine;
 use crate::manifest::Manifest;
 use crate::request::Restore;
 use crate::restore::plan::{Act, Plan, Removal};
@@ -183,12 +184,10 @@ fn sync(manifest: &Manifest, plan: &Plan, target: &Target<'_>) -> Result<()> {
         }
     }
     folders.extend(plan.removals.iter().filter_map(|(path, _)| path.parent()));
-    for path in folders {
-        match beneath::folder(target.fd(), path) {
-            Ok(folder) => rustix::fs::fsync(folder)?,
-            Err(Errno::NOENT | Errno::ACCESS) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    let folders: Vec<&Path> = folders.into_iter().collect();
+    machine::each_at_once(&folders, |path| match beneath::folder(target.fd(), path) {
+        Ok(folder) => rustix::fs::fsync(folder),
+        Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
+        Err(error) => Err(error),
+    })
 }

@@ -243,8 +243,9 @@ fn a_write_that_the_disk_did_not_make_is_noticed_before_the_snapshot_is_listed()
             assert_eq!(vault.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
         }
     }
-    // At least what goes into the pack and into the manifest; not what the harness prints.
-    assert!(refused >= 4 && lies > refused, "{refused} of {lies}");
+    // At least the beginning of the pack, its content and the manifest; each thread counts its own. Not
+    // what is tried out, nor what the harness prints.
+    assert!(refused >= 3 && lies > refused, "{refused} of {lies}");
     world.restore(first, &world.target());
     let last = world.capture().snapshot;
     assert_eq!(world.vault.verify(last, &|_| {}).unwrap(), []);

@@ -48,8 +48,7 @@ pub(super) struct Job<'a> {
     bytes: AtomicU64,
     /// How many bytes were written when the disk was last asked to take them.
     synced: Mutex<u64>,
-    /// Files that become durable each by itself, once all are written: the first brings most of
-    /// what the others need to the disk.
+    /// Files that become durable each by itself, once all are written.
     written: Mutex<Vec<(File, &'a Entry)>>,
     failed: AtomicBool,
     progress: &'a (dyn Fn(Progress) + Sync),
@@ -97,7 +96,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Writes everything. Returns how many bytes that were.
+    /// Writes everything, and makes it durable unless that is done for all at once. Returns how many
+    /// bytes that were.
     pub(super) fn run(self) -> Result<u64, Error> {
         // One thread waits for the disk most of the time.
         let waiting = usize::from(self.durable == Durable::AtOnce);
@@ -110,15 +110,12 @@ impl<'a> Job<'a> {
                 written.and(self.stage.join(other))
             })
         })?;
-        if self.durable == Durable::AtOnce {
-            self.stage.sync()?;
-        }
         let written = self.written.into_inner();
-        for (file, entry) in written.unwrap_or_else(PoisonError::into_inner) {
+        let written = written.unwrap_or_else(PoisonError::into_inner);
+        machine::each_at_once(&written, |(file, entry)| {
             let place = || self.stage.target.place.join(&entry.path);
-            file.sync_all()
-                .map_err(|error| Error::at(&place(), error))?;
-        }
+            file.sync_all().map_err(|error| Error::at(&place(), error))
+        })?;
         Ok(self.bytes.into_inner())
     }
 

@@ -89,7 +89,12 @@ impl<'a> Stage<'a> {
             let first = entry.content().first();
             first.map(|chunk| shelf.place(&chunk.digest))
         });
-        Job::new(self, &files, shelf, options, progress)?.run()
+        let bytes = Job::new(self, &files, shelf, options, progress)?.run()?;
+        // What takes the place of something is durable before.
+        if options.durable && files.len() as u64 > MANY && !plan.into_nothing {
+            self.sync()?;
+        }
+        Ok(bytes)
     }
 
     /// Makes all that was written durable.

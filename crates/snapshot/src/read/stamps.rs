@@ -1,0 +1,91 @@
+//! What the stamps of a file say about its writers. Most file systems stamp with a clock that ticks a
+//! few hundred times a second: two writes in one tick look the same. Some stamp every write that
+//! follows a look differently; whether one does is tried.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::beneath::Facts;
+use crate::entry::Moment;
+use crate::files;
+use crate::index::{YOUNG, is_older};
+use crate::machine::stamp_tick;
+
+/// How long a write may be under way, in nanoseconds, where each has a stamp of its own: the stamp is
+/// that of its beginning.
+const UNDER_WAY: u32 = 2_000_000;
+
+/// How the stamps of files are to be taken.
+pub(crate) struct Stamps<'a> {
+    /// Where files can be made, to see how they are stamped.
+    drafts: &'a Path,
+    /// Two ticks of the clock that stamps files. A write since a look has a later stamp than one of
+    /// so many nanoseconds before.
+    ticks: u32,
+    /// The device on which each write after a look has a stamp of its own, if that is known of one.
+    exact: OnceLock<Option<u64>>,
+}
+
+impl<'a> Stamps<'a> {
+    pub(crate) fn new(drafts: &'a Path) -> Self {
+        Self {
+            drafts,
+            ticks: stamp_tick().saturating_mul(2).min(YOUNG),
+            exact: OnceLock::new(),
+        }
+    }
+
+    /// Whether a write to a file since a moment, when it was looked at, shows in its stamps. A time in
+    /// the future was set by someone: what counts is when.
+    pub(crate) fn show_writes(&self, facts: &Facts, since: Moment) -> bool {
+        let changed = Facts {
+            modified: facts.changed,
+            ..*facts
+        };
+        is_older(&changed, since, self.ticks)
+            || is_older(&changed, since, UNDER_WAY) && self.are_exact_on(facts.device)
+    }
+
+    fn are_exact_on(&self, device: u64) -> bool {
+        let try_it = || files::exactly_stamped(self.drafts).unwrap_or(None);
+        *self.exact.get_or_init(try_it) == Some(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn where_stamps_are_exact_no_write_after_a_look_goes_unnoticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = files::create(&folder.path().join("file")).unwrap();
+        let stamps = Stamps::new(folder.path());
+        let device = Facts::of(&file).unwrap().device;
+        if !stamps.are_exact_on(device) {
+            return;
+        }
+        for _ in 0..1000 {
+            let before = Facts::of(&file).unwrap();
+            file.write_all(b"more").unwrap();
+            assert!(Facts::of(&file).unwrap().changed > before.changed);
+        }
+        assert!(!stamps.are_exact_on(device + 1));
+    }
+
+    #[test]
+    fn a_write_of_a_moment_ago_may_still_be_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = files::create(&folder.path().join("file")).unwrap();
+        let stamps = Stamps::new(folder.path());
+        let facts = Facts::of(&file).unwrap();
+        assert!(!stamps.show_writes(&facts, facts.changed));
+        let later = Moment {
+            seconds: facts.changed.seconds + 1,
+            ..facts.changed
+        };
+        assert!(stamps.show_writes(&facts, later));
+    }
+}
