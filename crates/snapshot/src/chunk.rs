@@ -10,10 +10,6 @@ const USUAL: usize = 256 * 1024;
 /// The longest piece.
 pub(crate) const LONGEST: usize = 1024 * 1024;
 
-/// How many parts of a stretch are gone through side by side, and how long each is.
-const LANES: usize = 4;
-const LANE: usize = 1024;
-
 // A cut is where the highest bits of the hash are all zero. 18 of them would give the usual length;
 // it is two more before it, two fewer after it (normalised chunking).
 const STRICT: u64 = 1 << (64 - 20);
@@ -51,51 +47,29 @@ pub(crate) fn cut(bytes: &[u8]) -> usize {
         .unwrap_or(end)
 }
 
-/// The hash after one more byte. What came 64 bytes before is forgotten.
-fn roll(hash: u64, byte: u8) -> u64 {
-    (hash << 1).wrapping_add(GEAR[usize::from(byte)])
-}
-
 /// After how many of `bytes` the hash is below `limit` for the first time.
 fn first_below(hash: &mut u64, bytes: &[u8], limit: u64) -> Option<usize> {
+    let roll = |hash: u64, byte: u8| (hash << 1).wrapping_add(GEAR[usize::from(byte)]);
     let mut seen = 0;
-    for stretch in bytes.chunks(LANES * LANE) {
-        let passed = pass(*hash, stretch).filter(|(_, least)| *least >= limit);
-        if let Some((after, _)) = passed {
-            *hash = after;
-        } else {
-            let below = stretch.iter().position(|&byte| {
+    // Several at a time, with one question about the least of them: nearly all say no.
+    for several in bytes.chunks(16) {
+        let before = *hash;
+        let mut least = u64::MAX;
+        for &byte in several {
+            *hash = roll(*hash, byte);
+            least = least.min(*hash);
+        }
+        if least < limit {
+            *hash = before;
+            let below = several.iter().position(|&byte| {
                 *hash = roll(*hash, byte);
                 *hash < limit
             });
-            if let Some(at) = below {
-                return Some(seen + at + 1);
-            }
+            return below.map(|at| seen + at + 1);
         }
-        seen += stretch.len();
+        seen += several.len();
     }
     None
-}
-
-/// The hash after a stretch, and the least on the way; none of a shorter one. Nearly all stretches have
-/// no cut. Its parts are gone through side by side, because each step has to wait for the one before.
-fn pass(hash: u64, stretch: &[u8]) -> Option<(u64, u64)> {
-    let (lanes, _) = stretch.as_chunks::<LANE>();
-    let lanes: &[[u8; LANE]; LANES] = lanes.try_into().ok()?;
-    let mut hashes = [hash; LANES];
-    for (lane, hash) in lanes.iter().zip(&mut hashes[1..]) {
-        let end = lane[LANE - 64..].iter();
-        *hash = end.fold(0, |hash, &byte| roll(hash, byte));
-    }
-    let mut least = [u64::MAX; LANES];
-    for at in 0..LANE {
-        for ((hash, least), lane) in hashes.iter_mut().zip(&mut least).zip(lanes) {
-            *hash = roll(*hash, lane[at]);
-            *least = (*least).min(*hash);
-        }
-    }
-    let least = least.into_iter().min()?;
-    Some((hashes[LANES - 1], least))
 }
 
 #[cfg(test)]
