@@ -118,10 +118,11 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn packer(&self) -> Result<Packer<'a>, Error> {
-        let packer = Packer::new(self.vault, self.known)?;
+    /// A way into the vault, for one of the threads that keep so many bytes together.
+    fn packer(&self, bytes: u64) -> Result<Packer<'a>, Error> {
+        let packer = Packer::new(self.vault, self.known)?.for_bytes(bytes);
         match self.index.snapshot {
-            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?.scattered())),
+            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?)),
             None => Ok(packer),
         }
     }
@@ -169,7 +170,8 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn work(&self) -> Result<Finished<'a>, Error> {
-        let mut packer = self.store.packer()?;
+        let sizes = self.batches.iter().copied().flatten();
+        let mut packer = self.store.packer(sizes.map(|turn| turn.size).sum())?;
         let earlier = |path: &Path| self.store.content(path);
         let Capture { root, stamps, .. } = self.capture;
         let mut reader = Reader::new(root, stamps, &mut packer, &earlier);

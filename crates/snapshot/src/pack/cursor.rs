@@ -52,15 +52,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// For pieces that lie apart, each in a block of its own.
-    pub(crate) fn scattered(self) -> Self {
-        Self {
-            extent: Extent::Needed,
-            ..self
-        }
-    }
-
-    /// Whether the pieces that are asked for next share a block.
+    /// Whether the pieces that are asked for next share blocks, or lie apart.
     pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
         self.extent = if neighbours {
             Extent::Whole
@@ -238,7 +230,8 @@ mod tests {
         let names = crate::vault::names(folder.path()).unwrap();
         let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
         for order in [vec![0, 1, 7, 2], vec![3, 3, 5, 0], vec![7, 6, 0]] {
-            let mut scattered = Cursor::new(&shelf).unwrap().scattered();
+            let mut scattered = Cursor::new(&shelf).unwrap();
+            scattered.expect_neighbours(false);
             let mut whole = Cursor::new(&shelf).unwrap();
             for number in order {
                 let piece = &pieces[number];
@@ -254,7 +247,8 @@ mod tests {
         let pieces = packed(folder.path());
         let names = crate::vault::names(folder.path()).unwrap();
         let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
-        let mut cursor = Cursor::new(&shelf).unwrap().scattered();
+        let mut cursor = Cursor::new(&shelf).unwrap();
+        cursor.expect_neighbours(false);
         cursor.read(Chunk::of(&pieces[0])).unwrap();
         cursor.stored.truncate(100_000);
         assert_eq!(cursor.unpack_beginning(200_000), None);

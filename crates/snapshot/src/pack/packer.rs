@@ -8,6 +8,7 @@ use zstd::zstd_safe::CParameter;
 
 use crate::entry::Chunk;
 use crate::error::Error;
+use crate::machine;
 use crate::pack::known::Known;
 use crate::pack::open::Open;
 use crate::pack::{BLOCK, Cursor, Form, PACK, Sealing, patch};
@@ -26,9 +27,8 @@ const CHAIN: u8 = 8;
 const WORTH: usize = 256;
 /// What a patch takes in the table, more than a piece that shares a block: its base and its block.
 const TOLL: usize = 40;
-/// From how many bytes on what is left over is a block by itself: packed, and later unpacked, beside
-/// others of its sort.
-const ALONE: usize = 256 * 1024;
+/// The shortest block that is worth being packed, and later unpacked, beside others.
+const SHORTEST: usize = 256 * 1024;
 
 /// One thread's way into the vault: a block being filled, and a pack being written.
 pub(crate) struct Packer<'a> {
@@ -39,6 +39,8 @@ pub(crate) struct Packer<'a> {
     bases: Option<Cursor<'a>>,
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
+    /// How long blocks are made.
+    length: usize,
     /// The block being filled, and how much of it is.
     block: Vec<u8>,
     held: usize,
@@ -76,6 +78,7 @@ impl<'a> Packer<'a> {
             bases: None,
             compressor: compressor().map_err(|error| Error::at(&vault.drafts, error))?,
             packed: Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK)),
+            length: BLOCK,
             block: Vec::with_capacity(BLOCK),
             held: 0,
             pieces: Vec::new(),
@@ -84,6 +87,16 @@ impl<'a> Packer<'a> {
             open: None,
             sealing: Sealing::new(&vault.packs),
         })
+    }
+
+    /// For so many bytes in all: if they are few, in blocks for every thread that will unpack them.
+    pub(crate) fn for_bytes(self, bytes: u64) -> Self {
+        let share = bytes / (4 * machine::workers() as u64);
+        let share = usize::try_from(share).unwrap_or(BLOCK);
+        Self {
+            length: share.clamp(SHORTEST, BLOCK),
+            ..self
+        }
     }
 
     /// Lets pieces be stored as changes of others, which are read with `bases`.
@@ -103,7 +116,7 @@ impl<'a> Packer<'a> {
 
     /// Room for the next piece, where it would lie in the block: whoever reads it there saves a copy.
     pub(crate) fn room(&mut self, length: usize) -> Result<&mut [u8], Error> {
-        if self.held + length > BLOCK {
+        if self.held + length > self.length {
             self.flush()?;
         }
         let end = self.held + length;
@@ -205,7 +218,7 @@ impl<'a> Packer<'a> {
     /// Finishes, unless nothing was written yet: then another packer may take it over.
     pub(crate) fn finish_much(mut self) -> Result<Finished<'a>, Error> {
         if self.open.is_none() && self.sealing.is_none() {
-            if self.held >= ALONE {
+            if self.held >= SHORTEST {
                 self.form = Some(self.compress());
             }
             Ok(Finished::Little(Box::new(self)))

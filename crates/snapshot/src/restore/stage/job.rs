@@ -121,15 +121,16 @@ impl<'a> Job<'a> {
 
     fn work(&self) -> Result<(), Error> {
         let mut cursor = Cursor::new(self.shelf)?;
-        if self.files <= MANY {
-            cursor = cursor.scattered();
-        }
         let mut nearby = Nearby::default();
         loop {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = self.batches.get(next) else {
                 return Ok(());
             };
+            // Few files lie apart, unless the folder is small.
+            let neighbours = |two: &[Staged<'_>]| share_a_block(self.shelf, &two[0], &two[1]);
+            let many = self.files > MANY;
+            cursor.expect_neighbours(many || batch.windows(2).any(neighbours));
             let mut files = batch.iter();
             let written = files.try_for_each(|(entry, staged)| {
                 if self.failed.load(Ordering::Relaxed) {
@@ -211,24 +212,29 @@ impl<'a> Job<'a> {
 
 /// Neighbours in packs. A block is in one batch, so that it is unpacked once.
 fn batches<'a>(files: &'a [Staged<'a>], shelf: &Shelf) -> Vec<&'a [Staged<'a>]> {
-    let block = |chunk: Option<&Chunk>| {
-        let place = shelf.place(&chunk?.digest)?;
-        Some((place.pack, place.block))
-    };
     let (mut count, mut bytes) = (0, 0);
     let batch = machine::share(files.len(), BATCH);
     let together = |left: &Staged<'_>, right: &Staged<'_>| {
         count += 1;
         bytes += left.0.size();
         let few = count < batch && bytes < BATCH_BYTES;
-        let shared = block(left.0.content().last()) == block(right.0.content().first());
-        let together = few || (shared && count < LARGEST);
+        let together = few || (share_a_block(shelf, left, right) && count < LARGEST);
         if !together {
             (count, bytes) = (0, 0);
         }
         together
     };
     files.chunk_by(together).collect()
+}
+
+/// Whether the end of one file and the beginning of another are unpacked together.
+fn share_a_block(shelf: &Shelf, left: &Staged<'_>, right: &Staged<'_>) -> bool {
+    let block = |chunk: Option<&Chunk>| {
+        let place = shelf.place(&chunk?.digest)?;
+        Some((place.pack, place.block))
+    };
+    let left = block(left.0.content().last());
+    left.is_some() && left == block(right.0.content().first())
 }
 
 /// The permission bits that a new file gets if it is made with all of them: what the person does
