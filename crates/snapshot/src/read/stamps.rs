@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::beneath::Facts;
+use crate::chunk::WHOLE;
 use crate::entry::Moment;
 use crate::files;
 use crate::index::{YOUNG, is_older};
 use crate::machine::stamp_tick;
 
-/// How long a write may be under way, in nanoseconds, where each has a stamp of its own: the stamp is
-/// that of its beginning.
+/// How long a write to a file that is kept whole may be under way, in nanoseconds: its stamp is that of
+/// its beginning.
 const UNDER_WAY: u32 = 2_000_000;
 
 /// How the stamps of files are to be taken.
@@ -43,7 +44,9 @@ impl<'a> Stamps<'a> {
             ..*facts
         };
         is_older(&changed, since, self.ticks)
-            || is_older(&changed, since, UNDER_WAY) && self.are_exact_on(facts.device)
+            || facts.size < WHOLE
+                && is_older(&changed, since, UNDER_WAY)
+                && self.are_exact_on(facts.device)
     }
 
     fn are_exact_on(&self, device: u64) -> bool {
