@@ -212,6 +212,21 @@ pub struct Repository {
     /// Its git folder, if that lies outside of the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<GitFolder>,
+    /// What the session has changed in it since it began; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
+}
+
+/// What differs from the commit that a session began at, committed or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Since {
+    /// The commit.
+    pub commit: String,
+    /// How many files and new folders.
+    pub files: u64,
+    /// The first of them by name.
+    pub names: Vec<String>,
 }
 
 /// A git folder that lies outside of the workspace, as that of a further worktree does.

@@ -13,11 +13,13 @@ use crate::time::Timestamp;
 
 /// Keeps the files of folders. A snapshot is named by what is in it.
 pub trait Snapshots: Archives + Carry {
-    /// Keeps the files of `folder`; durable when it returns.
+    /// Keeps the files of `folder`; durable when it returns. If that is a git repository, it is told
+    /// what differs in it from the commit `since`.
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
         rules: &'a Rules,
+        since: Option<&'a str>,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>>;
 
@@ -42,6 +44,9 @@ pub trait Snapshots: Archives + Carry {
 
     /// The content of one file.
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
+
+    /// The commit that a folder stands at, if it is a git repository and has one.
+    fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
 
     /// How a folder looks just now. Nothing is kept, and nothing is written.
     fn look(&self, folder: PathBuf) -> Boxed<'_, Sight>;
@@ -265,6 +270,7 @@ impl Snapshots for Nowhere {
         &'a self,
         _: &'a Path,
         _: &'a Rules,
+        _: Option<&'a str>,
         _: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>> {
         Self::refuse()
@@ -290,6 +296,10 @@ impl Snapshots for Nowhere {
 
     fn read(&self, _: Digest, _: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
         Self::refuse()
+    }
+
+    fn commit(&self, _: PathBuf) -> Boxed<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
     }
 
     fn look(&self, _: PathBuf) -> Boxed<'_, Sight> {

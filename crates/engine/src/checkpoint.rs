@@ -10,7 +10,7 @@ pub mod said;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
+use segno_core::checkpoint::{self, Files, Manifest, Position, Repository, Trigger};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
@@ -62,10 +62,10 @@ pub async fn take(
     let papers = records::keep(world, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(world, summary.id, &state).await;
-    let captured = world
-        .snapshots
-        .capture(&workspace, &rules, progress)
-        .await?;
+    let began = state.created.as_ref().and_then(|it| it.commit.as_deref());
+    let captured = world.snapshots.capture(&workspace, &rules, began, progress);
+    let mut captured = captured.await?;
+    redact(world, &mut captured.repositories);
     let parent = newest(world, summary.id).await?;
     let (id, at) = fresh(world);
     let manifest = Manifest {
@@ -97,6 +97,14 @@ pub async fn take(
     };
     keep(world, &manifest).await?;
     Ok(Taken { manifest, captured })
+}
+
+/// Files are called what whoever made them liked.
+fn redact(world: &World, repositories: &mut [Repository]) {
+    let since = repositories.iter_mut().filter_map(|it| it.since.as_mut());
+    for name in since.flat_map(|since| &mut since.names) {
+        *name = world.redactor.redact(name).into_owned();
+    }
 }
 
 /// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.
@@ -385,7 +393,10 @@ async fn save(
     rules: &Rules,
     progress: &Progress,
 ) -> Result<Manifest, Error> {
-    let captured = world.snapshots.capture(folder, rules, progress).await?;
+    let captured = world
+        .snapshots
+        .capture(folder, rules, None, progress)
+        .await?;
     let (id, at) = fresh(world);
     let saved = Manifest {
         id,

@@ -162,6 +162,7 @@ mod tests {
                 variables: BTreeMap::new(),
                 out: out.into(),
                 force: false,
+                commit: None,
                 at: Timestamp(1),
             };
             let expected = SessionMoved {

@@ -132,6 +132,7 @@ pub(crate) async fn with(
         variables,
         out: text_of(&request.out)?,
         force: request.force,
+        commit: None,
     };
     let naming = match request.name {
         Some(_) => Naming::Given,
@@ -195,6 +196,11 @@ pub(crate) async fn create(
     naming: Naming,
     observer: &dyn Observer,
 ) -> Result<(Name, State), Error> {
+    let workspace = PathBuf::from(&created.workspace);
+    let created = SessionCreated {
+        commit: world.snapshots.commit(workspace).await,
+        ..created
+    };
     let (family, at) = (created.name.clone(), world.clock.now());
     for number in 1.. {
         let name = family.numbered(number);

@@ -67,6 +67,7 @@ impl Pen {
             variables: BTreeMap::new(),
             out: "/work/artifacts".into(),
             force: false,
+            commit: None,
         };
         let started = RunStarted {
             host: "here".into(),

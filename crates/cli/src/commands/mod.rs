@@ -143,7 +143,7 @@ impl Cli {
             Command::Key(command) => command.run(context),
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,
-            Command::Answer(args) => answer::run(args, context).await,
+            Command::Answer(args) => Box::pin(answer::run(args, context)).await,
             Command::Note(command) => command.run(context).await,
             Command::Context(args) => context::run(&args, context).await,
             Command::Pause(args) => pause::run(args, context).await,

@@ -156,9 +156,10 @@ impl Snapshots for MachineSnapshots {
         &'a self,
         folder: &'a Path,
         rules: &'a Rules,
+        since: Option<&'a str>,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>> {
-        let rules = self.rules.with(rules);
+        let (rules, since) = (self.rules.with(rules), since.map(str::to_owned));
         let (folder, person) = (folder.to_owned(), self.person.clone());
         let clock = Arc::clone(&self.clock);
         Box::pin(self.with(progress, move |vault, progress| {
@@ -169,8 +170,9 @@ impl Snapshots for MachineSnapshots {
                 ..Request::new(&folder, &*clock)
             };
             let taken = vault.capture(&request, progress)?;
+            let (found, since) = (&taken.repositories, since.as_deref());
             Ok(Captured {
-                repositories: vault.repositories(&folder, &taken.repositories, &*clock),
+                repositories: vault.repositories(&folder, found, since, &*clock),
                 ..captured(&taken)
             })
         }))
@@ -260,6 +262,11 @@ impl Snapshots for MachineSnapshots {
 
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
         Box::pin(self.quietly(move |vault| vault.read(snapshot, &path)))
+    }
+
+    fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {
+        let asked = tokio::task::spawn_blocking(move || segno_snapshot::git::head(&folder));
+        Box::pin(async { asked.await.expect("a few files are read") })
     }
 
     fn look(&self, folder: PathBuf) -> Boxed<'_, Sight> {

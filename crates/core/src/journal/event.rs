@@ -213,6 +213,9 @@ events! {
         out: String,
         /// Whether artifacts may replace files that this session did not write.
         force: bool,
+        /// The commit that the folder stood at; absent if it was no git repository, or had none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
     }
     /// The session is a copy of what another had done. Always the third, in the run that copies.
     SessionForked = "session_forked" {

@@ -118,6 +118,7 @@ mod tests {
             variables: std::collections::BTreeMap::new(),
             out: "/".into(),
             force: false,
+            commit: None,
             at: Timestamp(0),
         });
         for (at, event) in (1..).zip(events) {

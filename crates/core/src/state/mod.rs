@@ -178,6 +178,8 @@ pub struct Created {
     pub out: String,
     /// Whether artifacts may replace files of others.
     pub force: bool,
+    /// The commit that the folder stood at, if there was one.
+    pub commit: Option<String>,
     /// When.
     pub at: Timestamp,
 }
@@ -251,7 +253,7 @@ pub struct Illegal {
 
 impl State {
     /// The version of the fold. A stored state of another version is thrown away and folded anew.
-    pub const VERSION: u16 = 11;
+    pub const VERSION: u16 = 12;
 
     /// The state before anything happened.
     pub fn empty(session: SessionId) -> Self {
@@ -391,6 +393,7 @@ impl State {
                     variables: event.variables.clone(),
                     out: event.out.clone(),
                     force: event.force,
+                    commit: event.commit.clone(),
                     at: entry.at,
                 });
             }

@@ -29,6 +29,7 @@ fn begun() -> Vec<(u64, i64, Event)> {
         variables: BTreeMap::new(),
         out: "/a/out".into(),
         force: false,
+        commit: None,
     };
     let started = StepStarted {
         path: Path::new("steps/0").unwrap(),

@@ -80,6 +80,7 @@ impl Draft {
             variables: BTreeMap::from([(TASK.to_owned(), task.into())]),
             out: folder,
             force: false,
+            commit: None,
         };
         Ok(Self {
             created,

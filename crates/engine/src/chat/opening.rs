@@ -157,6 +157,7 @@ pub async fn open(
         variables,
         out: text_of(&opening.workspace)?,
         force: false,
+        commit: None,
     };
     let naming = match opening.name {
         Some(_) => Naming::Given,

@@ -138,6 +138,7 @@ impl Past {
             out: moved.out,
             // What the other wrote is not the copy's to replace.
             force: false,
+            commit: created.commit,
         })
     }
 

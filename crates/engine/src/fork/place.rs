@@ -187,7 +187,8 @@ async fn free(
         return Err(taken("it is no folder".to_owned()));
     }
     let rules = checkpoint::rules_of(world, summary.id).await;
-    let seen = world.snapshots.capture(folder, &rules, &|_, _| {}).await?;
+    let seen = world.snapshots.capture(folder, &rules, None, &|_, _| {});
+    let seen = seen.await?;
     let Some(manifest) = manifest else {
         return match seen.files {
             0 => Ok(()),

@@ -17,17 +17,19 @@ use super::{rehome, standing};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Vault {
-    /// How the repositories at `paths` of `folder` stand. Git folders that lie outside of it are
-    /// kept as snapshots of their own.
+    /// How the repositories at `paths` of `folder` stand, and what differs in that of `folder` itself
+    /// from the commit `since`. Git folders that lie outside of it are kept as snapshots of their own.
     pub fn repositories(
         &self,
         folder: &Path,
         paths: &[PathBuf],
+        since: Option<&str>,
         clock: &dyn Clock,
     ) -> Vec<Repository> {
         let outside = outside::outside(folder, paths);
         let standing = |path: &PathBuf| {
-            let mut repository = standing::standing(folder, path, PATIENCE);
+            let since = since.filter(|_| path.as_os_str().is_empty());
+            let mut repository = standing::standing(folder, path, since, PATIENCE);
             if let Some(outside) = outside.iter().find(|outside| outside.path == *path) {
                 match self.keep_outside(outside, clock) {
                     Ok(kept) => repository.outside = Some(kept),

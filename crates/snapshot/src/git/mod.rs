@@ -12,6 +12,7 @@
 mod config;
 mod error;
 mod files;
+mod head;
 mod kept;
 mod outside;
 mod own;
@@ -25,6 +26,7 @@ mod status;
 pub mod work;
 
 pub use error::Error;
+pub use head::head;
 pub(crate) use outside::left_by_git;
 pub(crate) use settings::harmless;
 pub use standing::sight;

@@ -3,17 +3,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::checkpoint::Repository;
+use segno_core::checkpoint::{Repository, Since};
 
 use crate::scope::peek;
 
 use super::error::Error;
+use super::head;
 use super::place::{self, Place};
+use super::program::Git;
 use super::shadow::Shadow;
 use super::status;
 
 /// Commits are counted up to this many.
 const MANY: &str = "--max-count=100000";
+
+/// How many files are told by name.
+const NAMED: usize = 100;
 
 /// The longest list of folders that objects are borrowed from.
 const LIMIT: u64 = 64 * 1024;
@@ -29,12 +34,17 @@ const SIGNS: [(&str, &str); 7] = [
     ("BISECT_LOG", "bisect"),
 ];
 
-/// How the repository at `path` of the workspace at `root` stands. One command of git may take
-/// `limit`; what could not be found out is told.
-pub(super) fn standing(root: &Path, path: &Path, limit: Duration) -> Repository {
+/// How the repository at `path` of the workspace at `root` stands, and what differs in it from the
+/// commit `since`. One command of git may take `limit`; what could not be found out is told.
+pub(super) fn standing(
+    root: &Path,
+    path: &Path,
+    since: Option<&str>,
+    limit: Duration,
+) -> Repository {
     let text = path.to_string_lossy().into_owned();
     match place::at(&root.join(path)) {
-        Some(place) => at(&place, text, limit).0,
+        Some(place) => at(&place, text, since, limit).0,
         None => Repository {
             path: text,
             trouble: Some("it is no repository any more".into()),
@@ -47,11 +57,16 @@ pub(super) fn standing(root: &Path, path: &Path, limit: Duration) -> Repository 
 /// `None` if it is none. Nothing is written.
 pub fn sight(folder: &Path, limit: Duration) -> Option<(Repository, Vec<String>)> {
     let place = place::at(folder)?;
-    Some(at(&place, String::new(), limit))
+    Some(at(&place, String::new(), None, limit))
 }
 
-fn at(place: &Place, path: String, limit: Duration) -> (Repository, Vec<String>) {
-    let asked = Shadow::patient(place, limit).and_then(|shadow| ask(&shadow));
+fn at(
+    place: &Place,
+    path: String,
+    since: Option<&str>,
+    limit: Duration,
+) -> (Repository, Vec<String>) {
+    let asked = Shadow::patient(place, limit).and_then(|shadow| ask(&shadow, since));
     let (mut repository, changed) = asked.unwrap_or_else(|error| {
         let trouble = Some(error.to_string());
         let unknown = Repository {
@@ -68,7 +83,7 @@ fn at(place: &Place, path: String, limit: Duration) -> (Repository, Vec<String>)
     (repository, changed)
 }
 
-fn ask(shadow: &Shadow) -> Result<(Repository, Vec<String>), Error> {
+fn ask(shadow: &Shadow, since: Option<&str>) -> Result<(Repository, Vec<String>), Error> {
     let git = shadow.git();
     let (mut repository, changed) = status::read(&git)?;
     let args = [
@@ -87,7 +102,41 @@ fn ask(shadow: &Shadow) -> Result<(Repository, Vec<String>), Error> {
         let count = String::from_utf8_lossy(&answer);
         repository.unpushed = count.trim().parse().unwrap_or_default();
     }
+    repository.since = since.and_then(|since| changed_since(&git, since, &repository, &changed));
     Ok((repository, changed))
+}
+
+/// What differs from a commit, given what differs from the last one. None if the repository does not
+/// have the commit any more.
+fn changed_since(
+    git: &Git,
+    since: &str,
+    repository: &Repository,
+    changed: &[String],
+) -> Option<Since> {
+    let since = head::commit(since)?;
+    let mut names = if repository.commit.as_deref() == Some(&since) {
+        changed.to_vec()
+    } else {
+        let args = ["diff", "--name-only", "-z", "--no-renames", &since, "--"];
+        let answer = git.ask(&args).ok()?;
+        let differ = answer
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
+        let differ = differ.map(|name| String::from_utf8_lossy(name).into_owned());
+        // What git does not know comes last.
+        let known = changed.len() - usize::try_from(repository.untracked).unwrap_or_default();
+        differ.chain(changed[known..].iter().cloned()).collect()
+    };
+    names.sort_unstable();
+    names.dedup();
+    let files = names.len() as u64;
+    names.truncate(NAMED);
+    Some(Since {
+        commit: since,
+        files,
+        names,
+    })
 }
 
 /// The folder that a repository borrows objects from, if it does.

@@ -18,6 +18,7 @@ mod moving;
 mod remotes;
 mod round_trips;
 mod several;
+mod since;
 
 /// A repository with a commit.
 fn started() -> Sandbox {
@@ -45,6 +46,11 @@ impl Kept {
 
 /// Keeps the workspace, and proves that nothing of it changed by that.
 fn capture(sandbox: &Sandbox) -> Kept {
+    capture_since(sandbox, None)
+}
+
+/// The same, and asks what differs from a commit.
+fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> Kept {
     let before = everything(&sandbox.root());
     let vault = Vault::open(&sandbox.path("vault")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
@@ -55,7 +61,7 @@ fn capture(sandbox: &Sandbox) -> Kept {
     };
     let captured = vault.capture(&request, &|_| {}).unwrap();
     assert_eq!(captured.unstable, Vec::<PathBuf>::new());
-    let repositories = vault.repositories(&sandbox.root(), &captured.repositories, &STILL);
+    let repositories = vault.repositories(&root, &captured.repositories, since, &STILL);
     let after = everything(&sandbox.root());
     for (path, state) in &before {
         assert_eq!(Some(state), after.get(path), "{}", path.display());

@@ -131,6 +131,13 @@ fn standing(repository: &Repository) -> String {
             facts.push(format!("{} {what}", plain::number(count)));
         }
     }
+    if let Some(since) = repository.since.as_ref().filter(|since| since.files > 0) {
+        let commit = since.commit.get(..10).unwrap_or(&since.commit);
+        let files = plain::count(since.files, "file");
+        facts.push(format!(
+            "{files} changed since the session began at {commit}"
+        ));
+    }
     let begun = repository.activities.iter();
     facts.extend(begun.map(|activity| format!("in the middle of a {activity}")));
     facts.extend(repository.trouble.iter().cloned());

@@ -66,7 +66,7 @@ impl Command {
             Command::Export(args) => export::run(&args, context).await,
             Command::Import(args) => import::run(args, context).await,
             Command::Move(args) => relocate::run(&args, context).await,
-            Command::Fork(args) => fork::run(args, context).await,
+            Command::Fork(args) => Box::pin(fork::run(args, context)).await,
         }
     }
 }

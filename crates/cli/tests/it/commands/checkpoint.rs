@@ -206,6 +206,57 @@ fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
 }
 
 #[test]
+fn a_checkpoint_names_what_changed_since_the_session_began() {
+    let sandbox = sandbox();
+    session(&sandbox, "");
+    let work = sandbox.work();
+    git(&sandbox, &work, &["init", "-q"]);
+    git(&sandbox, &work, &["add", "."]);
+    git(&sandbox, &work, &["commit", "-q", "-m", "before"]);
+    let began = git(&sandbox, &work, &["rev-parse", "HEAD"]);
+    run(&sandbox);
+    sandbox.write("src/main.rs", "fn main() { committed() }\n");
+    git(
+        &sandbox,
+        &work,
+        &["commit", "-q", "-a", "-m", "by the agent"],
+    );
+    sandbox.write(".env", "changed\n");
+    sandbox.write("sk-ant-api03-abcdefghijklmnopqrstuvwxyz012345", "new\n");
+    let kept = take(&sandbox);
+    let words = ["checkpoint", "show", id(&kept), "--json"];
+    let shown = sandbox.segno(&words).good().json().remove(0);
+    let since = &shown["repositories"][0]["since"];
+    assert_eq!(since["commit"], began.trim());
+    assert_eq!(since["files"], 5, "{since}");
+    let names: Vec<&str> = since["names"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    // What the run itself wrote is among them.
+    assert_eq!(names[..3], [".env", "artifacts/", "calls.log"]);
+    assert!(!names[3].contains("abcdef"), "{names:?}");
+    assert_eq!(names[4], "src/main.rs");
+    let shown = sandbox.segno(&["checkpoint", "show", id(&kept)]).good();
+    let line = format!(
+        "5 files changed since the session began at {}",
+        &began[..10]
+    );
+    assert!(shown.stdout.contains(&line), "{}", shown.stdout);
+    // A copy of the session began where the session did.
+    let words = ["sessions", "fork", "chain", "--name", "copy"];
+    sandbox.segno(&words).good();
+    let copied = sandbox
+        .segno(&["logs", "copy", "--json"])
+        .good()
+        .json()
+        .remove(0);
+    assert_eq!(copied["commit"], began.trim(), "{copied}");
+}
+
+#[test]
 fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
     let sandbox = sandbox();
     session(&sandbox, "");

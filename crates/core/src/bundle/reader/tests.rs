@@ -42,6 +42,7 @@ fn events(long: &str) -> Vec<Event> {
         variables: BTreeMap::new(),
         out: "/work/out".into(),
         force: false,
+        commit: None,
     };
     let run = RunStarted {
         host: "a".into(),
