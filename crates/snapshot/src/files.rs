@@ -177,14 +177,8 @@ impl Draft {
         let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
-    /// How long it is so far.
-    pub(crate) fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Makes the content durable, reads it back, and gives it its name if it is what was written.
-    /// The name is durable once the folder is.
-    pub(crate) fn publish(self, to: &Path) -> io::Result<()> {
+    /// Makes the content durable, and reads it back.
+    pub(crate) fn settle(self) -> io::Result<Settled> {
         self.file.sync_all()?;
         let written = self.hasher.as_ref().map(blake3::Hasher::finalize);
         if written != Some(self.read_back()?) {
@@ -192,7 +186,7 @@ impl Draft {
                 "what was written to the disk reads back as something else",
             ));
         }
-        self.publish_unsynced(to)
+        Ok(Settled(self))
     }
 
     /// The hash of what the disk has. What the kernel remembers of the writing says nothing about
@@ -215,6 +209,19 @@ impl Draft {
         rustix::fs::rename(&self.path, to)?;
         self.published = true;
         Ok(())
+    }
+}
+
+/// A draft that the disk has as it was written.
+#[derive(Debug)]
+pub(crate) struct Settled(Draft);
+
+impl Settled {
+    /// Gives it its name, which is durable once the folder is. Returns how long it is.
+    pub(crate) fn publish(self, to: &Path) -> io::Result<u64> {
+        let length = self.0.length;
+        self.0.publish_unsynced(to)?;
+        Ok(length)
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use segno_core::cipher::{Cipher, FRAME, FileKey, HEADER, MAGIC, Shut, TAG};
 
-use crate::files::{self, Draft};
+use crate::files::{self, Draft, Settled};
 use crate::machine::chance;
 
 /// How files of a vault are written and read.
@@ -132,13 +132,15 @@ impl SafeDraft {
         Ok(())
     }
 
-    /// Makes the content durable and gives it its name; that is durable once the folder is. Returns
-    /// how long the file is.
+    /// Makes the content durable.
+    pub(crate) fn settle(self) -> io::Result<Settled> {
+        self.end()?.settle()
+    }
+
+    /// The same, and gives it its name; that is durable once the folder is. Returns how long the file
+    /// is.
     pub(crate) fn publish(self, to: &Path) -> io::Result<u64> {
-        let draft = self.end()?;
-        let length = draft.length();
-        draft.publish(to)?;
-        Ok(length)
+        self.settle()?.publish(to)
     }
 
     /// Gives the content its name, and leaves it to the system when both reach the disk.

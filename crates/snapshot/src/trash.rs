@@ -51,7 +51,7 @@ impl Trash {
     pub(crate) fn write(&self, path: &Path, drafts: &Path) -> io::Result<()> {
         let mut draft = Draft::new(drafts)?;
         draft.write(self.encode().as_bytes())?;
-        draft.publish(path)?;
+        draft.settle()?.publish(path)?;
         files::sync_folder(path.parent().unwrap_or(Path::new("/")))
     }
 

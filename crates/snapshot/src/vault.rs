@@ -19,7 +19,7 @@ use segno_core::time::Timestamp;
 
 use crate::delta::{self, Changes, Stored};
 use crate::error::Error;
-use crate::files::{self, Draft};
+use crate::files::{self, Draft, Settled};
 use crate::manifest::Manifest;
 use crate::pack::Shelf;
 use crate::safe::Safe;
@@ -99,7 +99,7 @@ impl Vault {
     fn make_format(&self, path: &Path) -> io::Result<()> {
         let mut draft = Draft::new(&self.root)?;
         draft.write(FORMAT)?;
-        draft.publish(path)?;
+        draft.settle()?.publish(path)?;
         let parent = self
             .root
             .parent()
@@ -299,25 +299,34 @@ impl Vault {
         encoded.map_err(|error| Error::at(&self.manifests, error))
     }
 
-    /// Stores the file of a manifest. Durable when it returns; listed once it has a head. Returns how
-    /// many bytes that took.
-    pub(crate) fn store(&self, snapshot: Digest, stored: &[u8]) -> Result<u64, Error> {
-        let path = self.manifest_path(snapshot);
+    /// Brings the file of a manifest to the disk, without a name.
+    pub(crate) fn settle(&self, stored: &[u8]) -> Result<Settled, Error> {
         let write = || {
             let mut draft = self.safe.draft(&self.drafts)?;
             draft.write(stored)?;
+            draft.settle()
+        };
+        write().map_err(|error: io::Error| Error::at(&self.drafts, error))
+    }
+
+    /// Gives the file of a manifest its name. Durable when it returns; listed once it has a head.
+    /// Returns how many bytes it takes.
+    pub(crate) fn store(&self, snapshot: Digest, settled: Settled) -> Result<u64, Error> {
+        let path = self.manifest_path(snapshot);
+        let name = || {
             point(Point::SnapshotBeforeManifest);
-            let length = draft.publish(&path)?;
+            let length = settled.publish(&path)?;
             point(Point::SnapshotAfterManifest);
             files::sync_folder(&self.manifests)?;
             Ok(length)
         };
-        write().map_err(|error: io::Error| Error::at(&path, error))
+        name().map_err(|error: io::Error| Error::at(&path, error))
     }
 
     /// Stores a manifest whole.
     pub(crate) fn store_whole(&self, snapshot: Digest, whole: &[u8]) -> Result<u64, Error> {
-        self.store(snapshot, &self.as_stored(whole, None)?)
+        let stored = self.as_stored(whole, None)?;
+        self.store(snapshot, self.settle(&stored)?)
     }
 
     /// Changes as they are stored, unless too many follow one another.

@@ -309,22 +309,25 @@ impl<'a> Capture<'a> {
             repositories: woven.summary.repositories,
         };
         let since = self.since(woven.changes, woven.entries);
-        let is_kept = self.vault.is_kept(snapshot);
-        let stored = (!is_kept).then(|| self.vault.as_stored(&woven.whole, since));
-        let stored = stored.transpose()?;
-        // P4: what the manifest names is durable before it is written.
+        let draft = || {
+            let stored = self.vault.as_stored(&woven.whole, since)?;
+            self.vault.settle(&stored)
+        };
+        let is_new = !self.vault.is_kept(snapshot);
+        let manifest = is_new.then(draft).transpose()?;
+        // P4: what the manifest names is durable before it has a name itself.
         let mut grown = sealing.wait()?;
-        let draft =
+        let remember =
             || changed.then(|| self.draft_index(snapshot, &woven.stamps, &woven.whole, known));
-        let index = match stored {
+        let index = match manifest {
             None => {
                 self.vault.renew(snapshot)?;
-                draft()
+                remember()
             }
-            Some(stored) => {
+            Some(manifest) => {
                 let is_long = woven.whole.len() >= LONG;
-                let store = || self.vault.store(snapshot, &stored);
-                let (kept, index) = machine::both(is_long, store, draft);
+                let store = || self.vault.store(snapshot, manifest);
+                let (kept, index) = machine::both(is_long, store, remember);
                 grown += kept?;
                 self.vault.list_as_kept(snapshot)?;
                 index

@@ -22,6 +22,8 @@ use crate::wire::Broken;
 
 /// How many patches may be applied one after another. Writers stop much earlier.
 const DEEPEST: u8 = 32;
+/// Fewer tables than this are read before a second thread would have begun.
+const FEW: usize = 4;
 
 /// What became of reading a table: the inner error is the pack's.
 type Read = io::Result<Result<Table, Broken>>;
@@ -120,7 +122,7 @@ impl Shelf {
     /// The tables of packs, read with several threads.
     fn tables(&self, names: &[Digest]) -> Vec<Read> {
         let read = |name: &Digest| read_table(&self.safe, &self.path(*name), *name);
-        let share = names.len().div_ceil(machine::workers()).max(1);
+        let share = names.len().div_ceil(machine::workers()).max(FEW);
         std::thread::scope(|scope| {
             let (first, others) = names.split_at(share.min(names.len()));
             let others = others.chunks(share);
@@ -429,7 +431,7 @@ mod tests {
         bytes[7] = version;
         let mut draft = crate::files::Draft::new(packs.0.path()).unwrap();
         draft.write(&bytes).unwrap();
-        draft.publish(&path).unwrap();
+        draft.settle().unwrap().publish(&path).unwrap();
         name
     }
 

@@ -27,6 +27,9 @@ pub(crate) use guard::guard;
 /// Names of unfinished restores, at the top of a target.
 pub(crate) const STAGE: &str = ".segno-restore-";
 
+/// Fewer things than this are looked at before a second thread would have begun.
+const FEW: usize = 500;
+
 /// What a walk needs to know.
 pub(crate) struct Walk<'a> {
     pub(crate) root: &'a OwnedFd,
@@ -168,7 +171,11 @@ impl Walk<'_> {
             files: AtomicU64::new(0),
         };
         let found = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..machine::workers())
+            let threads = match self.index.len() {
+                1..FEW => 1,
+                _ => machine::workers(),
+            };
+            let others: Vec<_> = (1..threads)
                 .map(|_| scope.spawn(|| shared.work()))
                 .collect();
             let mut found = shared.work();
