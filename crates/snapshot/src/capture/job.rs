@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::entry::{Chunk, Why};
 use crate::error::Error;
-use crate::index::Index;
+use crate::index::{Index, ROOT};
 use crate::machine;
+use crate::manifest::bytes;
 use crate::pack::{Cursor, Finished, Known, Packer, Sealing};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
@@ -137,8 +138,11 @@ impl<'a> Store<'a> {
 
     /// What the snapshot before has of a file.
     fn content(&self, path: &Path) -> Vec<Chunk> {
-        let number = self.index.find(path);
-        let memory = number.and_then(|number| self.index.memory(number));
+        let path = bytes(path);
+        // Not name by name: a folder may have any number of them, and all may have changed.
+        let number = self.index.seek(ROOT + 1, path);
+        let is_there = self.index.is_at(number, path);
+        let memory = is_there.then(|| self.index.memory(number)).flatten();
         memory.map_or_else(Vec::new, |memory| memory.content)
     }
 }
