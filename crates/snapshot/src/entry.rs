@@ -108,6 +108,18 @@ impl fmt::Display for Why {
 }
 
 impl Entry {
+    /// An entry with nothing special about it.
+    #[cfg(test)]
+    pub(crate) fn plain(path: &str, kind: Kind) -> Self {
+        Self {
+            path: path.into(),
+            mode: 0o644,
+            modified: Moment::default(),
+            attributes: Vec::new(),
+            kind,
+        }
+    }
+
     /// The length of a file's content; 0 for everything else.
     pub fn size(&self) -> u64 {
         match self.kind {

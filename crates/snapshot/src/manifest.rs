@@ -493,17 +493,6 @@ pub(crate) fn digests(entries: &[Entry]) -> impl Iterator<Item = Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Moment;
-
-    fn entry(path: &str, kind: Kind) -> Entry {
-        Entry {
-            path: path.into(),
-            mode: 0o644,
-            modified: Moment::default(),
-            attributes: Vec::new(),
-            kind,
-        }
-    }
 
     fn file(path: &str) -> Entry {
         let content = vec![Chunk {
@@ -515,7 +504,7 @@ mod tests {
             content,
             unstable: false,
         };
-        entry(path, kind)
+        Entry::plain(path, kind)
     }
 
     fn sized(size: u64, lengths: &[u32]) -> Entry {
@@ -526,21 +515,21 @@ mod tests {
             content: content.collect(),
             unstable: false,
         };
-        entry("a", kind)
+        Entry::plain("a", kind)
     }
 
     fn link(path: &str, target: &str) -> Entry {
         let target = target.into();
-        entry(path, Kind::Link { target })
+        Entry::plain(path, Kind::Link { target })
     }
 
     fn twin(path: &str, of: &str) -> Entry {
-        entry(path, Kind::Twin { of: of.into() })
+        Entry::plain(path, Kind::Twin { of: of.into() })
     }
 
     fn manifest(entries: Vec<Entry>) -> Manifest {
         Manifest {
-            root: entry("", Kind::Folder),
+            root: Entry::plain("", Kind::Folder),
             entries,
             skipped: Vec::new(),
         }
@@ -551,8 +540,8 @@ mod tests {
         let mut strange = file("folder/b");
         strange.attributes = vec![("user.a".into(), b"1".to_vec())];
         let mut manifest = manifest(vec![
-            entry("folder", Kind::Folder),
-            entry("folder/a", Kind::Folder),
+            Entry::plain("folder", Kind::Folder),
+            Entry::plain("folder/a", Kind::Folder),
             strange,
             file("folder!"),
             link("link", "/anywhere"),
@@ -567,7 +556,7 @@ mod tests {
 
     #[test]
     fn what_no_capture_writes_is_refused() {
-        let folder = |path: &str| entry(path, Kind::Folder);
+        let folder = |path: &str| Entry::plain(path, Kind::Folder);
         let long = "x".repeat(256);
         let deep = "x/".repeat(2048) + "x";
         let mut setuid = file("a");

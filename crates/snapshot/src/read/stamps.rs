@@ -78,17 +78,53 @@ mod tests {
         assert!(!stamps.are_exact_on(device + 1));
     }
 
-    #[test]
-    fn a_write_of_a_moment_ago_may_still_be_under_way() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = files::create(&folder.path().join("file")).unwrap();
-        let stamps = Stamps::new(folder.path());
-        let facts = Facts::of(&file).unwrap();
-        assert!(!stamps.show_writes(&facts, facts.changed));
-        let later = Moment {
-            seconds: facts.changed.seconds + 1,
+    /// How a file looks that was written so many milliseconds before the moment that is told, too.
+    fn written(millis: u32) -> (Facts, Moment) {
+        let facts = Facts::at(rustix::fs::CWD, "/".as_ref()).unwrap();
+        let changed = Moment {
+            nanos: 0,
             ..facts.changed
         };
-        assert!(stamps.show_writes(&facts, later));
+        let since = Moment {
+            nanos: millis * 1_000_000,
+            ..changed
+        };
+        let size = 1;
+        let facts = Facts {
+            size,
+            changed,
+            ..facts
+        };
+        (facts, since)
+    }
+
+    fn stamps(folder: &Path, exact: Option<u64>) -> Stamps<'_> {
+        Stamps {
+            drafts: folder,
+            ticks: 8_000_000,
+            exact: OnceLock::from(exact),
+        }
+    }
+
+    #[test]
+    fn a_write_of_a_moment_ago_may_still_be_under_way() {
+        let folder = Path::new("unused");
+        for (millis, coarse, exact) in [(1, false, false), (3, false, true), (9, true, true)] {
+            let (facts, since) = written(millis);
+            let device = Some(facts.device);
+            assert_eq!(stamps(folder, None).show_writes(&facts, since), coarse);
+            assert_eq!(stamps(folder, device).show_writes(&facts, since), exact);
+        }
+    }
+
+    #[test]
+    fn long_files_and_those_of_other_devices_rest_for_two_ticks() {
+        let (facts, since) = written(3);
+        let size = WHOLE;
+        let stamps = stamps(Path::new("unused"), Some(facts.device));
+        assert!(stamps.show_writes(&facts, since));
+        assert!(!stamps.show_writes(&Facts { size, ..facts }, since));
+        let device = facts.device + 1;
+        assert!(!stamps.show_writes(&Facts { device, ..facts }, since));
     }
 }

@@ -252,20 +252,13 @@ fn mode(entry: &Entry, options: &Restore<'_>) -> rustix::fs::Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Chunk, Moment};
+    use crate::entry::Chunk;
 
     /// A manifest that no capture writes, but whose name and checksums are right.
     #[test]
     fn a_hostile_manifest_is_refused_before_anything_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let vault = Vault::open(&folder.path().join("vault")).expect("a vault");
-        let entry = |path: &str, kind| Entry {
-            path: path.into(),
-            mode: 0o755,
-            modified: Moment::default(),
-            attributes: Vec::new(),
-            kind,
-        };
         let outside = folder.path().join("outside");
         let link = Kind::Link { target: outside };
         let empty = Kind::File {
@@ -274,8 +267,8 @@ mod tests {
             unstable: false,
         };
         let manifest = Manifest {
-            root: entry("", Kind::Folder),
-            entries: vec![entry("a", link), entry("a/b", empty)],
+            root: Entry::plain("", Kind::Folder),
+            entries: vec![Entry::plain("a", link), Entry::plain("a/b", empty)],
             skipped: Vec::new(),
         };
         let whole = manifest.encode();
@@ -298,21 +291,14 @@ mod tests {
             digest: Digest::of(b"abc"),
             length: 3,
         };
-        let entry = |path: &str, kind| Entry {
-            path: path.into(),
-            mode: 0o755,
-            modified: Moment::default(),
-            attributes: Vec::new(),
-            kind,
-        };
         let bomb = Kind::File {
             size: 3000,
             content: vec![chunk; 1000],
             unstable: false,
         };
         let manifest = Manifest {
-            root: entry("", Kind::Folder),
-            entries: vec![entry("bomb", bomb)],
+            root: Entry::plain("", Kind::Folder),
+            entries: vec![Entry::plain("bomb", bomb)],
             skipped: Vec::new(),
         };
         let whole = manifest.encode();

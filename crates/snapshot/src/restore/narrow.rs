@@ -213,23 +213,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::{Chunk, Kind, Moment};
+    use crate::entry::{Chunk, Kind};
     use crate::manifest::order;
-
-    fn entry(path: &str, kind: Kind) -> Entry {
-        Entry {
-            path: path.into(),
-            mode: 0o644,
-            modified: Moment::default(),
-            attributes: Vec::new(),
-            kind,
-        }
-    }
 
     fn file(path: &str, version: u8) -> Entry {
         let content = vec![Chunk::of(&[version])];
         let (size, unstable) = (1, false);
-        entry(
+        Entry::plain(
             path,
             Kind::File {
                 size,
@@ -241,7 +231,7 @@ mod tests {
 
     fn manifest(entries: Vec<Entry>) -> Vec<u8> {
         let whole = Manifest {
-            root: entry("", Kind::Folder),
+            root: Entry::plain("", Kind::Folder),
             entries,
             skipped: Vec::new(),
         };
@@ -253,7 +243,11 @@ mod tests {
         let mut entries: Vec<Entry> = Vec::new();
         let folders = files.keys().filter_map(|path| path.split_once('/'));
         let folders: HashSet<&str> = folders.map(|(folder, _)| folder).collect();
-        entries.extend(folders.into_iter().map(|path| entry(path, Kind::Folder)));
+        entries.extend(
+            folders
+                .into_iter()
+                .map(|path| Entry::plain(path, Kind::Folder)),
+        );
         entries.extend(files.iter().map(|(path, version)| file(path, *version)));
         entries.sort_by(|left, right| order(&left.path, &right.path));
         manifest(entries)

@@ -61,8 +61,8 @@ pub(crate) struct Plan {
     pub(crate) removals: Vec<(PathBuf, Removal)>,
     /// What is in the target's way and goes only because something takes its place.
     pub(crate) replaced: HashSet<PathBuf>,
-    /// Nothing is in the target yet: whatever happens on the way, nothing is lost.
-    pub(crate) into_nothing: bool,
+    /// Nothing is there that goes or whose place is taken: whatever happens on the way, nothing is lost.
+    pub(crate) replaces_nothing: bool,
 }
 
 /// How something is removed.
@@ -113,7 +113,7 @@ impl Plan {
                 acts: Vec::with_capacity(manifest.entries.len()),
                 removals: Vec::new(),
                 replaced: HashSet::new(),
-                into_nothing: there.is_empty(),
+                replaces_nothing: there.is_empty(),
             },
         };
         builder.acts();

@@ -91,7 +91,7 @@ impl<'a> Stage<'a> {
         });
         let bytes = Job::new(self, &files, shelf, options, progress)?.run()?;
         // What takes the place of something is durable before.
-        if options.durable && files.len() as u64 > MANY && !plan.into_nothing {
+        if options.durable && files.len() as u64 > MANY && !plan.replaces_nothing {
             self.sync()?;
         }
         Ok(bytes)
