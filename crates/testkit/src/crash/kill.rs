@@ -183,6 +183,17 @@ impl Tracee {
     }
 }
 
+impl Fault {
+    /// The same at half the count. How often a place is visited, and by which thread, differs from run to
+    /// run: one that was missed came too late.
+    pub(super) fn sooner(&self) -> Option<Self> {
+        let mut sooner = self.clone();
+        let (Self::Point { visit: n, .. } | Self::Syscall { nth: n, .. }) = &mut sooner;
+        *n /= 2;
+        (*n > 0).then_some(sooner)
+    }
+}
+
 impl Kill {
     /// A single fault.
     pub fn once(workload: Workload, home: Home, fault: Fault) -> Self {
@@ -199,6 +210,14 @@ impl Kill {
         let mut kill = self.clone();
         kill.faults.push(fault);
         kill
+    }
+
+    /// The same, with its last fault sooner.
+    pub(super) fn sooner(&self) -> Option<Self> {
+        let mut kill = self.clone();
+        let last = kill.faults.last_mut()?;
+        *last = last.sooner()?;
+        Some(kill)
     }
 
     /// Whether anything in it is a system call (F2); otherwise all are failpoints (F1).

@@ -28,6 +28,11 @@ pub trait Counted {
     /// What is wrong.
     fn wrongs(&self) -> &[Wrong];
 
+    /// Whether it hit nobody, and shows nothing.
+    fn is_vain(&self) -> bool {
+        self.hit() == Hit::Missed && self.wrongs().is_empty()
+    }
+
     /// Adds to the columns; asked only of those that hit somebody.
     fn count(&self, add: &mut dyn FnMut(&'static str, u64));
 

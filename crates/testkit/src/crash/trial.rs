@@ -106,8 +106,16 @@ pub fn attempt_all(
     go_through(kills, workers, || (), attempt, heard)
 }
 
-/// Kills a run as `kill` says, lets it go on, and compares with `model`.
+/// Kills a run as `kill` says, or sooner if that comes too late, lets it go on, and compares with `model`.
 pub fn attempt(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
+    let outcome = once(binary, kill, model);
+    match kill.sooner() {
+        Some(sooner) if outcome.is_vain() => attempt(binary, &sooner, model),
+        _ => outcome,
+    }
+}
+
+fn once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
     let sandbox = kill.workload.sandbox(binary, kill.home);
     let mut watch = Watch {
         sandbox: &sandbox,

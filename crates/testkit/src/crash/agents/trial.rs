@@ -145,7 +145,7 @@ pub fn attempt(segno: &Path, strike: &Strike) -> Outcome {
     loop {
         let outcome = once(segno, &strike);
         let sooner = strike.moment.sooner();
-        if outcome.hit != Hit::Missed || !outcome.is_good() || sooner == strike.moment {
+        if !outcome.is_vain() || sooner == strike.moment {
             return outcome;
         }
         strike.moment = sooner;

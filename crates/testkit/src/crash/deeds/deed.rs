@@ -109,6 +109,15 @@ impl Trial {
             Self::Together { .. } => Deed::Gc,
         }
     }
+
+    /// The same kill, sooner.
+    pub(super) fn sooner(&self) -> Option<Self> {
+        let Self::Killed { deed, fault } = self else {
+            return None;
+        };
+        let fault = fault.sooner()?;
+        Some(Self::Killed { deed: *deed, fault })
+    }
 }
 
 impl fmt::Display for Trial {

@@ -94,8 +94,16 @@ pub fn attempt_all(
     go_through(&trials, workers, || None, attempt, heard)
 }
 
-/// Disturbs a deed on ground that was made for it.
+/// Disturbs a deed on ground that was made for it; sooner, if that comes too late.
 pub fn attempt(ground: &Ground, trial: &Trial) -> Outcome {
+    let outcome = once(ground, trial);
+    match trial.sooner() {
+        Some(sooner) if outcome.is_vain() => attempt(ground, &sooner),
+        _ => outcome,
+    }
+}
+
+fn once(ground: &Ground, trial: &Trial) -> Outcome {
     ground.reset();
     let (hit, mut wrongs) = match trial {
         Trial::Killed { fault, .. } => kill(ground, fault),
