@@ -20,7 +20,7 @@ use crate::stop::{Brake, Stop};
 use crate::world::World;
 
 /// How often the inbox is looked at while a run goes on.
-pub const GLANCE: Duration = Duration::from_millis(100);
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// Gets the lease of a session, or says who has it. An owner on this machine that is dead is
 /// noticed at once; one that is stopped is ended once its lease ran out.
@@ -114,6 +114,33 @@ fn held(summary: &Summary, lease: &Lease) -> Error {
     }
 }
 
+/// What waits in the inbox. Whoever wants the run to stop pulls the brake.
+pub(crate) async fn hear_wishes(
+    world: &World,
+    session: SessionId,
+    brake: &Brake,
+    observer: &dyn Observer,
+) -> Vec<(u64, Message)> {
+    // What cannot be read now is read the next time.
+    let waiting = world.store.pending(session).await.unwrap_or_default();
+    for (_, message) in &waiting {
+        let Message::Stop(asked) = message else {
+            continue;
+        };
+        if brake.add(Stop::heard(asked.clone(), &world.redactor)) {
+            let when = match asked.mode {
+                StopMode::Now => "at once",
+                StopMode::Boundary => "after this step",
+            };
+            observer.notice(&match asked.status {
+                Status::Cancelled => format!("someone cancelled this session; stopping {when}"),
+                _ => format!("someone asked for a pause; stopping {when}"),
+            });
+        }
+    }
+    waiting
+}
+
 /// Keeps a lease and looks at the inbox, until it is dropped. Being overtaken, or a wish to stop,
 /// pulls the brake. A pause that no boundary answers `within` that time is had at once. Memos are
 /// taken into the journal.
@@ -141,31 +168,19 @@ pub(crate) async fn keep(
             }
         }
         let (mut memos, mut taken) = (Vec::new(), Vec::new());
-        for (number, message) in world.store.pending(session).await.unwrap_or_default() {
-            let Message::Stop(asked) = message else {
-                if let Some(memo) = memos::event(&world, message) {
-                    memos.push(memo);
-                    taken.push(number);
-                }
-                continue;
-            };
-            let before = brake.pulled();
-            let (what, when) = (asked.status, asked.mode);
-            if (what, when) == (Status::Paused, StopMode::Boundary) {
-                asked_at.get_or_insert(world.clock.elapsed());
-            }
-            brake.pull(Stop::heard(asked, &world.redactor));
-            if brake.pulled() != before {
-                let when = match when {
-                    StopMode::Now => "at once",
-                    StopMode::Boundary => "after this step",
-                };
-                observer.notice(&match what {
-                    Status::Cancelled => {
-                        format!("someone cancelled this session; stopping {when}")
+        for (number, message) in hear_wishes(&world, session, &brake, &*observer).await {
+            match message {
+                Message::Stop(asked) => {
+                    if (asked.status, asked.mode) == (Status::Paused, StopMode::Boundary) {
+                        asked_at.get_or_insert(world.clock.elapsed());
                     }
-                    _ => format!("someone asked for a pause; stopping {when}"),
-                });
+                }
+                memo => {
+                    if let Some(memo) = memos::event(&world, memo) {
+                        memos.push(memo);
+                        taken.push(number);
+                    }
+                }
             }
         }
         if !taken.is_empty() {

@@ -176,6 +176,7 @@ pub(crate) async fn execute(
         answers,
         templates: Templates::new(),
         exchange,
+        looked: Mutex::default(),
         failing: AtomicBool::new(false),
         in_task: AtomicBool::new(false),
     };

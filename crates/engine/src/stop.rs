@@ -92,15 +92,23 @@ impl Brake {
     /// Asks the run to stop. Wishes add up: at once is stronger than at the next boundary, giving
     /// up is stronger than pausing, and being overtaken is stronger than everything.
     pub fn pull(&self, stop: Stop) {
+        self.add(stop);
+    }
+
+    /// The same. Returns whether that changes anything.
+    pub(crate) fn add(&self, stop: Stop) -> bool {
+        let mut is_new = false;
         self.0.send_if_modified(|current| {
             let sum = match current {
                 None => stop,
                 Some(current) => current.clone().and(stop),
             };
+            is_new = current.as_ref() != Some(&sum);
             *current = Some(sum);
             // Whoever waits for the next wish hears of one that changes nothing, too.
             true
         });
+        is_new
     }
 
     /// What was asked so far.

@@ -29,7 +29,7 @@ impl Flow {
         if let Some(done) = self.finished.get(path) {
             return Ok(self.answers.add(self.skip(path, done)));
         }
-        self.boundary()?;
+        self.boundary().await?;
         let begun = self.begun.get(path);
         let (revision, before) = begun.map_or((0, 0), |open| (open.revision, open.attempt));
         let attempt = before + 1;

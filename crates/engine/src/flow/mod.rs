@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, OnChange, Run, Seq};
@@ -35,6 +36,7 @@ use crate::answers::{Answer, Answers, Source};
 use crate::brief::Outline;
 use crate::budget::Budget;
 use crate::chat::Exchange;
+use crate::claim;
 use crate::error::Error;
 use crate::memory::Words;
 use crate::notes::{Note, Notes};
@@ -60,6 +62,10 @@ pub(crate) use step::{begun, digest, priced, unknown};
 /// How many bytes of earlier questions and answers a model is sent again.
 const MEMORY: usize = 256 * 1024;
 
+/// How long a look at the inbox holds: one takes a good part of what the shortest step does. Nobody asks for
+/// a pause, is told of it, and sees the step end within this time.
+const FRESH: Duration = Duration::from_millis(2);
+
 /// What a run carries along.
 pub struct Flow {
     pub(crate) world: World,
@@ -76,7 +82,7 @@ pub struct Flow {
     pub(crate) wish: Wish,
     pub(crate) cast: Cast,
     pub(crate) retry: Policy,
-    pub(crate) timeout: Option<std::time::Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// How limits are met where the other side says when they are lifted.
     pub(crate) patience: Patience,
     /// How many agents may be asked at once.
@@ -109,6 +115,8 @@ pub struct Flow {
     pub(crate) templates: Templates,
     /// What is being answered, if the session is a chat.
     pub(crate) exchange: Option<Box<Exchange>>,
+    /// When the inbox was last looked at before something was begun.
+    pub(crate) looked: Mutex<Option<Duration>>,
     /// Set when something failed: what runs beside it begins nothing new.
     pub(crate) failing: AtomicBool,
     /// Set while several steps are one piece of work, which is not left in the middle unless at once.
@@ -469,7 +477,8 @@ impl Flow {
     }
 
     /// Whether something new may be begun.
-    pub(crate) fn boundary(&self) -> Result<(), Error> {
+    pub(crate) async fn boundary(&self) -> Result<(), Error> {
+        self.hear_wishes().await;
         if let Some(stop) = self.pace.due() {
             self.brake.pull(stop);
         }
@@ -483,6 +492,19 @@ impl Flow {
             self.pen.note(neared);
         }
         Ok(())
+    }
+
+    /// Hears who wants the run to stop: whoever was told that it stops after this step can rely on it.
+    async fn hear_wishes(&self) {
+        let now = self.world.clock.elapsed();
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if looked.is_some_and(|at| now.saturating_sub(at) < FRESH) {
+                return;
+            }
+            *looked = Some(now);
+        }
+        claim::hear_wishes(&self.world, self.session, &self.brake, &*self.observer).await;
     }
 
     /// Who wants the run to stop here, if anyone does.

@@ -37,7 +37,7 @@ impl Flow {
         if let Some(done) = self.finished.get(path) {
             return Ok(self.answers.add(self.skip(path, done)));
         }
-        self.boundary()?;
+        self.boundary().await?;
         let (question, context) = if let Some(known) = self.known(path).await? {
             known
         } else {

@@ -109,7 +109,7 @@ impl Flow {
             });
             revision = done.revision + 1;
         }
-        self.boundary()?;
+        self.boundary().await?;
         self.perform(&ask, revision).await
     }
 
@@ -128,7 +128,7 @@ impl Flow {
         loop {
             attempt += 1;
             let slot = self.slots.acquire().await.expect("it is never closed");
-            self.boundary()?;
+            self.boundary().await?;
             let started = StepStarted {
                 path: ask.path.clone(),
                 revision,

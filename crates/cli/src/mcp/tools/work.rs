@@ -105,8 +105,6 @@ pub(super) async fn pause(desk: &Desk, value: Value) -> Result<Value, Failure> {
         reason: Some(reason),
     };
     pause::ask(world, &summary, request).await?;
-    // A step that ends right after the answer is to be the last one.
-    world.clock.sleep(claim::GLANCE * 3).await;
     Ok(json!({"asked": true, "note": what}))
 }
 

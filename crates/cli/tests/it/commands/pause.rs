@@ -59,6 +59,17 @@ fn a_running_session_pauses_after_its_step_with_a_checkpoint_and_a_reason() {
 }
 
 #[test]
+fn a_pause_in_the_last_moment_of_a_step_is_heard_before_the_next() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 30, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    sandbox.segno(&["pause", "--no-wait"]).good();
+    sandbox.write("go", "");
+    live.finish().refused(130, &["paused"]);
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+}
+
+#[test]
 fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);

@@ -139,9 +139,6 @@ fn an_agent_pauses_its_session_at_the_end_of_the_step_and_says_why() {
     let mut client = Client::start(&sandbox, &["--agent", "builder"]);
     let asked = client.call("pause", &json!({"reason": "the key is missing"}));
     assert_eq!(asked["asked"], true);
-    until("the run has heard it", || {
-        live.stderr().contains("someone asked for a pause")
-    });
     sandbox.write("go", "");
     assert_eq!(live.finish().code(), 130);
     client.end();

@@ -59,7 +59,7 @@ pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
             ground::made(&flow.text(answer).await?)
         } else {
             // Between tasks anyone may stop the run; in the middle of one, only at once.
-            flow.boundary()?;
+            flow.boundary().await?;
             flow.in_task.store(true, Ordering::Relaxed);
             let made = job.perform(flow).await;
             flow.in_task.store(false, Ordering::Relaxed);
