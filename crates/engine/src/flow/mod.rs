@@ -62,9 +62,9 @@ pub(crate) use step::{begun, digest, priced, unknown};
 /// How many bytes of earlier questions and answers a model is sent again.
 const MEMORY: usize = 256 * 1024;
 
-/// How long a look at the inbox holds: one takes a good part of what the shortest step does. Nobody asks for
-/// a pause, is told of it, and sees the step end within this time.
-const FRESH: Duration = Duration::from_millis(2);
+/// How long a look at the inbox holds. It takes a good part of what the shortest step does, and nobody asks
+/// for a pause, is told what it waits for, and sees that end within this time.
+const FRESH: Duration = Duration::from_millis(10);
 
 /// What a run carries along.
 pub struct Flow {
