@@ -70,6 +70,23 @@ fn a_pause_in_the_last_moment_of_a_step_is_heard_before_the_next() {
 }
 
 #[test]
+fn a_pause_that_outlives_its_run_is_answered_by_the_next_which_asks_nothing() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 2, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    sandbox.segno(&["pause", "--no-wait"]).good();
+    live.kill();
+    sandbox.write("go", "");
+    sandbox
+        .segno(&["resume"])
+        .refused(130, &["as asked by segno pause", "segno resume chain"]);
+    assert_eq!(shown(&sandbox, "chain")["status"], "paused");
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+    sandbox.segno(&["resume"]).good();
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/1"]);
+}
+
+#[test]
 fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
