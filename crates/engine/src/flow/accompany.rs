@@ -101,6 +101,8 @@ impl Flow {
             };
             // Dropping the question ends the program with everything it started.
             let asked = tokio::select! {
+                // An answer that is there is not given up for a context that it filled.
+                biased;
                 asked = companion.ask(request, way, &ear) => Ok(asked),
                 percent = full => Err(Halt::Full(percent)),
                 () = ear.limited() => Err(Halt::Limit),

@@ -115,8 +115,15 @@ struct Room {
 impl Ear {
     /// Returns when the context is nearly full and nothing is in flight: how much of it is used.
     pub(super) async fn full(&self) -> u64 {
-        self.full.notified().await;
-        self.room().percent
+        loop {
+            self.full.notified().await;
+            // More may have been heard since: that the program shortened its own context, or that
+            // the next call is at work.
+            let room = self.room();
+            if room.percent >= Gauge::FULL && room.open.is_empty() {
+                return room.percent;
+            }
+        }
     }
 
     /// Returns when the model has answered as often as it may, and wants to go on.
@@ -310,5 +317,52 @@ impl Scribe {
         for entry in entries {
             self.heard.add(each, entry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::super::inheritance::tests::{call, result};
+    use super::*;
+    use crate::observe::Quiet;
+
+    fn ear() -> Ear {
+        Ear {
+            queue: mpsc::unbounded_channel().0,
+            observer: Arc::new(Quiet),
+            path: Path::first("steps"),
+            room: Mutex::default(),
+            full: Notify::new(),
+            max_turns: None,
+            limited: Notify::new(),
+        }
+    }
+
+    fn used(used: u64) -> Told<'static> {
+        let window = Some(100);
+        Told::Context(Gauge { used, window })
+    }
+
+    #[test]
+    fn a_full_context_is_left_when_nothing_is_at_work_and_it_is_full_at_that_moment() {
+        let ear = ear();
+        ear.hear(used(90));
+        ear.hear(Told::Said(&call("a")));
+        assert_eq!(ear.full().now_or_never(), None);
+        // The next call was heard before anyone could act on the end of the first.
+        ear.hear(Told::Said(&result("a")));
+        ear.hear(used(91));
+        ear.hear(Told::Said(&call("b")));
+        assert_eq!(ear.full().now_or_never(), None);
+        // So was that the program shortened its context.
+        ear.hear(Told::Said(&result("b")));
+        ear.hear(used(10));
+        assert_eq!(ear.full().now_or_never(), None);
+        ear.hear(Told::Said(&call("c")));
+        ear.hear(used(92));
+        ear.hear(Told::Said(&result("c")));
+        assert_eq!(ear.full().now_or_never(), Some(92));
     }
 }

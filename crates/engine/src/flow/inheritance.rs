@@ -299,7 +299,7 @@ pub(super) fn missing(entries: &[Entry], own: usize, record: Option<&Record>) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use segno_core::companion::Health;
     use segno_core::conversation::{Answer, Outcome, Utterance};
     use segno_core::model::ToolCall;
@@ -320,7 +320,7 @@ mod tests {
         spoken(Utterance::Text { text: text.into() })
     }
 
-    fn call(id: &str) -> Entry {
+    pub(in super::super) fn call(id: &str) -> Entry {
         spoken(Utterance::Call(ToolCall {
             id: id.into(),
             name: "Bash".into(),
@@ -328,7 +328,7 @@ mod tests {
         }))
     }
 
-    fn result(id: &str) -> Entry {
+    pub(in super::super) fn result(id: &str) -> Entry {
         Entry::new(Said::Result(Answer {
             id: id.into(),
             parts: Vec::new(),

@@ -7,7 +7,8 @@ use segno_testkit::sandbox::{until, wait};
 use super::Set;
 
 /// A script in which the second answer fills the context. The third is held back: whoever is to be
-/// relieved before it does not come to its end first, however slow the machine is.
+/// relieved before it does not come to its end first, however slow the machine is. It is held back
+/// among its words, so that nobody hears how little it takes before the fresh conversation has it.
 fn filling(input: u64) -> Script {
     let full = Usage {
         input,
@@ -21,7 +22,7 @@ fn filling(input: u64) -> Script {
             Turn::say("Two.")
                 .call(Call::write("two.txt", "two\n"))
                 .using(full),
-            Turn::say("Three.")
+            Turn::say("And now comes the third, which is the last one of them.")
                 .call(Call::write("three.txt", "three\n"))
                 .held(),
             Turn::say("Done with all three."),
