@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::model::{ModelServer, standard};
 use segno_testkit::programs::{Agent, Stage};
-use segno_testkit::sandbox::{DEADLINE, Said, Sandbox, finish, wait};
+use segno_testkit::sandbox::{DEADLINE, Said, Sandbox, finish, until, wait};
 use serde_json::{Value, json};
 
 use crate::sandbox;
@@ -150,9 +150,14 @@ impl Watcher {
     #[track_caller]
     fn mirrors(&self, path: &Path) -> String {
         let length = fs::metadata(path).unwrap().len();
-        let wanted = |line: &&Value| {
-            line["file"].as_str().map(Path::new) == Some(path) && line["bytes"] == length
-        };
+        self.tells(path, |line| line["bytes"] == length)
+    }
+
+    /// Waits until something of a transcript was mirrored that is as wanted; returns its session.
+    #[track_caller]
+    fn tells(&self, path: &Path, is_wanted: impl Fn(&Value) -> bool) -> String {
+        let wanted =
+            |line: &&Value| line["file"].as_str().map(Path::new) == Some(path) && is_wanted(line);
         loop {
             if let Some(line) = self.seen.borrow().iter().find(wanted) {
                 return line["session"].as_str().unwrap().to_owned();
@@ -307,7 +312,7 @@ fn what_a_hook_told_of_is_mirrored_wherever_it_is() {
     set.say(2, 0, "also elsewhere");
     tell(2);
     watcher.mirrors(&set.transcript(2));
-    segno_testkit::sandbox::until("the notes are done with", || notes() == 0);
+    until("the notes are done with", || notes() == 0);
 }
 
 #[test]
@@ -330,12 +335,14 @@ fn what_real_agents_do_by_themselves_is_kept() {
         let (status, lines) = agent.start(&stage, &prompt).end();
         assert!(status.success(), "{lines:#?}");
         let record = agent.record(&stage, &agent.session(&lines)).unwrap();
-        let session = watcher.mirrors(&record);
+        // Programs end their records with notes in which nothing is said, and nothing is told of these.
+        let session = watcher.tells(&record, |_| true);
+        let has_the_end = || {
+            let kept = finish(segno(&["logs", &session, "--full"])).good().stdout;
+            kept.contains("Done: the plan, three files and a count.")
+        };
+        until("the end is mirrored", has_the_end);
         fs::remove_file(record).unwrap();
-        let kept = finish(segno(&["logs", &session, "--full"])).good().stdout;
-        assert!(
-            kept.contains("Done: the plan, three files and a count."),
-            "{agent:?}: {kept}"
-        );
+        assert!(has_the_end(), "{agent:?}");
     }
 }
