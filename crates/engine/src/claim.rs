@@ -129,8 +129,8 @@ pub(crate) async fn hear_wishes(
         };
         if brake.add(Stop::heard(asked.clone(), &world.redactor)) {
             let when = match asked.mode {
-                StopMode::Now => "at once",
-                StopMode::Boundary => "after this step",
+                StopMode::Now => "at once".to_owned(),
+                StopMode::Boundary => format!("after {}", brake.last_piece()),
             };
             observer.notice(&match asked.status {
                 Status::Cancelled => format!("someone cancelled this session; stopping {when}"),

@@ -178,7 +178,6 @@ pub(crate) async fn execute(
         exchange,
         looked: Mutex::default(),
         failing: AtomicBool::new(false),
-        in_task: AtomicBool::new(false),
     };
     let opened = open(world, &flow, opening).await;
     let keeper = tokio::spawn(claim::keep(

@@ -1,5 +1,8 @@
 //! Asking a run to stop, and hearing of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::{StopMode, StopRequested};
 use segno_core::redact::Redactor;
@@ -79,13 +82,10 @@ impl Stop {
 }
 
 /// Asks. Clones ask the same run.
-#[derive(Debug, Clone)]
-pub struct Brake(watch::Sender<Option<Stop>>);
-
-impl Default for Brake {
-    fn default() -> Self {
-        Self(watch::Sender::new(None))
-    }
+#[derive(Debug, Clone, Default)]
+pub struct Brake {
+    wish: watch::Sender<Option<Stop>>,
+    in_task: Arc<AtomicBool>,
 }
 
 impl Brake {
@@ -98,7 +98,7 @@ impl Brake {
     /// The same. Returns whether that changes anything.
     pub(crate) fn add(&self, stop: Stop) -> bool {
         let mut is_new = false;
-        self.0.send_if_modified(|current| {
+        self.wish.send_if_modified(|current| {
             let sum = match current {
                 None => stop,
                 Some(current) => current.clone().and(stop),
@@ -111,14 +111,33 @@ impl Brake {
         is_new
     }
 
+    /// Says whether several steps are one piece of work from here on, which is not left in the middle
+    /// unless at once.
+    pub(crate) fn set_in_task(&self, in_task: bool) {
+        self.in_task.store(in_task, Ordering::Relaxed);
+    }
+
+    pub(crate) fn in_task(&self) -> bool {
+        self.in_task.load(Ordering::Relaxed)
+    }
+
+    /// What is brought to its end by a run that does not stop at once.
+    pub fn last_piece(&self) -> &'static str {
+        if self.in_task() {
+            "this task"
+        } else {
+            "this step"
+        }
+    }
+
     /// What was asked so far.
     pub fn pulled(&self) -> Option<Stop> {
-        self.0.borrow().clone()
+        self.wish.borrow().clone()
     }
 
     /// Returns when a stop at once was asked.
     pub async fn at_once(&self) -> Stop {
-        let mut receiver = self.0.subscribe();
+        let mut receiver = self.wish.subscribe();
         let stop = receiver
             .wait_for(|stop| stop.as_ref().is_some_and(Stop::is_immediate))
             .await;
@@ -129,13 +148,13 @@ impl Brake {
 
     /// Returns when one more stop is asked than were so far.
     pub(crate) async fn next(&self) {
-        let mut receiver = self.0.subscribe();
+        let mut receiver = self.wish.subscribe();
         receiver.changed().await.expect("the sender lives in self");
     }
 
     /// Returns when any stop was asked.
     pub async fn any(&self) -> Stop {
-        let mut receiver = self.0.subscribe();
+        let mut receiver = self.wish.subscribe();
         let stop = receiver.wait_for(Option::is_some).await;
         stop.expect("the sender lives in self")
             .clone()

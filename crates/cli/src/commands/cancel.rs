@@ -13,7 +13,8 @@ use crate::output::{data, json_line};
 
 /// Give a session up. It cannot be resumed afterwards.
 ///
-/// If it is running, its run stops after the step in flight; `--now` ends the agent at once.
+/// If it is running, its run stops after the step in flight, in a plan after the task; `--now` ends
+/// the agent at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session: its id, its name, or the beginning of either
@@ -38,9 +39,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let cancelled = cancel::cancel(&world, &summary, mode, &by, Arc::new(Quiet)).await?;
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
-        (Cancelled::Told, StopMode::Boundary) => {
-            ("told", "was told, and stops after the step in flight")
-        }
+        (Cancelled::Told, StopMode::Boundary) => (
+            "told",
+            "was told, and stops after the step in flight, in a plan after the task",
+        ),
         (Cancelled::Told, StopMode::Now) => ("told", "was told, and stops at once"),
     };
     if args.json {

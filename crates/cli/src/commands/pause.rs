@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use segno_core::journal::StopMode;
 use segno_core::session::{Status, Summary};
 use segno_engine::pause::{self, Paused, Request};
-use segno_engine::{World, history, sessions};
+use segno_engine::{World, history, sessions, work};
 use serde_json::json;
 
 use crate::context::{Context, Keep, workspace};
@@ -70,18 +70,24 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 
 /// Says what is waited for.
 async fn waits(world: &World, summary: &Summary) -> Result<(), Failure> {
-    let state = history::look(world, summary.id).await?;
-    let steps: Vec<String> = state
-        .in_flight()
-        .map(|(path, _)| path.to_string())
-        .collect();
-    if !steps.is_empty() {
-        say(&format!(
-            "it stops when the step in flight has ended ({}); `segno pause {} --now` does not wait",
-            steps.join(", "),
-            summary.name
-        ));
-    }
+    let task = work::plan(world, summary)
+        .await?
+        .and_then(|plan| plan.current);
+    let awaited = if let Some(task) = task {
+        format!("task {task} has ended")
+    } else {
+        let state = history::look(world, summary.id).await?;
+        let steps = state.in_flight().map(|(path, _)| path.to_string());
+        let steps = steps.collect::<Vec<_>>().join(", ");
+        if steps.is_empty() {
+            return Ok(());
+        }
+        format!("the step in flight has ended ({steps})")
+    };
+    say(&format!(
+        "it stops when {awaited}; `segno pause {} --now` does not wait",
+        summary.name
+    ));
     Ok(())
 }
 

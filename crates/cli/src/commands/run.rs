@@ -264,7 +264,10 @@ pub(crate) fn watch_signals() -> Brake {
                         interrupts += 1;
                         match interrupts {
                             1 => {
-                                say("stopping after this step; Ctrl-C again stops at once");
+                                say(&format!(
+                                    "stopping after {}; Ctrl-C again stops at once",
+                                    pull.last_piece()
+                                ));
                                 pull.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
                             2 => pull.pull(Stop::asked("Ctrl-C", StopMode::Now, Status::Paused)),

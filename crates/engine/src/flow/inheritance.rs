@@ -1,7 +1,5 @@
 //! What was said in a step so far, whoever said it, and how another is told.
 
-use std::sync::atomic::Ordering;
-
 use segno_core::companion::Record;
 use segno_core::conversation::analysis::{Analysis, Unanswered};
 use segno_core::conversation::messages::from_messages;
@@ -115,7 +113,7 @@ impl Flow {
     pub(super) async fn lore(&self) -> Result<String, Error> {
         let state = self.pen.state();
         let nothing = state.handoff.is_empty() && state.brief.is_none();
-        if nothing || !self.in_task.load(Ordering::Relaxed) {
+        if nothing || !self.brake.in_task() {
             return Ok(String::new());
         }
         let elsewhere = [

@@ -119,8 +119,6 @@ pub struct Flow {
     pub(crate) looked: Mutex<Option<Duration>>,
     /// Set when something failed: what runs beside it begins nothing new.
     pub(crate) failing: AtomicBool,
-    /// Set while several steps are one piece of work, which is not left in the middle unless at once.
-    pub(crate) in_task: AtomicBool,
 }
 
 /// What earlier runs had done already.
@@ -509,9 +507,8 @@ impl Flow {
 
     /// Who wants the run to stop here, if anyone does.
     fn braked(&self) -> Option<Stop> {
-        let whole = self.in_task.load(Ordering::Relaxed);
         let stop = self.brake.pulled();
-        stop.filter(|stop| stop.is_immediate() || !whole)
+        stop.filter(|stop| stop.is_immediate() || !self.brake.in_task())
     }
 
     pub(crate) fn stopped(&self, stop: Stop) -> Error {

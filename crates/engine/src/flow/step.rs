@@ -1,7 +1,6 @@
 //! One step: written down as begun, asked, tried again, written down as finished.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
@@ -318,7 +317,7 @@ impl Flow {
         let elapsed = self.world.clock.now().since(begun_at);
         self.budget.spend(usage, true);
         // In a task the steps do not count, but the task does, when it is done.
-        if !self.in_task.load(Ordering::Relaxed) {
+        if !self.brake.in_task() {
             self.pace.step();
         }
         let finished = StepFinished {

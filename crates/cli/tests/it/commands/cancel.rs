@@ -48,7 +48,7 @@ fn a_running_session_stops_between_two_steps() {
     let said = sandbox.segno(&["cancel", "chain"]).good();
     assert_eq!(
         tidy(&sandbox, &said.stdout),
-        "chain ([ID]) was told, and stops after the step in flight"
+        "chain ([ID]) was told, and stops after the step in flight, in a plan after the task"
     );
     let said = live
         .finish()

@@ -1118,7 +1118,8 @@ fn the_whole_help_text() {
 
     Give a session up. It cannot be resumed afterwards.
 
-    If it is running, its run stops after the step in flight; `--now` ends the agent at once.
+    If it is running, its run stops after the step in flight, in a plan after the task; `--now` ends the
+    agent at once.
 
     Usage: segno cancel [OPTIONS] <SESSION>
 

@@ -13,8 +13,6 @@ mod review;
 mod task;
 mod words;
 
-use std::sync::atomic::Ordering;
-
 use segno_core::step::Path;
 
 use super::Ending;
@@ -60,9 +58,9 @@ pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
         } else {
             // Between tasks anyone may stop the run; in the middle of one, only at once.
             flow.boundary().await?;
-            flow.in_task.store(true, Ordering::Relaxed);
+            flow.brake.set_in_task(true);
             let made = job.perform(flow).await;
-            flow.in_task.store(false, Ordering::Relaxed);
+            flow.brake.set_in_task(false);
             flow.pace.step();
             made?
         };

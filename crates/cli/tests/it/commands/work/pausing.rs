@@ -1,5 +1,6 @@
 use std::fs;
 
+use rustix::process::Signal;
 use segno_testkit::sandbox::until;
 
 use super::{Shop, git};
@@ -55,7 +56,12 @@ fn a_pause_in_the_middle_of_a_task_waits_until_it_is_committed() {
         ("T1".to_owned(), "in_progress".to_owned())
     );
     let pause = Live::start(&shop.sandbox, &["pause", "job", "-r", "lunch"]);
-    until("it was told", || pause.stderr().contains("step in flight"));
+    until("it was told", || {
+        pause.stderr().contains("it stops when task T1 has ended")
+            && live
+                .stderr()
+                .contains("asked for a pause; stopping after this task")
+    });
     shop.put("go", "");
     pause.finish().good();
     live.finish().refused(130, &["R0102"]);
@@ -65,6 +71,23 @@ fn a_pause_in_the_middle_of_a_task_waits_until_it_is_committed() {
     shop.segno(&["resume", "job"]).good();
     assert_eq!(shop.calls()[2..], ["tasks/T2/1/work", "tasks/T2/1/review"]);
     assert_eq!(shop.commits(), ["T1: Write a", "T2: Write b"]);
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_a_task_says_that_it_stops_after_the_task_and_does() {
+    let shop = Shop::new();
+    shop.put("wait.tasks.T1.1.work", "");
+    let live = Live::start(&shop.sandbox, &Shop::words("../crew/PLAN.md", &[]));
+    until("the worker waits", || shop.crew().join("waits").exists());
+    live.signal(Signal::INT);
+    until("it was heard", || {
+        live.stderr()
+            .contains("stopping after this task; Ctrl-C again stops at once")
+    });
+    shop.put("go", "");
+    live.finish().refused(130, &["R0102"]);
+    assert_eq!(shop.commits(), ["T1: Write a"]);
+    assert_eq!(shop.plan()["next"], "T2");
 }
 
 #[test]
