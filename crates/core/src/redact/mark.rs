@@ -1,35 +1,32 @@
 //! Where the marks stand from which a closer look begins.
-//!
-//! Compiling a pattern of all marks takes as long as looking through many kilobytes letter by letter,
-//! and most commands only ever see short texts: so the pattern is made for the first long one.
 
-use std::sync::OnceLock;
-
-use regex::Regex;
-
-/// Longer texts are searched with the pattern, many bytes at a time.
-const SHORT: usize = 4096;
-
-/// Words that are searched for. All of them are ASCII.
+/// Words that are searched for. All of them are ASCII, of three letters or more.
 pub(super) struct Marks {
     /// By their first byte. A mark that begins another stands after it.
     by_first: Vec<Vec<&'static str>>,
-    pattern: OnceLock<Regex>,
+    /// Their first and second bytes, and their second and third. To look whether a pair is known costs
+    /// next to nothing, and in hardly any place of a text both are.
+    first: Pairs,
+    second: Pairs,
 }
 
 impl Marks {
     pub(super) fn new(words: impl IntoIterator<Item = &'static str>) -> Self {
-        let mut by_first = vec![Vec::new(); 256];
+        let mut marks = Self {
+            by_first: vec![Vec::new(); 256],
+            first: Pairs::default(),
+            second: Pairs::default(),
+        };
         for word in words {
-            by_first[usize::from(word.as_bytes()[0])].push(word);
+            let bytes = word.as_bytes();
+            marks.by_first[usize::from(bytes[0])].push(word);
+            marks.first.add(bytes[0], bytes[1]);
+            marks.second.add(bytes[1], bytes[2]);
         }
-        for words in &mut by_first {
+        for words in &mut marks.by_first {
             words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         }
-        Self {
-            by_first,
-            pattern: OnceLock::new(),
-        }
+        marks
     }
 
     /// The longest mark that begins at `at`.
@@ -42,19 +39,40 @@ impl Marks {
 
     /// The first mark that does not begin before `from`, and where it begins.
     pub(super) fn next(&self, text: &str, from: usize) -> Option<(usize, &'static str)> {
-        let found = |at: usize| self.at(text, at).map(|word| (at, word));
-        if text.len() <= SHORT {
-            return (from..text.len()).find_map(found);
-        }
-        found(self.pattern().find_at(text, from)?.start())
+        let mut threes = text.as_bytes().get(from..)?.windows(3).enumerate();
+        threes.find_map(|(after, three)| {
+            // Both are looked up at once: which of them fails cannot be foretold.
+            let begins = self.first.has(three[0], three[1]) & self.second.has(three[1], three[2]);
+            let at = from + after;
+            let word = begins.then(|| self.at(text, at))??;
+            Some((at, word))
+        })
+    }
+}
+
+/// A set of pairs of bytes.
+struct Pairs(Box<[u64; 1024]>);
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self(Box::new([0; 1024]))
+    }
+}
+
+impl Pairs {
+    fn add(&mut self, one: u8, two: u8) {
+        let (word, bit) = Self::place(one, two);
+        self.0[word] |= 1 << bit;
     }
 
-    fn pattern(&self) -> &Regex {
-        self.pattern.get_or_init(|| {
-            let words = self.by_first.iter().flatten();
-            let words: Vec<String> = words.map(|word| regex::escape(word)).collect();
-            Regex::new(&words.join("|")).expect("escaped words are a pattern")
-        })
+    fn has(&self, one: u8, two: u8) -> bool {
+        let (word, bit) = Self::place(one, two);
+        self.0[word] >> bit & 1 == 1
+    }
+
+    fn place(one: u8, two: u8) -> (usize, u32) {
+        let pair = u32::from(one) << 8 | u32::from(two);
+        ((pair / 64) as usize, pair % 64)
     }
 }
 
@@ -66,17 +84,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_and_long_texts_are_searched_alike(text in "([abc]|é){0,60}") {
-            let marks = Marks::new(["ab", "abc", "b", "cab"]);
-            let long = format!("{text}{}", "-".repeat(SHORT));
-            let all = |text: &str| {
-                let mut found = Vec::new();
-                while let Some((at, word)) = marks.next(text, found.last().map_or(0, |(_, end)| *end)) {
-                    found.push((at, at + word.len()));
-                }
-                found
-            };
-            prop_assert_eq!(all(&text), all(&long));
+        fn the_longest_of_the_first_marks_is_found_and_no_other(text in "([abc]|é){0,60}") {
+            let words = ["abc", "abca", "bcb", "cab"];
+            let marks = Marks::new(words);
+            for from in 0..=text.len() {
+                let longest = |at: usize| {
+                    let rest = &text.as_bytes()[at..];
+                    let begun = words.into_iter().filter(|word| rest.starts_with(word.as_bytes()));
+                    begun.max_by_key(|word| word.len()).map(|word| (at, word))
+                };
+                let first = (from..text.len()).find_map(longest);
+                prop_assert_eq!(marks.next(&text, from), first);
+            }
         }
     }
 }
