@@ -40,6 +40,12 @@ struct Line {
     reply: Option<oneshot::Sender<Result<Room, StoreError>>>,
 }
 
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.taken.is_empty() && !self.last
+    }
+}
+
 impl Pen {
     /// A pen for `run` of a session whose journal adds up to `state`. The task ends when the last
     /// clone of the pen is dropped.
@@ -104,16 +110,18 @@ impl Pen {
 
     /// The state as of the newest durable entry.
     pub fn state(&self) -> State {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.look(State::clone)
+    }
+
+    /// Looks something up in the state as of the newest durable entry, which costs less than having
+    /// all of it.
+    pub(crate) fn look<T>(&self, up: impl FnOnce(&State) -> T) -> T {
+        up(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What memos add up to, as of the newest durable entry.
     pub(crate) fn handoff(&self) -> Arc<Handoff> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&state.handoff)
+        self.look(|state| Arc::clone(&state.handoff))
     }
 
     async fn send(
@@ -189,6 +197,10 @@ impl Scribe {
     }
 
     async fn append(&mut self, lines: &mut [Line]) -> Result<Room, StoreError> {
+        // Whoever waits for what was written before has nothing to add.
+        if lines.iter().all(Line::is_empty) {
+            return Ok(self.room);
+        }
         let at = self.world.clock.now();
         let mut state = self
             .state
@@ -222,9 +234,6 @@ impl Scribe {
                 entries.push(entry);
             }
             taken.append(&mut line.taken);
-        }
-        if records.is_empty() && taken.is_empty() && !ends {
-            return Ok(self.room);
         }
         let folded =
             (ends || state.head.seq.0 >= self.folded_at + FOLD_EVERY).then(|| fold(&state));

@@ -85,7 +85,7 @@ impl Flow {
                 self.pen.write(vec![open.clone().into()]).await?;
             }
             let (ear, scribe) = self.listen(open, ask, heard);
-            let known = self.pen.state().windows.remove(ask.agent);
+            let known = self.pen.look(|state| state.windows.get(ask.agent).copied());
             let request = Request {
                 input: course.words.as_deref().unwrap_or(request.input),
                 window: known

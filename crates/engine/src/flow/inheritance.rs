@@ -111,9 +111,8 @@ impl Flow {
     /// What is known of the tasks before, for an agent that does one of a plan: each begins afresh. The
     /// plan itself stands in what it is asked. Nothing if there is nothing, or no plan.
     pub(super) async fn lore(&self) -> Result<String, Error> {
-        let state = self.pen.state();
-        let nothing = state.handoff.is_empty() && state.brief.is_none();
-        if nothing || !self.brake.in_task() {
+        let is_nothing = |state: &State| state.handoff.is_empty() && state.brief.is_none();
+        if !self.brake.in_task() || self.pen.look(is_nothing) {
             return Ok(String::new());
         }
         let elsewhere = [
@@ -240,8 +239,8 @@ impl Flow {
         revision: u32,
     ) -> Result<Option<(Seq, String)>, Trouble> {
         self.pen.flush().await?;
-        let open = self.pen.state().open.remove(&ask.path);
-        let Some(handed) = open.and_then(|open| open.handed) else {
+        let handed = |state: &State| state.open.get(&ask.path)?.handed;
+        let Some(handed) = self.pen.look(handed) else {
             return Ok(None);
         };
         let legacy = self.said(ask, revision, Vec::new(), Some(handed)).await?;

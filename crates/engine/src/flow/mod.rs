@@ -439,9 +439,11 @@ impl Flow {
 
     /// The workflow's variables, for an agent to read.
     pub(crate) fn variables_as_json(&self) -> String {
-        let created = self.pen.state().created;
-        let variables = created.map(|created| created.variables).unwrap_or_default();
-        serde_json::to_string_pretty(&variables).unwrap_or_default()
+        let variables = self.pen.look(|state| {
+            let created = state.created.as_ref();
+            created.map(|created| created.variables.clone())
+        });
+        serde_json::to_string_pretty(&variables.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The recorded answer of a finished step, where it counts whatever is asked now.

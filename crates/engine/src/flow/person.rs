@@ -116,7 +116,7 @@ impl Flow {
             validation: person.validation.clone(),
         };
         self.pen.write(vec![asked.into()]).await?;
-        let question = self.pen.state().questions.remove(path);
+        let question = self.pen.look(|state| state.questions.get(path).cloned());
         Ok((question.expect("it was just written down"), context))
     }
 
