@@ -86,6 +86,12 @@ pub(super) fn offered() -> Vec<Tool> {
             ),
         ),
         tool(
+            "address_feedback",
+            "Say that feedback was acted upon",
+            "Use it when what a reviewer minded is done, so that nobody does it again. Its name is what record_feedback answered, such as `f1`.",
+            object(&["memo"], &json!({"memo": text("The feedback's name")})),
+        ),
+        tool(
             "add_todo",
             "Add a thing to do",
             "Use it for something that must not be forgotten and that you do not do now. One call is one thing.",
@@ -233,6 +239,21 @@ pub(super) async fn feedback(desk: &Desk, value: Value) -> Result<Value, Failure
         addressed: given.addressed,
     };
     write(desk, Memo::Feedback(feedback).into()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Addressed {
+    memo: MemoId,
+}
+
+pub(super) async fn address(desk: &Desk, value: Value) -> Result<Value, Failure> {
+    let Addressed { memo } = given(value)?;
+    let Memo::Feedback(mut feedback) = standing(desk, memo).await? else {
+        return Err(another(memo, "feedback"));
+    };
+    feedback.addressed = true;
+    correct(desk, memo, Memo::Feedback(feedback)).await
 }
 
 #[derive(Deserialize)]

@@ -73,6 +73,7 @@ pub(super) async fn call(desk: &Desk, mut params: Map<String, Value>) -> Result<
         "record_error" => memos::error(desk, given).await,
         "resolve_error" => memos::resolve(desk, given).await,
         "record_feedback" => memos::feedback(desk, given).await,
+        "address_feedback" => memos::address(desk, given).await,
         "add_todo" => memos::add_todo(desk, given).await,
         "update_todo" => memos::update_todo(desk, given).await,
         "record_tests" => memos::tests(desk, given).await,
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn every_tool_takes_nothing_but_what_it_names() {
         let all = list();
-        assert_eq!(all.len(), 13);
+        assert_eq!(all.len(), 14);
         for tool in all {
             let schema = &tool["inputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");

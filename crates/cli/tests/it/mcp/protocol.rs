@@ -43,7 +43,7 @@ fn what_is_offered_is_told_without_opening_anything() {
         .collect();
     assert_eq!(
         names.join(" "),
-        "record_decision record_error resolve_error record_feedback add_todo update_todo record_tests \
+        "record_decision record_error resolve_error record_feedback address_feedback add_todo update_todo record_tests \
          withdraw read_history search_history checkpoint pause status"
     );
     let resources = client.ask("resources/list", &json!({}));

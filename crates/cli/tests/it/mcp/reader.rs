@@ -63,7 +63,7 @@ fn a_client_that_others_wrote_finds_and_calls_every_tool() {
             .await
             .unwrap_or_else(|error| panic!("{error}"));
         let offers = mcp.offers();
-        assert_eq!(offers.len(), 13);
+        assert_eq!(offers.len(), 14);
         let reading = offers.iter().filter(|offer| offer.class == Class::ReadOnly);
         let reading: Vec<&str> = reading.map(|offer| &*offer.tool.name).collect();
         assert_eq!(reading, ["read_history", "search_history", "status"]);
@@ -83,6 +83,7 @@ fn a_client_that_others_wrote_finds_and_calls_every_tool() {
                 "record_feedback",
                 json!({"reviewer": "a", "approved": true}),
             ),
+            ("address_feedback", json!({"memo": "f1"})),
             ("add_todo", json!({"text": "docs"})),
             ("update_todo", json!({"memo": "t1", "progress": "done"})),
             (

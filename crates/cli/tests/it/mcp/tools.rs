@@ -40,6 +40,12 @@ fn every_sort_of_memo_is_recorded_with_who_and_where() {
             json!({"reviewer": "security", "approved": false, "severity": "major", "comments": ["escape it"]}),
             "f1",
         ),
+        (
+            "record_feedback",
+            json!({"reviewer": "style", "approved": false, "comments": ["shorter names"]}),
+            "f2",
+        ),
+        ("address_feedback", json!({"memo": "f2"}), "f2"),
         ("add_todo", json!({"text": "write the docs"}), "t1"),
         (
             "update_todo",
@@ -72,6 +78,7 @@ fn every_sort_of_memo_is_recorded_with_who_and_where() {
     assert_eq!(says("e1")["error"]["notes"], "static");
     assert_eq!(says("e2")["error"]["resolution"], "unresolved");
     assert_eq!(says("f1")["feedback"]["severity"], "major");
+    assert_eq!(says("f2")["feedback"]["addressed"], true);
     assert_eq!(says("t1")["todo"]["progress"], "in_progress");
     let tests = all.iter().find(|memo| memo["id"].is_null()).unwrap();
     assert_eq!(tests["memo"]["tests"]["expected"], json!(["a::c"]));
@@ -86,7 +93,9 @@ fn every_sort_of_memo_is_recorded_with_who_and_where() {
     ] {
         assert!(context.contains(words), "{words}: {context}");
     }
-    assert!(!context.contains("Use Rust"), "{context}");
+    for words in ["Use Rust", "shorter names"] {
+        assert!(!context.contains(words), "{words}: {context}");
+    }
     client.end();
     sandbox.segno(&["doctor"]).good();
 }
@@ -97,10 +106,14 @@ fn what_a_person_wrote_is_not_the_agents_to_change() {
     done(&sandbox, 1);
     sandbox.segno(&["note", "error", "the disk is old"]).good();
     sandbox.segno(&["note", "decision", "never push"]).good();
+    sandbox
+        .segno(&["note", "feedback", "me", "--comment", "no"])
+        .good();
     let mut client = Client::start(&sandbox, &[]);
     client.refused("resolve_error", &json!({"memo": "e1"}));
     client.refused("withdraw", &json!({"memo": "d1"}));
     client.refused("resolve_error", &json!({"memo": "d1"}));
+    client.refused("address_feedback", &json!({"memo": "f1"}));
     client.end();
     let all = memos(&sandbox, "chain");
     assert!(all.iter().all(|memo| memo["withdrawn"].is_null()));
