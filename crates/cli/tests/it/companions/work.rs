@@ -1,4 +1,5 @@
-//! A plan that the real Claude Code works through: a conversation and a commit for each task.
+//! Plans that the real Claude Code and the real Codex work through: a conversation and a commit for each
+//! task.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::*;
 const CREW: &str = "\
 version: 0
 name: crew
-runtime: {provider: claude-code}
+runtime: {provider: PROVIDER}
 agents:
   worker: {prompt: You do tasks.}
   reviewer: {prompt: You review., provider: command, command: [REVIEW]}
@@ -48,6 +49,20 @@ fn told(set: &Workshop, script: &str, turn: usize) -> String {
     words.collect::<Vec<_>>().join("\n")
 }
 
+/// A repository that a person can commit in, where the agents are started.
+fn repository(set: &Workshop) -> PathBuf {
+    let repository = set.stage.work();
+    for words in [
+        &["init", "-q", "-b", "main"][..],
+        &["config", "user.name", "Ada"],
+        &["config", "user.email", "ada@example.org"],
+        &["commit", "-q", "--allow-empty", "-m", "Begin"],
+    ] {
+        git(&repository, words);
+    }
+    repository
+}
+
 /// A repository with a plan of two tasks, one for each script, and what is typed to work through it.
 struct Ground {
     set: Workshop,
@@ -56,23 +71,16 @@ struct Ground {
 }
 
 impl Ground {
-    fn new(scripts: [Script; 2]) -> Self {
+    fn new(provider: &str, scripts: [Script; 2]) -> Self {
         let markers = scripts.each_ref().map(Script::marker);
         let set = Workshop::new(segno(), scripts, "all");
-        let repository = set.stage.work();
-        for words in [
-            &["init", "-q", "-b", "main"][..],
-            &["config", "user.name", "Ada"],
-            &["config", "user.email", "ada@example.org"],
-            &["commit", "-q", "--allow-empty", "-m", "Begin"],
-        ] {
-            git(&repository, words);
-        }
+        let repository = repository(&set);
         let review = set.sandbox.script(
             "review.sh",
             "#!/bin/sh\ncat > /dev/null\necho '{\"approved\": true}'\n",
         );
-        let crew = CREW.replace("REVIEW", review.to_str().unwrap());
+        let crew = CREW.replace("PROVIDER", provider);
+        let crew = crew.replace("REVIEW", review.to_str().unwrap());
         let crew = set.sandbox.write("crew.yaml", &crew);
         let plan = format!(
             "Write two files.\n\n- [ ] T1: Write the first\n  {}\n- [ ] T2: Write the second (after T1)\n  {}\n",
@@ -104,9 +112,18 @@ impl Ground {
 
 #[test]
 fn claude_code_works_through_a_plan_with_a_conversation_and_a_commit_for_each_task() {
+    works_through_a_plan("claude-code");
+}
+
+#[test]
+fn codex_works_through_a_plan_with_a_conversation_and_a_commit_for_each_task() {
+    works_through_a_plan("codex");
+}
+
+fn works_through_a_plan(provider: &str) {
     let (one, two) = (writes("one"), writes("two"));
     let markers = [one.marker(), two.marker()];
-    let ground = Ground::new([one, two]);
+    let ground = Ground::new(provider, [one, two]);
     ground.begin();
     let (set, repository) = (&ground.set, &ground.repository);
     assert_eq!(set.server.paid("one"), [0, 1]);
@@ -142,6 +159,51 @@ fn claude_code_works_through_a_plan_with_a_conversation_and_a_commit_for_each_ta
     assert_eq!(names, [".git"]);
 }
 
+#[test]
+fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
+    let say = Turn::say;
+    let verdict = |name: &str, words: &str| Script::new(name, [say(words)]);
+    let no = verdict(
+        "no",
+        "{\"approved\": false, \"severity\": \"major\", \"comments\": [\"It must say moon. [script:mend]\"]}",
+    );
+    let yes = verdict("yes", "{\"approved\": true}");
+    let work = |name: &str, text: &str, review: &Script| {
+        let report = format!("It says {text}. {}", review.marker());
+        let file = Call::write("file.txt", &format!("{text}\n"));
+        Script::new(name, [say("I write.").call(file), say(&report)])
+    };
+    let (first, mend) = (work("first", "sun", &no), work("mend", "moon", &yes));
+    let list = format!("- [ ] T1: Write the file\n  {}", first.marker());
+    let plan = Script::new("plan", [say(&list)]);
+    let issue = format!("The file is missing. {}", plan.marker());
+    let set = Workshop::new(segno(), [plan, first, no, mend, yes], "all");
+    let repository = repository(&set);
+    let words = ["work", &issue, "--agent", "claude", "--reviewer", "codex"];
+    let said = set.segno(&[&words[..], &["--yes", "--name", "job"]].concat());
+    said.good();
+    set.is_quiet();
+    for (script, turns) in [
+        ("plan", &[0][..]),
+        ("first", &[0, 1]),
+        ("no", &[0]),
+        ("mend", &[0, 1]),
+        ("yes", &[0]),
+    ] {
+        assert_eq!(set.server.paid(script), turns, "{script}");
+    }
+    // Who reviews is another program, and is shown what is there.
+    for (script, text) in [("no", "+sun"), ("yes", "+moon")] {
+        let request = set.server.request(script, 0).unwrap();
+        assert!(request.path.ends_with("/responses"), "{}", request.path);
+        assert!(told(&set, script, 0).contains(text), "{script}");
+    }
+    let log = git(&repository, &["log", "--format=%s", "main..segno/job"]);
+    assert_eq!(log, "T1: Write the file\n");
+    let file = git(&repository, &["show", "segno/job:file.txt"]);
+    assert_eq!(file, "moon\n");
+}
+
 /// A run of tests, as far as its words go.
 const TESTS: &str = "echo 'FAILED test_purse.py::test_adds - assert 0 == 4'
 echo '1 failed, 1 passed in 0.01s'
@@ -165,7 +227,7 @@ fn whoever_does_the_next_task_is_told_what_was_decided_and_what_fails() {
             Turn::say("The first is done, and a test fails."),
         ],
     );
-    let ground = Ground::new([one.heedless(), writes("two")]);
+    let ground = Ground::new("claude-code", [one.heedless(), writes("two")]);
     ground.begin();
     let set = &ground.set;
     let shown = set.segno(&["context", "job"]).good().stdout;
