@@ -48,8 +48,9 @@ pub trait Snapshots: Archives + Carry {
     /// The commit that a folder stands at, if it is a git repository and has one.
     fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
 
-    /// How a folder looks just now. Nothing is kept, and nothing is written.
-    fn look(&self, folder: PathBuf) -> Boxed<'_, Sight>;
+    /// How a folder looks just now, and what differs in it from the commit `since`. Nothing is kept, and
+    /// nothing is written.
+    fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight>;
 
     /// Keeps files that are in no folder, by their names; durable when it returns.
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
@@ -302,7 +303,7 @@ impl Snapshots for Nowhere {
         Box::pin(std::future::ready(None))
     }
 
-    fn look(&self, _: PathBuf) -> Boxed<'_, Sight> {
+    fn look(&self, _: PathBuf, _: Option<String>) -> Boxed<'_, Sight> {
         Box::pin(std::future::ready(Sight::default()))
     }
 

@@ -62,8 +62,9 @@ pub async fn take(
     let papers = records::keep(world, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(world, summary.id, &state).await;
-    let began = state.created.as_ref().and_then(|it| it.commit.as_deref());
-    let captured = world.snapshots.capture(&workspace, &rules, began, progress);
+    let captured = world
+        .snapshots
+        .capture(&workspace, &rules, state.began(), progress);
     let mut captured = captured.await?;
     redact(world, &mut captured.repositories);
     let parent = newest(world, summary.id).await?;
@@ -100,7 +101,7 @@ pub async fn take(
 }
 
 /// Files are called what whoever made them liked.
-fn redact(world: &World, repositories: &mut [Repository]) {
+pub(crate) fn redact(world: &World, repositories: &mut [Repository]) {
     let since = repositories.iter_mut().filter_map(|it| it.since.as_mut());
     for name in since.flat_map(|since| &mut since.names) {
         *name = world.redactor.redact(name).into_owned();

@@ -202,8 +202,8 @@ fn of_memos(mut all: Vec<Item>, cursor: Option<Cursor>, mut room: Room) -> Page 
 /// How the repository of the workspace stands now, and what it was when the session was last left.
 async fn git_changes(world: &World, summary: &Summary) -> Result<Page, Error> {
     let folder = std::path::Path::new(&summary.workspace);
-    let sight = reconcile::look(world, folder).await;
     let state = crate::history::look(world, summary.id).await?;
+    let sight = reconcile::look(world, folder, state.began()).await;
     let Some(git) = item::git(world, &sight, state.seen.as_ref()) else {
         return Ok(Page::empty());
     };

@@ -119,7 +119,7 @@ pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result
     relocate::is_there(summary, &workflow, &summary.workspace)?;
     let lease = world.store.lease(summary.id).await?;
     let held = claim::verdict(world, &lease) == Verdict::Held;
-    let sight = reconcile::look(world, FilePath::new(&summary.workspace)).await;
+    let sight = reconcile::look(world, FilePath::new(&summary.workspace), None).await;
     let kept = Kept::Session(summary.id);
     let steps = steps(world, &workflow, &state, kept, options).await?;
     Ok(Plan {

@@ -12,6 +12,7 @@ use segno_core::journal::Failure;
 use segno_core::snapshot::Sight;
 use segno_core::state::Standing;
 
+use crate::checkpoint;
 use crate::world::World;
 
 /// How many changed files are named.
@@ -55,9 +56,14 @@ impl Cause {
     }
 }
 
-/// Looks at the workspace.
-pub(crate) async fn look(world: &World, workspace: &Path) -> Sight {
-    world.snapshots.look(workspace.to_owned()).await
+/// Looks at the workspace, and at what differs in it from the commit `since`.
+pub(crate) async fn look(world: &World, workspace: &Path, since: Option<&str>) -> Sight {
+    let looked = world
+        .snapshots
+        .look(workspace.to_owned(), since.map(str::to_owned));
+    let mut sight = looked.await;
+    checkpoint::redact(world, sight.repository.as_mut_slice());
+    sight
 }
 
 /// What was seen of the workspace, before work goes on in it.
@@ -149,30 +155,43 @@ pub fn described(sight: &Sight) -> String {
             repository.activities.join(" and a ")
         );
     }
+    words.push_str("; ");
     let changed = &sight.changed;
     if changed.is_empty() {
-        words.push_str("; nothing differs from the last commit");
-        return words;
+        words.push_str("nothing differs from the last commit");
+    } else {
+        words.push_str(&differing(changed, changed.len(), "the last commit"));
     }
-    let named: Vec<&str> = changed.iter().take(NAMED).map(String::as_str).collect();
-    let _ = write!(
-        words,
-        "; {} from the last commit: {}",
-        match changed.len() {
-            1 => "1 file differs".to_owned(),
-            count => format!("{count} files differ"),
-        },
-        named.join(", ")
-    );
-    if changed.len() > named.len() {
-        let _ = write!(words, " and {} more", changed.len() - named.len());
+    if let Some(since) = &repository.since
+        && repository.commit.as_ref() != Some(&since.commit)
+        && since.files > 0
+    {
+        let began = since.commit.get(..12).unwrap_or(&since.commit);
+        let from = format!("where the session began ({began})");
+        let files = usize::try_from(since.files).unwrap_or(usize::MAX);
+        words.push_str("; ");
+        words.push_str(&differing(&since.names, files, &from));
+    }
+    words
+}
+
+/// Which files differ, the first of them by name.
+fn differing(names: &[String], count: usize, from: &str) -> String {
+    let named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let mut words = match count {
+        1 => format!("1 file differs from {from}: "),
+        count => format!("{count} files differ from {from}: "),
+    };
+    words.push_str(&named.join(", "));
+    if count > named.len() {
+        let _ = write!(words, " and {} more", count - named.len());
     }
     words
 }
 
 #[cfg(test)]
 mod tests {
-    use segno_core::checkpoint::Repository;
+    use segno_core::checkpoint::{Repository, Since};
     use segno_core::conversation::Thread;
     use serde_json::json;
 
@@ -211,6 +230,23 @@ It is not known whether these tool calls took effect, in full or in part. Look a
 
 Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
         assert_eq!(told, expected);
+        let repository = seen.sight.repository.as_mut().unwrap();
+        repository.since = Some(Since {
+            commit: "fedcba9876543210".into(),
+            files: 41,
+            names: (10..50).map(|number| format!("{number}.txt")).collect(),
+        });
+        let told = described(&seen.sight);
+        let (_, since) = told.split_once("a.txt, b.txt; ").unwrap();
+        let (said, names) = since.split_once(": ").unwrap();
+        assert_eq!(
+            said,
+            "41 files differ from where the session began (fedcba987654)"
+        );
+        assert!(
+            names.starts_with("10.txt, 11.txt") && names.ends_with("39.txt and 11 more"),
+            "{names}"
+        );
         seen.moved_from = Some("/v");
         let told = truth(&seen, &[call]);
         assert!(

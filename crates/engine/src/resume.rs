@@ -214,7 +214,7 @@ pub(crate) async fn begin(
     );
     let cast = gathered.await?;
     if options.on_drift != OnDrift::Accept && state.seen.is_some() {
-        let sight = reconcile::look(&world, workspace).await;
+        let sight = reconcile::look(&world, workspace, None).await;
         let drift = plan::drifted(&state, &sight).unwrap_or_default();
         if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
             return Err(Error::Drifted {

@@ -278,7 +278,7 @@ async fn end(
     }
     let companions = flow.cast.has_companions() || flow.wish.with.is_some();
     let seen = if companions && result.is_err() {
-        drift::seen(&reconcile::look(world, &flow.workspace).await)
+        drift::seen(&reconcile::look(world, &flow.workspace, None).await)
     } else {
         None
     };

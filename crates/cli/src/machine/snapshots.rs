@@ -269,9 +269,10 @@ impl Snapshots for MachineSnapshots {
         Box::pin(async { asked.await.expect("a few files are read") })
     }
 
-    fn look(&self, folder: PathBuf) -> Boxed<'_, Sight> {
-        let asked =
-            tokio::task::spawn_blocking(move || segno_snapshot::git::sight(&folder, PATIENCE));
+    fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight> {
+        let asked = tokio::task::spawn_blocking(move || {
+            segno_snapshot::git::sight(&folder, since.as_deref(), PATIENCE)
+        });
         Box::pin(async {
             let (repository, changed) = asked.await.expect("git is given a time").unzip();
             Sight {

@@ -292,6 +292,11 @@ impl State {
         }
     }
 
+    /// The commit that its folder stood at when it began, if there was one.
+    pub fn began(&self) -> Option<&str> {
+        self.created.as_ref()?.commit.as_deref()
+    }
+
     /// Steps asked and not answered.
     pub fn in_flight(&self) -> impl Iterator<Item = (&Path, &Open)> {
         self.open

@@ -143,7 +143,7 @@ pub async fn gather(world: &World, summary: Summary) -> Result<Whole, Error> {
         tasks,
         done,
         issue,
-        sight: reconcile::look(world, Folder::new(&summary.workspace)).await,
+        sight: reconcile::look(world, Folder::new(&summary.workspace), state.began()).await,
         ended: ended(&state).or(lost),
         edited: edited(world, summary.id, &state).await?,
         summary,

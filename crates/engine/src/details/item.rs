@@ -100,14 +100,14 @@ pub struct Said {
 /// How the repository of a workspace stands.
 #[derive(Debug, Serialize)]
 pub struct Git {
-    /// Branch, commit, and how many files differ in which way.
+    /// Branch, commit, how many files differ in which way, and what the session has changed.
     pub repository: Repository,
     /// The files that differ from the commit.
     pub changed: Vec<String>,
     /// How many more differ.
     pub unnamed: usize,
     /// What is different from when the session was last left, in words.
-    pub since: Vec<String>,
+    pub drift: Vec<String>,
 }
 
 /// The memos of a shelf that hold, oldest first.
@@ -176,7 +176,7 @@ pub(super) fn git(world: &World, sight: &Sight, seen: Option<&WorkspaceSeen>) ->
         repository,
         changed: changed.collect(),
         unnamed: sight.changed.len().saturating_sub(NAMED),
-        since: seen.map_or_else(Vec::new, |seen| drift::drift(seen, sight)),
+        drift: seen.map_or_else(Vec::new, |seen| drift::drift(seen, sight)),
     })
 }
 

@@ -240,7 +240,7 @@ impl Flow {
         let seen = Seen {
             workspace,
             moved_from: remains.moved_from.as_deref().or(copied_from.as_deref()),
-            sight: reconcile::look(world, workspace).await,
+            sight: self.sight().await,
         };
         let id = match (&native, plan.rung) {
             (Some(native), Rung::Native | Rung::Repaired | Rung::Rehomed) => native.id.clone(),

@@ -159,7 +159,7 @@ impl Flow {
                 let seen = Seen {
                     workspace,
                     moved_from,
-                    sight: reconcile::look(world, workspace).await,
+                    sight: self.sight().await,
                 };
                 Some(self.told_besides(&lacking, &seen, &unanswered, &ask.input))
             }

@@ -249,7 +249,7 @@ impl Flow {
         let seen = Seen {
             workspace: &self.workspace,
             moved_from: None,
-            sight: reconcile::look(&self.world, &self.workspace).await,
+            sight: self.sight().await,
         };
         let truth = reconcile::truth(&seen, &legacy.unanswered);
         let said = legacy.entries.split_at(legacy.past);

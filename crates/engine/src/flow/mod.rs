@@ -27,6 +27,7 @@ use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, OnChange, Run, Seq};
 use segno_core::model::{Message, Part};
 use segno_core::retry::Policy;
+use segno_core::snapshot::Sight;
 use segno_core::state::{self, Finished, FinishedStep};
 use segno_core::step::Path;
 use segno_core::usage::Usage;
@@ -44,6 +45,7 @@ use crate::observe::Observer;
 use crate::pace::Pace;
 use crate::patterns::find;
 use crate::pen::{self, Pen};
+use crate::reconcile;
 use crate::resume::{StandIn, Wish};
 use crate::scope::Scope;
 use crate::spec::{Compaction, ContextFull, Patience, Schema};
@@ -435,6 +437,12 @@ impl Flow {
     /// Whether a step is finished and will not be asked: then its input need not be made.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.on_change != OnChange::Rerun && self.finished.get(path).is_some()
+    }
+
+    /// How the workspace looks just now, and what the session has changed in it.
+    async fn sight(&self) -> Sight {
+        let began = self.pen.look(|state| state.began().map(str::to_owned));
+        reconcile::look(&self.world, &self.workspace, began.as_deref()).await
     }
 
     /// The workflow's variables, for an agent to read.

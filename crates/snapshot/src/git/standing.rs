@@ -53,11 +53,15 @@ pub(super) fn standing(
     }
 }
 
-/// How the repository stands that `folder` is the top of, and what differs in it from the last commit;
-/// `None` if it is none. Nothing is written.
-pub fn sight(folder: &Path, limit: Duration) -> Option<(Repository, Vec<String>)> {
+/// How the repository stands that `folder` is the top of, with what differs in it from the commit
+/// `since`, and what differs from the last commit; `None` if it is none. Nothing is written.
+pub fn sight(
+    folder: &Path,
+    since: Option<&str>,
+    limit: Duration,
+) -> Option<(Repository, Vec<String>)> {
     let place = place::at(folder)?;
-    Some(at(&place, String::new(), None, limit))
+    Some(at(&place, String::new(), since, limit))
 }
 
 fn at(

@@ -269,11 +269,29 @@ fn how_the_repository_stands_is_told_with_its_changed_files() {
     done(&sandbox, 1);
     sandbox.write("kept.txt", "two\n");
     let mut client = Client::start(&sandbox, &[]);
-    let (git, _) = all(&mut client, "git_changes", 20);
-    assert_eq!(git[0]["repository"]["branch"], "main");
-    let changed = git[0]["changed"].as_array().unwrap();
+    let (stands, _) = all(&mut client, "git_changes", 20);
+    assert_eq!(stands[0]["repository"]["branch"], "main");
+    let changed = stands[0]["changed"].as_array().unwrap();
     assert!(changed.contains(&json!("kept.txt")), "{changed:?}");
     assert!(client.read("git-changes").contains("kept.txt"));
+    // What was committed meanwhile is the session's work, too.
+    git(&["commit", "-q", "-a", "-m", "second"]);
+    let (stands, _) = all(&mut client, "git_changes", 20);
+    assert!(
+        !stands[0]["changed"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("kept.txt"))
+    );
+    let since = stands[0]["repository"]["since"]["names"]
+        .as_array()
+        .unwrap();
+    assert!(since.contains(&json!("kept.txt")), "{since:?}");
+    let told = client.read("context");
+    let (_, since) = told
+        .split_once("differ from where the session began (")
+        .unwrap();
+    assert!(since.lines().next().unwrap().contains("kept.txt"), "{told}");
     client.end();
 }
 
