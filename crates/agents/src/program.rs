@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent::{Error, ErrorKind, Request};
+use segno_core::agent::{Conduct, Error, ErrorKind, Request};
 use segno_core::ports::Clock;
 
 use crate::command::output::Line;
@@ -26,6 +26,17 @@ pub enum Permissions {
     Edit,
     /// Everything, unasked.
     All,
+}
+
+impl Permissions {
+    /// What a program may do that is asked to do this. Who may do everything keeps that: commands are how
+    /// a reviewer runs tests, and a sandbox may not work where this was allowed.
+    pub(crate) fn under(self, conduct: Conduct) -> Self {
+        match (self, conduct) {
+            (Self::Edit, Conduct::Look) => Self::Read,
+            (permissions, _) => permissions,
+        }
+    }
 }
 
 /// How a program is started on this machine.

@@ -39,6 +39,18 @@ pub struct Request<'a> {
     pub workspace: &'a FilePath,
     /// How many tokens fit into the context of the agent's model, if that was told before.
     pub window: Option<u64>,
+    /// What it is asked to do to the workspace.
+    pub conduct: Conduct,
+}
+
+/// What an agent is asked to do to the workspace. It takes from what the person allows, and never adds
+/// to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conduct {
+    /// Work in it.
+    Work,
+    /// Look, and change no files.
+    Look,
 }
 
 /// What is answered.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_core::agent::{Answer, Error, ErrorKind, Event as Told, Listener, Request};
+use segno_core::agent::{Answer, Conduct, Error, ErrorKind, Event as Told, Listener, Request};
 use segno_core::companion::{Companion, Health, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
@@ -63,7 +63,12 @@ impl Acp {
         harmless(self.argv.first().map_or("", String::as_str))
     }
 
-    async fn open(&self, env: &[(String, String)], folder: &Path) -> Result<Connection, Error> {
+    async fn open(
+        &self,
+        env: &[(String, String)],
+        folder: &Path,
+        conduct: Conduct,
+    ) -> Result<Connection, Error> {
         let means = Means {
             warden: self.warden.clone(),
             clock: Arc::clone(&self.clock),
@@ -71,7 +76,7 @@ impl Acp {
                 silence: SILENCE,
                 ..Limits::default()
             },
-            policy: self.permissions.into(),
+            policy: self.permissions.under(conduct).into(),
             files: Files::Closed,
         };
         Ok(Connection::open(&self.argv, env, folder, means).await?)
@@ -84,7 +89,9 @@ impl Acp {
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         let named = variables(&request).map(|(name, value)| (name.to_owned(), value));
-        let mut connection = self.open(&named, request.workspace).await?;
+        let mut connection = self
+            .open(&named, request.workspace, request.conduct)
+            .await?;
         let answered = self.converse(&mut connection, request, way, listener).await;
         // Its answer counts when everything that it started has ended.
         connection.close().await;
@@ -134,7 +141,7 @@ impl Acp {
 
     /// What the agent has of a session, as it brings it back. Nothing is asked.
     async fn look(&self, id: &str, folder: &Path) -> Result<Option<Record>, Error> {
-        let mut connection = self.open(&[], folder).await?;
+        let mut connection = self.open(&[], folder, Conduct::Look).await?;
         let back = match connection.initialize().await {
             Ok(_) => bring_back(&mut connection, id, folder).await,
             Err(error) => Err(error.into()),

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::agent::{Answer, Error, Listener, Request};
+use segno_core::agent::{Answer, Conduct, Error, Listener, Request};
 use segno_core::companion::{Companion, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 
@@ -20,6 +20,9 @@ use crate::transcript::Native;
 
 /// What it is told about itself goes into an argument, and those cannot be longer.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
+
+/// Its tools that change files, which whoever only looks does not have, whatever is allowed besides.
+const EDITORS: &str = "Edit,Write,NotebookEdit";
 
 /// Speaks to Claude Code.
 pub struct ClaudeCode {
@@ -47,12 +50,15 @@ impl ClaudeCode {
             Way::Begin { id } => format!("--session-id={id}"),
             Way::Continue { id } => format!("--resume={id}"),
         });
-        let mode = match self.setup.permissions {
+        let mode = match self.setup.permissions.under(request.conduct) {
             Permissions::Read => "default",
             Permissions::Edit => "acceptEdits",
             Permissions::All => "bypassPermissions",
         };
         argv.push(format!("--permission-mode={mode}"));
+        if request.conduct == Conduct::Look {
+            argv.push(format!("--disallowedTools={EDITORS}"));
+        }
         argv.extend(
             self.setup
                 .model

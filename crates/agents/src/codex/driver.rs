@@ -42,7 +42,7 @@ impl Codex {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["exec", "--json", "--skip-git-repo-check"].map(str::to_owned));
         argv.push(
-            match self.setup.permissions {
+            match self.setup.permissions.under(request.conduct) {
                 Permissions::Read => "--sandbox=read-only",
                 Permissions::Edit => "--sandbox=workspace-write",
                 Permissions::All => "--dangerously-bypass-approvals-and-sandbox",

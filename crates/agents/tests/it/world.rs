@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use segno_agents::{Command, Launch};
-use segno_core::agent::{Answer, Driver, Error, Event, Listener, Request};
+use segno_core::agent::{Answer, Conduct, Driver, Error, Event, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::Run;
@@ -79,6 +79,7 @@ impl World {
             input: &self.input,
             workspace: self.folder(),
             window: None,
+            conduct: Conduct::Work,
         }
     }
 

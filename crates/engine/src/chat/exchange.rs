@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use segno_core::agent::Conduct;
 use segno_core::conversation::Entry;
 use segno_core::journal::{Ending, Event, ExchangeEnded, Head, Seq};
 use segno_core::session::Status;
@@ -65,6 +66,7 @@ impl Exchange {
             input: Input::Words(self.message.clone()),
             scope: &flow.scope,
             tools: None,
+            conduct: Conduct::Work,
         };
         let answer = flow.ask_once(question).await?;
         Ok(flow.text(answer).await?.to_string())

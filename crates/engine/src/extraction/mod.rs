@@ -11,7 +11,7 @@ mod question;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent::{self, Answer, Request};
+use segno_core::agent::{self, Answer, Conduct, Request};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, MemosWritten, Run};
@@ -174,6 +174,7 @@ async fn ask(
                 input,
                 workspace: &reader.workspace,
                 window: None,
+                conduct: Conduct::Look,
             };
             driver.ask(request, &Nobody).await
         }

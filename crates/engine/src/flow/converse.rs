@@ -168,8 +168,8 @@ impl Flow {
             Some(talk) => talk,
             None => talk.insert(self.recall_talk(ask, revision).await?),
         };
-        let allowed = |name: &str| ask.permissions.of(name) != Permission::Deny;
-        let offered: Vec<Tool> = ask.kit.map_or_else(Vec::new, |kit| kit.offered(allowed));
+        let offered = |kit: &Kit| kit.offered(|name| ask.class(kit, name).is_some());
+        let offered: Vec<Tool> = ask.kit.map_or_else(Vec::new, offered);
         loop {
             if let Some(kit) = ask.kit {
                 self.run_tools(kit, ask, revision, talk, request).await?;
@@ -282,9 +282,7 @@ impl Flow {
                 continue;
             }
             let permission = ask.permissions.of(&call.name);
-            let class = kit
-                .class(&call.name)
-                .filter(|_| permission != Permission::Deny);
+            let class = ask.class(kit, &call.name);
             let refused = match (class, permission) {
                 (Some(_), Permission::Ask) => self.consent(ask, revision, turn, &call).await?,
                 _ => None,

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use segno_core::agent::Conduct;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, OnChange, Run, Seq};
 use segno_core::model::{Message, Part};
@@ -144,6 +145,8 @@ pub struct Question<'a> {
     pub scope: &'a Scope,
     /// What may be asked for, instead of what the agent may ask for.
     pub tools: Option<&'a [String]>,
+    /// What it is asked to do to the workspace.
+    pub conduct: Conduct,
 }
 
 /// What an agent is asked.
@@ -168,7 +171,7 @@ impl Flow {
             return self.ask_once(question).await;
         };
         let (path, agent) = (question.path.clone(), question.agent);
-        let (scope, tools) = (question.scope, question.tools);
+        let (scope, tools, conduct) = (question.scope, question.tools, question.conduct);
         let answer = self.ask_once(question).await?;
         let text = self.text(answer).await?;
         let Err(reason) = fits_schema(schema, &text) else {
@@ -184,6 +187,7 @@ impl Flow {
             input: Input::Words(words),
             scope,
             tools,
+            conduct,
         };
         let answer = self.ask_once(repair).await?;
         match fits_schema(schema, &self.text(answer).await?) {
@@ -219,6 +223,7 @@ impl Flow {
             input,
             scope,
             tools,
+            conduct,
         } = question;
         let performer = self.cast.get(agent);
         let system = self.prompt(agent, &performer.prompt, scope).await? + &performer.skills;
@@ -270,6 +275,7 @@ impl Flow {
             input: Arc::clone(&input),
             kit,
             permissions: &actor.permissions,
+            conduct,
             price: actor.price,
             summarizer: actor
                 .summarizer

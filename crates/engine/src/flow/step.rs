@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
+use segno_core::agent::{self, Answer, Conduct, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::journal::{
@@ -14,6 +14,7 @@ use segno_core::state::{Open, State};
 use segno_core::step::Path;
 use segno_core::store::Room;
 use segno_core::time::Timestamp;
+use segno_core::tool::Class;
 use segno_core::usage::{Cost, Price, Usage};
 
 use super::Flow;
@@ -26,7 +27,7 @@ use crate::error::Error;
 use crate::observe::Observer;
 use crate::pen;
 use crate::resume::StandIn;
-use crate::spec::Permissions;
+use crate::spec::{Permission, Permissions};
 use crate::stop::Stop;
 use crate::world::Speaker;
 
@@ -57,6 +58,8 @@ pub(super) struct Ask<'a> {
     pub(super) kit: Option<&'a Kit>,
     /// What it may do with that.
     pub(super) permissions: &'a Permissions,
+    /// What it is asked to do to the workspace.
+    pub(super) conduct: Conduct,
     /// What it costs, if that is known.
     pub(super) price: Option<Price>,
     /// What sums up what was said, if it does not do so itself, and what that costs.
@@ -68,6 +71,13 @@ impl Ask<'_> {
     pub(super) fn digest(&self) -> Digest {
         let words = [self.agent, self.provider, &self.system, &self.input];
         digest(words, self.tool_names, &self.earlier)
+    }
+
+    /// What happens if a tool is run twice; `None` if there is no such tool, or it may not be used.
+    pub(super) fn class(&self, kit: &Kit, tool: &str) -> Option<Class> {
+        let is_denied = self.permissions.of(tool) == Permission::Deny;
+        let fits = |class: &Class| self.conduct == Conduct::Work || *class == Class::ReadOnly;
+        kit.class(tool).filter(|class| !is_denied && fits(class))
     }
 }
 
@@ -254,6 +264,7 @@ impl Flow {
             input: &ask.input,
             workspace: &self.workspace,
             window: None,
+            conduct: ask.conduct,
         };
         let timeout = async {
             match self.timeout {

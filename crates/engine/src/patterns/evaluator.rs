@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use minijinja::Value as Shown;
 use minijinja::value::Serde;
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use serde_json::{Value, json};
 
@@ -128,6 +129,7 @@ async fn draft(
         input,
         scope,
         tools: None,
+        conduct: Conduct::Work,
     };
     flow.ask(question).await
 }
@@ -156,6 +158,7 @@ async fn judge(
         alone: "the JSON",
         retries: 1,
         scope: &scope.with([("draft", Seen::Answer(draft))]),
+        conduct: Conduct::Work,
     };
     let (evaluation, _) = insist(flow, demand, evaluation_in).await?;
     Ok(evaluation)

@@ -1,5 +1,6 @@
 //! Asking for an answer of a certain shape.
 
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ pub(super) struct Demand<'a> {
     /// How often an answer of another shape is asked for again.
     pub(super) retries: u32,
     pub(super) scope: &'a Scope,
+    /// What is asked to be done to the workspace.
+    pub(super) conduct: Conduct,
 }
 
 pub(super) enum Wording<'a> {
@@ -50,6 +53,7 @@ pub(super) async fn insist<T>(
             input,
             scope: demand.scope,
             tools: None,
+            conduct: demand.conduct,
         };
         let answer = flow.ask(question).await?;
         let reason = match read(&flow.text(answer).await?) {

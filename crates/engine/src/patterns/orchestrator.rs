@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use minijinja::Value as Shown;
 use minijinja::value::Serde;
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -132,6 +133,7 @@ async fn decompose(
         alone: "the JSON",
         retries: RETRIES,
         scope,
+        conduct: Conduct::Work,
     };
     let least = config.min_workers as usize;
     let (tasks, _) = insist(flow, demand, |text| tasks_in(text, least)).await?;
@@ -185,6 +187,7 @@ async fn work(
                 input: Input::Words(wording(task)),
                 scope: &scope,
                 tools: config.worker_tools.as_deref(),
+                conduct: Conduct::Work,
             };
             flow.ask(question).await
         }

@@ -1,5 +1,6 @@
 //! An agent chooses which steps follow.
 
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use serde_json::Value;
 
@@ -32,6 +33,7 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         alone: "the JSON",
         retries: config.max_retries,
         scope: &flow.scope,
+        conduct: Conduct::Work,
     };
     let (name, answer) = insist(flow, demand, route_in).await?;
     let unknown = |place: &Path, name: &str| Error::Unusable {

@@ -1,5 +1,6 @@
 //! Steps in order: a chain, a route, a branch. And one step of either sort.
 
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 
 use super::Ending;
@@ -70,6 +71,7 @@ pub(super) async fn one(
                 input: step.input.as_deref().map_or(otherwise, Input::Template),
                 scope: &scope.with_vars(&step.vars),
                 tools: step.tools.as_deref(),
+                conduct: Conduct::Work,
             };
             flow.ask(question).await
         }

@@ -177,7 +177,7 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
     let list = format!("- [ ] T1: Write the file\n  {}", first.marker());
     let plan = Script::new("plan", [say(&list)]);
     let issue = format!("The file is missing. {}", plan.marker());
-    let set = Workshop::new(segno(), [plan, first, no, mend, yes], "all");
+    let set = Workshop::new(segno(), [plan, first, no, mend, yes], "edit");
     let repository = repository(&set);
     let words = ["work", &issue, "--agent", "claude", "--reviewer", "codex"];
     let said = set.segno(&[&words[..], &["--yes", "--name", "job"]].concat());
@@ -192,16 +192,50 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
     ] {
         assert_eq!(set.server.paid(script), turns, "{script}");
     }
-    // Who reviews is another program, and is shown what is there.
+    // Who reviews is another program, is shown what is there, and may not change it.
     for (script, text) in [("no", "+sun"), ("yes", "+moon")] {
         let request = set.server.request(script, 0).unwrap();
         assert!(request.path.ends_with("/responses"), "{}", request.path);
         assert!(told(&set, script, 0).contains(text), "{script}");
+        let body = request.body.to_string();
+        assert!(
+            body.contains("read-only") && !body.contains("workspace-write"),
+            "{script}"
+        );
     }
     let log = git(&repository, &["log", "--format=%s", "main..segno/job"]);
     assert_eq!(log, "T1: Write the file\n");
     let file = git(&repository, &["show", "segno/job:file.txt"]);
     assert_eq!(file, "moon\n");
+}
+
+#[test]
+fn claude_code_changes_nothing_where_it_only_reviews_whatever_it_may_do_elsewhere() {
+    let review = Script::new(
+        "review",
+        [
+            Turn::say("I know better.").call(Call::write("mine.txt", "mine\n")),
+            Turn::say("{\"approved\": true}"),
+        ],
+    );
+    let work = Script::new(
+        "work",
+        [
+            Turn::say("I write.").call(Call::write("file.txt", "file\n")),
+            Turn::say(&format!("It is there. {}", review.marker())),
+        ],
+    );
+    let plan = format!("- [ ] T1: Write the file\n  {}\n", work.marker());
+    let set = Workshop::new(segno(), [work, review.heedless()], "all");
+    let repository = repository(&set);
+    let plan = set.sandbox.write("PLAN.md", &plan);
+    let words = ["work", plan.to_str().unwrap(), "--agent", "claude"];
+    set.segno(&[&words[..], &["--name", "job"]].concat()).good();
+    set.is_quiet();
+    assert_eq!(set.server.paid("review"), [0, 1]);
+    let names = ["ls-tree", "--name-only", "segno/job"];
+    assert_eq!(git(&repository, &names), "file.txt\n");
+    assert!(!repository.join("mine.txt").exists());
 }
 
 /// A run of tests, as far as its words go.

@@ -1,5 +1,6 @@
 //! Coming to a plan: it is given, or an agent makes one and a person agrees.
 
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 
 use super::decision::{Decision, YES_NO_OR_PLAN, decide};
@@ -82,6 +83,7 @@ async fn make(
         alone: "the checklist",
         retries: MOST_DRAFTS - 1,
         scope: &flow.scope.remembering([]),
+        conduct: Conduct::Look,
     };
     let (list, _) = insist(flow, demand, |text| {
         checklist::read(text).map_err(|problems| {

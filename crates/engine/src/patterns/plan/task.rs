@@ -1,5 +1,6 @@
 //! One task: done, looked at, done again if need be, and committed.
 
+use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use segno_core::worktree::{Deed, Made as Committed};
 use serde_json::json;
@@ -104,6 +105,7 @@ impl Job<'_> {
             agent: &self.plan.agent,
             scope,
             tools: None,
+            conduct: Conduct::Work,
         };
         flow.ask(question).await
     }
@@ -126,6 +128,7 @@ impl Job<'_> {
             alone: "the JSON",
             retries: RETRIES,
             scope: &flow.scope.remembering([]),
+            conduct: Conduct::Look,
         };
         let (review, _) = insist(flow, demand, review_in).await?;
         Ok(review)

@@ -1,3 +1,6 @@
+use segno_testkit::model::{ModelServer, Play};
+use serde_json::{Value, json};
+
 use super::Shop;
 
 const NO: &str = r#"Not yet: {"approved": false, "severity": "major", "comments": ["a.txt needs <b>more</b>", "and a test"]}"#;
@@ -112,4 +115,38 @@ fn words_from_outside_stay_between_their_fences() {
             .unwrap();
         assert!(quoted.contains(words), "{asked}");
     }
+}
+
+#[test]
+fn a_model_that_reviews_has_tools_to_look_and_none_to_change_anything() {
+    let shop = Shop::new();
+    let server = ModelServer::start(|number, _| match number {
+        0 => {
+            let file = json!({"path": "mine.txt", "content": "I know better"});
+            Play::Tools("Let me.".into(), vec![("file_write".into(), file)])
+        }
+        _ => Play::Text("{\"approved\": true}".into()),
+    });
+    let crew = super::CREW
+        .replace(
+            "runtime:\n",
+            &format!("runtime:\n  host: \"{}\"\n", server.host()),
+        )
+        .replace(
+            "You review.",
+            "You review., provider: ollama, model_id: small-1",
+        );
+    shop.put(
+        "crew.yaml",
+        &format!("{crew}tools: {{python: [file_read, file_write, calculator]}}\n"),
+    );
+    shop.put("PLAN.md", "- [ ] T1: Write a\n");
+    shop.work("../crew/PLAN.md", &[]).good();
+    assert_eq!(shop.touched(1), ["T1.txt"]);
+    let asked = server.asked();
+    let offered = asked[0].body["tools"].as_array().unwrap().iter();
+    let offered: Vec<&Value> = offered.map(|tool| &tool["function"]["name"]).collect();
+    assert_eq!(offered, ["calculator", "file_read"]);
+    let told = asked[1].body["messages"].to_string();
+    assert!(told.contains("there is no tool `file_write`"), "{told}");
 }
