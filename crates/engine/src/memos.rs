@@ -273,7 +273,8 @@ pub fn find(handoff: &Handoff, summary: &Summary, id: MemoId) -> Result<Memo, Er
     found.ok_or_else(|| no_such(handoff, summary, id))
 }
 
-fn no_such(handoff: &Handoff, summary: &Summary, id: MemoId) -> Error {
+/// The error that there is no such memo, with those of its sort that hold.
+pub fn no_such(handoff: &Handoff, summary: &Summary, id: MemoId) -> Error {
     let all = all(handoff).into_iter();
     let alike = all.filter(|known| known.stands && known.id.sort == id.sort);
     Error::NoSuchMemo {

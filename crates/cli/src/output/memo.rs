@@ -1,6 +1,6 @@
 //! Memos for people.
 
-use segno_core::memo::Memo;
+use segno_core::memo::{Feedback, Memo};
 
 use super::plain::count;
 
@@ -13,19 +13,59 @@ pub(crate) fn line(memo: &Memo) -> String {
         Memo::Decision(decision) => format!("decision: {}", short(&decision.text)),
         Memo::Error(trouble) => format!("error ({}): {}", trouble.resolution, short(&trouble.text)),
         Memo::Feedback(feedback) => {
-            let verdict = if feedback.approved {
-                "approves"
-            } else {
-                "objects"
-            };
             let comments = count(feedback.comments.len() as u64, "comment");
-            format!("feedback: {} {verdict}, {comments}", feedback.persona)
+            format!("feedback: {}, {comments}", verdict(feedback))
         }
         Memo::Todo(todo) => format!("todo ({}): {}", todo.progress, short(&todo.text)),
         Memo::Tests(tests) => format!("tests ({}): {}", tests.phase, short(&tests.command)),
         Memo::Todos(list) => format!("a list of {}", count(list.items.len() as u64, "thing")),
         Memo::Files(files) => format!("files: {}", short(&files.paths.join(", "))),
     }
+}
+
+/// All that a memo says, line by line.
+pub(crate) fn whole(memo: &Memo) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    match memo {
+        Memo::Decision(decision) => {
+            lines.push(("decision", decision.text.clone()));
+            lines.push(("about", decision.matter.to_string()));
+            lines.extend(decision.why.iter().map(|why| ("why", why.clone())));
+            let others = decision.alternatives.iter();
+            lines.extend(others.map(|other| ("not chosen", other.clone())));
+        }
+        Memo::Error(trouble) => {
+            lines.push(("error", trouble.text.clone()));
+            lines.push(("type", trouble.sort.clone()));
+            let subject = trouble.subject.iter();
+            lines.extend(subject.map(|subject| ("about", subject.clone())));
+            lines.push(("resolution", trouble.resolution.to_string()));
+            lines.extend(trouble.notes.iter().map(|notes| ("notes", notes.clone())));
+        }
+        Memo::Feedback(feedback) => {
+            lines.push(("feedback", verdict(feedback)));
+            lines.push(("severity", feedback.severity.to_string()));
+            let comments = feedback.comments.iter();
+            lines.extend(comments.map(|comment| ("comment", comment.clone())));
+            let addressed = if feedback.addressed { "yes" } else { "no" };
+            lines.push(("addressed", addressed.to_owned()));
+        }
+        Memo::Todo(todo) => {
+            lines.push(("todo", todo.text.clone()));
+            lines.push(("progress", todo.progress.to_string()));
+        }
+        Memo::Tests(_) | Memo::Todos(_) | Memo::Files(_) => lines.push(("says", line(memo))),
+    }
+    lines
+}
+
+fn verdict(feedback: &Feedback) -> String {
+    let verdict = if feedback.approved {
+        "approves"
+    } else {
+        "objects"
+    };
+    format!("{} {verdict}", feedback.persona)
 }
 
 /// The beginning of a text, in one line.

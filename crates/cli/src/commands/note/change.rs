@@ -37,6 +37,8 @@ impl Withdraw {
 
 /// Change what a memo says; what is not given stays.
 #[derive(Debug, clap::Args)]
+// What clap makes of the group below names all of its options.
+#[command(override_usage = "segno note correct [OPTIONS] <MEMO>")]
 pub(crate) struct Correct {
     /// The memo, such as `d1`
     memo: MemoId,

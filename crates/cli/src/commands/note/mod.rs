@@ -2,6 +2,8 @@
 
 mod change;
 mod list;
+mod row;
+mod show;
 mod write;
 
 use std::process::ExitCode;
@@ -30,6 +32,7 @@ pub(crate) enum Command {
     Todo(write::Todo),
     Tests(write::Tests),
     List(list::Args),
+    Show(show::Args),
     Correct(change::Correct),
     Withdraw(change::Withdraw),
 }
@@ -58,6 +61,7 @@ impl Command {
             Self::Todo(args) => args.place.json,
             Self::Tests(args) => args.place.json,
             Self::List(args) => args.json,
+            Self::Show(args) => args.json,
             Self::Correct(args) => args.place.json,
             Self::Withdraw(args) => args.place.json,
         }
@@ -67,6 +71,7 @@ impl Command {
         let (world, _) = context.world(Keep::Home)?;
         let (place, wish) = match self {
             Self::List(args) => return list::run(&args, &world).await,
+            Self::Show(args) => return show::run(&args, &world).await,
             Self::Correct(args) => return change::correct(args, &world).await,
             Self::Decision(args) => args.wish(),
             Self::Error(args) => args.wish(),
@@ -108,11 +113,11 @@ async fn note(
         path,
     };
     let noted = memos::note(world, summary, author, wish).await?;
-    show(&summary.name, summary, &noted, place.json);
+    tell(&summary.name, summary, &noted, place.json);
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
+fn tell(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
     let (written, memos): (bool, Vec<String>) = match noted {
         Noted::Written(memos) => (true, memos.iter().map(ToString::to_string).collect()),
         Noted::Posted => (false, Vec::new()),

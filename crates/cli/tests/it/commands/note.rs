@@ -82,6 +82,32 @@ fn what_a_person_notes_is_kept_with_its_session_and_has_a_name() {
     let table = sandbox.segno(&["note", "list"]).good().stdout;
     assert!(table.starts_with("MEMO  FROM"), "{table}");
     assert!(table.contains("error (unresolved): cannot link"), "{table}");
+    for (memo, lines) in [
+        (
+            "d1",
+            "memo       d1 of chain\ndecision   Use SQLite\nabout      library\nwhy        one file\nnot chosen PostgreSQL\nnot chosen files\nfrom       ",
+        ),
+        (
+            "e1",
+            "memo       e1 of chain\nerror      cannot link\ntype       build\nresolution unresolved\nfrom       ",
+        ),
+        (
+            "f1",
+            "memo       f1 of chain\nfeedback   security objects\nseverity   minor\ncomment    escape it\ncomment    and that\naddressed  no\nfrom       ",
+        ),
+        (
+            "t1",
+            "memo       t1 of chain\ntodo       write the docs\nprogress   pending\nfrom       ",
+        ),
+    ] {
+        let whole = sandbox.segno(&["note", "show", memo]).good().stdout;
+        assert!(whole.starts_with(lines), "{whole}");
+        let shown = sandbox.segno(&["note", "show", memo, "--json"]).good();
+        assert!(memos.contains(&shown.json()[0]), "{memo}");
+    }
+    sandbox
+        .segno(&["note", "show", "d7", "--session", "chain"])
+        .refused(2, &["[R0150]", "d7", "these hold: d1"]);
     // Where the session stands does not change, and its journal stays whole.
     assert_eq!(shown(&sandbox, "chain")["status"], "completed");
     sandbox.segno(&["doctor"]).good();
@@ -117,6 +143,9 @@ fn a_memo_is_corrected_and_withdrawn_and_what_was_first_stays_in_the_journal() {
     assert_eq!(memos.len(), 1);
     assert_eq!(memos[0]["memo"]["decision"]["text"], "Use PostgreSQL");
     assert_eq!(memos[0]["corrected"], true);
+    let whole = sandbox.segno(&["note", "show", "d2"]).good().stdout;
+    assert!(whole.contains("\nwithdrawn  "), "{whole}");
+    assert!(whole.contains("no choice"), "{whole}");
     let all = listed(&sandbox, &["--all"]);
     assert!(
         all[1]["withdrawn"]
