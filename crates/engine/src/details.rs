@@ -204,7 +204,7 @@ async fn git_changes(world: &World, summary: &Summary) -> Result<Page, Error> {
     let folder = std::path::Path::new(&summary.workspace);
     let state = crate::history::look(world, summary.id).await?;
     let sight = reconcile::look(world, folder, state.began()).await;
-    let Some(git) = item::git(world, &sight, state.seen.as_ref()) else {
+    let Some(git) = item::git(&sight, state.seen.as_ref()) else {
         return Ok(Page::empty());
     };
     Ok(Page {

@@ -62,7 +62,11 @@ pub(crate) async fn look(world: &World, workspace: &Path, since: Option<&str>) -
         .snapshots
         .look(workspace.to_owned(), since.map(str::to_owned));
     let mut sight = looked.await;
+    // P12: whoever is told of it, and whatever is made of it, has no secrets.
     checkpoint::redact(world, sight.repository.as_mut_slice());
+    for name in &mut sight.changed {
+        *name = world.redactor.redact(name).into_owned();
+    }
     sight
 }
 

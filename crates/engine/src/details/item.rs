@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::drift;
 use crate::utterances::{self, Who};
-use crate::world::World;
 
 /// How many characters of a text are shown.
 const SHOWN: usize = 2000;
@@ -167,14 +166,10 @@ pub(super) fn said(entry: &Entry, kept: &str) -> Vec<Item> {
     all
 }
 
-pub(super) fn git(world: &World, sight: &Sight, seen: Option<&WorkspaceSeen>) -> Option<Git> {
-    let repository = sight.repository.clone()?;
-    // Files are called what whoever made them liked.
-    let named = sight.changed.iter().take(NAMED);
-    let changed = named.map(|name| world.redactor.redact(name).into_owned());
+pub(super) fn git(sight: &Sight, seen: Option<&WorkspaceSeen>) -> Option<Git> {
     Some(Git {
-        repository,
-        changed: changed.collect(),
+        repository: sight.repository.clone()?,
+        changed: sight.changed.iter().take(NAMED).cloned().collect(),
         unnamed: sight.changed.len().saturating_sub(NAMED),
         drift: seen.map_or_else(Vec::new, |seen| drift::drift(seen, sight)),
     })

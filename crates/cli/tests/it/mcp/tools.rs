@@ -268,14 +268,21 @@ fn how_the_repository_stands_is_told_with_its_changed_files() {
     git(&["commit", "-q", "-m", "first"]);
     done(&sandbox, 1);
     sandbox.write("kept.txt", "two\n");
+    // Files are called what whoever made them liked.
+    let secret = format!("ghp_{}", "x7Kq2mZp9R".repeat(4));
+    sandbox.write(&secret, "");
     let mut client = Client::start(&sandbox, &[]);
+    let told = client.read("context") + &client.read("git-changes");
+    assert!(told.contains("[secret:github-token:"), "{told}");
+    assert!(!told.contains(&secret), "{told}");
     let (stands, _) = all(&mut client, "git_changes", 20);
     assert_eq!(stands[0]["repository"]["branch"], "main");
     let changed = stands[0]["changed"].as_array().unwrap();
     assert!(changed.contains(&json!("kept.txt")), "{changed:?}");
     assert!(client.read("git-changes").contains("kept.txt"));
     // What was committed meanwhile is the session's work, too.
-    git(&["commit", "-q", "-a", "-m", "second"]);
+    git(&["add", "kept.txt", &secret]);
+    git(&["commit", "-q", "-m", "second"]);
     let (stands, _) = all(&mut client, "git_changes", 20);
     assert!(
         !stands[0]["changed"]
@@ -292,6 +299,10 @@ fn how_the_repository_stands_is_told_with_its_changed_files() {
         .split_once("differ from where the session began (")
         .unwrap();
     assert!(since.lines().next().unwrap().contains("kept.txt"), "{told}");
+    assert!(since.contains("[secret:github-token:"), "{told}");
+    for text in [told, stands[0].to_string()] {
+        assert!(!text.contains(&secret), "{text}");
+    }
     client.end();
 }
 
