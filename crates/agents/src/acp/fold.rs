@@ -254,7 +254,7 @@ impl<'a> Fold<'a> {
             .or_else(|| known?.title.as_deref())
             .unwrap_or("a tool");
         let notice = format!(
-            "{} was denied leave to use {}; `acp.permissions` in the settings says what it may do",
+            "{} was denied leave to use {}; `acp.permissions` in the settings says what it may do, and whoever plans or reviews only looks",
             self.program,
             clean(title, TITLE)
         );

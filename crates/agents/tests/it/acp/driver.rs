@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use segno_agents::Acp;
 use segno_agents::program::Permissions;
-use segno_core::agent::{Answer, Error, ErrorKind};
+use segno_core::agent::{Answer, Conduct, Error, ErrorKind, Request};
 use segno_core::companion::{Companion, Health, Way};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
@@ -75,11 +75,19 @@ fn a_turn_is_told_in_whole_messages_and_calls_with_their_answers() {
 #[test]
 fn leave_follows_the_permissions_and_a_denial_is_noticed() {
     let mut answers = Vec::new();
-    for permissions in [Permissions::Read, Permissions::Edit, Permissions::All] {
+    for (permissions, conduct) in [
+        (Permissions::Read, Conduct::Work),
+        (Permissions::Edit, Conduct::Work),
+        (Permissions::Edit, Conduct::Look),
+        (Permissions::All, Conduct::Work),
+    ] {
         let (world, lines) = (World::new(), Told::default());
         let acp = acp("plain", permissions);
-        let asked = acp.ask(world.request(), BEGIN, &lines);
-        runtime().block_on(asked).unwrap();
+        let request = Request {
+            conduct,
+            ..world.request()
+        };
+        runtime().block_on(acp.ask(request, BEGIN, &lines)).unwrap();
         let told = lines.lines();
         let granted = told
             .iter()
@@ -94,12 +102,13 @@ fn leave_follows_the_permissions_and_a_denial_is_noticed() {
     }
     let denied = |what: &str| {
         format!(
-            "notice python3 was denied leave to use {what}; `acp.permissions` in the settings says what it may do"
+            "notice python3 was denied leave to use {what}; `acp.permissions` in the settings says what it may do, and whoever plans or reviews only looks"
         )
     };
     let expected = [
         (0, vec![denied("Write a"), denied("rm -rf")]),
         (1, vec![denied("rm -rf")]),
+        (0, vec![denied("Write a"), denied("rm -rf")]),
         (2, vec![]),
     ];
     assert_eq!(answers, expected);

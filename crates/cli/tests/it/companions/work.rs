@@ -192,6 +192,14 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
     ] {
         assert_eq!(set.server.paid(script), turns, "{script}");
     }
+    // Who plans has no tools to change files with, and who works has.
+    for (script, edits) in [("plan", false), ("first", true)] {
+        let body = set.server.request(script, 0).unwrap().body;
+        let tools = body["tools"].as_array().unwrap();
+        let has = |name: &str| tools.iter().any(|tool| tool["name"] == name);
+        assert!(has("Read"), "{script}");
+        assert_eq!((has("Write"), has("Edit")), (edits, edits), "{script}");
+    }
     // Who reviews is another program, is shown what is there, and may not change it.
     for (script, text) in [("no", "+sun"), ("yes", "+moon")] {
         let request = set.server.request(script, 0).unwrap();
