@@ -19,7 +19,7 @@ BITS ?= 1
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench crash fuzz tools
+.PHONY: help demo check test lint bench crash fuzz tools
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: ## Build, and watch a run being killed and coming back (offline)
 	@$(CARGO) build --quiet --release -p segno-cli
 	@./target/release/segno demo
 
+check: ## Run the fast tests: no program but ours, no tools to install (every save)
+	@$(CARGO) nextest run --profile fast --workspace $(FEATURES)
+
 test: tools lint ## Install what the tests need, run every suite, end with a line of counts
 	@$(CARGO) nextest run --workspace $(FEATURES) --no-fail-fast > target/nextest.log 2>&1; \
 	status=$$?; grep -v ' PASS ' target/nextest.log; \
@@ -35,6 +38,8 @@ test: tools lint ## Install what the tests need, run every suite, end with a lin
 	passed=$$(count passed); failed=$$(count failed); late=$$(count 'timed out'); \
 	failed=$$(( $${failed:-0} + $${late:-0} )); \
 	test $$status -eq 0 -o $$failed -gt 0 || failed=1; \
+	flaky=$$(sed -n 's/^ *FLAKY [0-9/]* *\[[^]]*\] *\(([^)]*) *\)*//p' target/nextest.log | sort -u); \
+	test -z "$$flaky" || printf 'flaky (passed in a retry):\n%s\n' "$$flaky"; \
 	echo "tests: $${passed:-0} passed, $$failed failed"; \
 	exit $$status
 

@@ -11,8 +11,26 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up on it.
-pub const DEADLINE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long a test waits for anything before it gives up: one minute on an idle machine, more in
+/// proportion to the load per core. A program that takes 2 s alone may take a minute beside others;
+/// a lost event never arrives at all.
+pub fn deadline() -> Duration {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load
+        .split(' ')
+        .next()
+        .and_then(|load| load.parse().ok())
+        .unwrap_or(1.0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    PATIENCE.mul_f64((load / cores as f64).clamp(1.0, 5.0))
+}
+
+/// Whether a wait that began at `begun` has reached its deadline.
+pub fn is_overdue(begun: Instant) -> bool {
+    begun.elapsed() > PATIENCE && begun.elapsed() > deadline()
+}
 
 /// A place to run the binary in.
 pub struct Sandbox {
@@ -271,7 +289,7 @@ fn said(output: &std::process::Output) -> Said {
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < DEADLINE, "gave up waiting until {what}");
+        assert!(!is_overdue(begun), "gave up waiting until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

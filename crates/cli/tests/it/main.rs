@@ -14,6 +14,7 @@ mod crash_settings;
 mod damage;
 mod examples;
 mod full_disk;
+mod home_0_1_0;
 mod hooks;
 mod lease;
 mod mcp;

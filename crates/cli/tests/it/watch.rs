@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::model::{ModelServer, standard};
 use segno_testkit::programs::{Agent, Stage};
-use segno_testkit::sandbox::{DEADLINE, Said, Sandbox, finish, until, wait};
+use segno_testkit::sandbox::{Said, Sandbox, deadline, finish, until, wait};
 use serde_json::{Value, json};
 
 use crate::sandbox;
@@ -162,7 +162,7 @@ impl Watcher {
             if let Some(line) = self.seen.borrow().iter().find(wanted) {
                 return line["session"].as_str().unwrap().to_owned();
             }
-            let line = self.lines.recv_timeout(DEADLINE);
+            let line = self.lines.recv_timeout(deadline());
             self.seen
                 .borrow_mut()
                 .push(line.expect("it is mirrored in time"));

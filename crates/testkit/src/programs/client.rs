@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 
 use super::{Program, Stage};
-use crate::sandbox::DEADLINE;
+use crate::sandbox::deadline;
 
 /// A line, and who said it.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Client {
         let id = self.asked;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let line = match self.lines.recv_timeout(DEADLINE) {
+            let line = match self.lines.recv_timeout(deadline()) {
                 Ok(line) => line,
                 Err(error) => panic!("{method}: {error}; so far: {:#?}", self.seen),
             };

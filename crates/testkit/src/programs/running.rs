@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::sandbox::DEADLINE;
+use crate::sandbox::deadline;
 
 /// An agent that was started. It is killed when this is dropped; what it started may live on.
 pub struct Running {
@@ -57,7 +57,7 @@ impl Running {
     #[track_caller]
     pub fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
-            match self.lines.recv_timeout(DEADLINE) {
+            match self.lines.recv_timeout(deadline()) {
                 Ok(line) => {
                     self.seen.push(line.clone());
                     if wanted(&line) {
@@ -77,7 +77,7 @@ impl Running {
 
     /// Reads to the end.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
-        while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
+        while let Ok(line) = self.lines.recv_timeout(deadline()) {
             self.seen.push(line);
         }
         let status = self.child.wait().unwrap();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::model::Script;
 use crate::programs::{Agent, Workshop};
-use crate::sandbox::DEADLINE;
+use crate::sandbox::is_overdue;
 
 /// How often is looked whether something has happened.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -162,7 +162,7 @@ pub(super) fn send(pid: u32, signal: Signal) -> bool {
 fn within(mut condition: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !condition() {
-        if begun.elapsed() > DEADLINE {
+        if is_overdue(begun) {
             return false;
         }
         thread::sleep(PAUSE);
