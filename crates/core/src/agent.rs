@@ -1,6 +1,6 @@
-//! How an agent is spoken to.
+//! The contract of an agent's driver.
 //!
-//! A driver takes one request and returns one answer, reporting on the way. It keeps nothing
+//! A driver takes one request and returns one answer, and reports events on the way. It keeps no state
 //! between requests: what must survive is in the journal.
 
 use std::path::Path as FilePath;
@@ -9,85 +9,78 @@ use std::time::Duration;
 use crate::companion::Gauge;
 use crate::conversation::Entry;
 use crate::digest::Digest;
-use crate::error::Kind as Sort;
+use crate::error::Kind as DiagnosticKind;
 use crate::id::SessionId;
 use crate::journal::Run;
 use crate::ports::Boxed;
 use crate::step::Path;
 use crate::usage::Usage;
 
-/// What is asked.
+/// A request to an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The session that asks.
     pub session: SessionId,
-    /// Its run.
     pub run: Run,
-    /// The step that asks.
     pub path: &'a Path,
-    /// Which attempt this is.
     pub attempt: u32,
-    /// The same for every attempt at one question, so that the other side can recognise a repeat.
+    /// The idempotency key: the same for every attempt with the same input, so that the other side can
+    /// recognize a repeat.
     pub key: Digest,
     /// The agent's name in the spec.
     pub agent: &'a str,
-    /// Who the agent is: its prompt.
+    /// The agent's system prompt.
     pub system: &'a str,
-    /// What it is asked.
     pub input: &'a str,
-    /// The folder it works in.
     pub workspace: &'a FilePath,
-    /// How many tokens fit into the context of the agent's model, if that was told before.
+    /// The size of the context window of the agent's model in tokens, if it was reported before.
     pub window: Option<u64>,
-    /// What it is asked to do to the workspace.
+    /// Whether the agent may change the workspace.
     pub conduct: Conduct,
 }
 
-/// What an agent is asked to do to the workspace. It takes from what the person allows, and never adds
-/// to it.
+/// The access mode of a request. It restricts what the user allows and never extends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conduct {
-    /// Work in it.
+    /// The agent may change files.
     Work,
-    /// Look, and change no files.
+    /// The agent reads and changes no files.
     Look,
 }
 
-/// What is answered.
+/// An agent's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The text.
     pub text: String,
-    /// What it took.
     pub usage: Usage,
 }
 
-/// What a driver reports while it works.
+/// An event that a driver reports while it works.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
-    /// A piece of the answer.
+    /// A chunk of the answer.
     Text(&'a str),
-    /// What was used up to here, whether or not an answer follows.
+    /// The usage so far, whether or not an answer follows.
     Usage(Usage),
-    /// The name that an agent's program gives to its conversation.
+    /// The CLI agent's own id of its conversation.
     Native(&'a str),
-    /// Something was said, by whomever.
+    /// A message of the conversation, from any side.
     Said(&'a Entry),
-    /// How full the model's context is.
+    /// The usage of the model's context window.
     Context(Gauge),
-    /// Something that a person who watches should know.
+    /// A message for a user who watches.
     Notice(&'a str),
 }
 
-/// Hears what a driver reports.
+/// Receives a driver's events.
 pub trait Listener: Send + Sync {
-    /// Called for each report, in order.
+    /// Called for each event, in order.
     fn hear(&self, event: Event<'_>);
 }
 
-/// Speaks to one sort of agent.
+/// The adapter for one kind of agent.
 pub trait Driver: Send + Sync {
-    /// Asks, and returns the answer. Dropping the future ends the agent with everything it started.
+    /// Sends the request and returns the answer. Dropping the future kills the agent and every process
+    /// that it started.
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
@@ -95,41 +88,38 @@ pub trait Driver: Send + Sync {
     ) -> Boxed<'a, Result<Answer, Error>>;
 }
 
-/// Why there is no answer.
+/// Why an agent gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What sort of failure it is.
     pub kind: ErrorKind,
-    /// What happened.
     pub message: String,
 }
 
-/// What sort of failure it is. It decides whether another attempt makes sense.
+/// The kind of a failure. It decides whether another attempt makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Too many requests; how long to wait, if that was said.
+    /// Too many requests; how long to wait, if the provider said so.
     RateLimited(Option<Duration>),
-    /// The credentials were refused.
+    /// The credentials were rejected.
     Auth,
-    /// The conversation no longer fits the model.
+    /// The conversation no longer fits into the model's context window.
     ContextFull,
-    /// The program, model or native session does not exist.
+    /// The executable, the model or the native session does not exist.
     NotFound,
-    /// The request itself cannot be used.
+    /// The request itself is invalid.
     Invalid,
-    /// The network failed.
     Network,
-    /// The other side failed.
+    /// The provider failed.
     Server,
-    /// The agent's program ended badly.
+    /// The CLI agent's process failed.
     Crashed,
-    /// It took longer than it was given.
+    /// The request exceeded its time limit.
     Timeout,
 }
 
 impl ErrorKind {
-    /// The word for it.
+    /// The failure kind's name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::RateLimited(_) => "rate_limited",
@@ -144,7 +134,7 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the same question may find an answer later.
+    /// Whether a retry of the same request may succeed.
     pub const fn is_passing(self) -> bool {
         match self {
             ErrorKind::RateLimited(_)
@@ -158,19 +148,18 @@ impl ErrorKind {
         }
     }
 
-    /// The kind that all of Segno's errors share.
-    pub const fn sort(self) -> Sort {
+    /// The matching [`crate::error::Kind`].
+    pub const fn sort(self) -> DiagnosticKind {
         match self {
-            ErrorKind::Auth => Sort::Forbidden,
-            ErrorKind::NotFound => Sort::NotFound,
-            ErrorKind::Invalid | ErrorKind::ContextFull => Sort::Invalid,
-            _ => Sort::Unavailable,
+            ErrorKind::Auth => DiagnosticKind::Forbidden,
+            ErrorKind::NotFound => DiagnosticKind::NotFound,
+            ErrorKind::Invalid | ErrorKind::ContextFull => DiagnosticKind::Invalid,
+            _ => DiagnosticKind::Unavailable,
         }
     }
 }
 
 impl Error {
-    /// An error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,

@@ -1,5 +1,4 @@
-//! What it is to write the files of a snapshot as an archive, and to read one that came from
-//! elsewhere.
+//! The contract for exporting a snapshot as an archive, and importing an archive from elsewhere.
 
 use std::path::Path;
 
@@ -9,8 +8,8 @@ use crate::snapshot::{Captured, Error, Nowhere, Progress};
 
 /// Snapshots as archives: `tar`, compressed with zstd.
 pub trait Archives: Send + Sync {
-    /// Writes a snapshot to a new file. Its content is durable when it returns, its name once the
-    /// folder is synced. The same snapshot gives the same bytes.
+    /// Writes a snapshot to a new file. The content is durable when it returns, the directory entry once
+    /// the folder is synced. The same snapshot gives the same bytes.
     fn write<'a>(
         &'a self,
         snapshot: Digest,
@@ -18,8 +17,8 @@ pub trait Archives: Send + Sync {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Written, Error>>;
 
-    /// Makes a snapshot of what is in an archive; durable when it returns. Nothing is unpacked into a
-    /// folder, and what could lead out of one is refused before anything is kept.
+    /// Imports an archive as a snapshot; durable when it returns. Unpacks nothing into a folder, and
+    /// refuses paths that could escape one before it stores anything.
     fn take<'a>(
         &'a self,
         archive: Archive<'a>,
@@ -27,28 +26,26 @@ pub trait Archives: Send + Sync {
     ) -> Boxed<'a, Result<Captured, Error>>;
 }
 
-/// An archive to be read.
+/// An archive to import.
 #[derive(Debug, Clone, Copy)]
 pub struct Archive<'a> {
-    /// The file.
     pub from: &'a Path,
-    /// The digest of its bytes, if it is known.
+    /// The expected digest of its bytes, if known.
     pub digest: Option<Digest>,
-    /// The snapshot that must come out of it, if it is known.
+    /// The expected snapshot, if known.
     pub snapshot: Option<Digest>,
-    /// What it may ask for.
     pub limits: Limits,
-    /// Whether it is kept.
+    /// Whether to store the result.
     pub keeping: Keeping,
 }
 
-/// What an archive that is read may ask for (P10).
+/// Resource limits for an archive that is read (P10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes it may have unpacked, descriptions included.
+    /// The maximum unpacked size, headers included.
     pub bytes: u64,
-    /// How many things may be in it. What is said about them may be as long as about so many usual
-    /// ones.
+    /// The maximum number of archive entries. The total length of their metadata is limited to what this
+    /// many ordinary entries need.
     pub entries: u64,
 }
 
@@ -61,22 +58,20 @@ impl Default for Limits {
     }
 }
 
-/// Whether what is read is kept.
+/// Whether an imported archive is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keeping {
-    /// It becomes a snapshot.
+    /// Store it as a snapshot.
     #[default]
     Keep,
-    /// Everything is verified, and nothing is written.
+    /// Verify everything and write nothing.
     Look,
 }
 
 /// An archive that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// How long it is.
     pub bytes: u64,
-    /// The digest of its bytes.
     pub digest: Digest,
 }
 

@@ -1,4 +1,4 @@
-//! What it is to carry snapshots from one place to another, as the files that they are kept in.
+//! The contract for transferring snapshots between machines, as the files that the snapshot store keeps.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,59 +9,57 @@ use crate::digest::Digest;
 use crate::ports::Boxed;
 use crate::snapshot::{Error, Nowhere};
 
-/// Hands out the files that snapshots are kept in, and takes in those of others.
+/// Exports the files of snapshots and imports those of others.
 pub trait Carry: Send + Sync {
-    /// Every file that these snapshots need. None of them goes away or changes while the answer is
-    /// held.
+    /// Every file that these snapshots need. No file is deleted or changed while the caller holds the
+    /// result.
     fn load(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<Load, Error>>;
 
-    /// Those of `parts` that are not here.
+    /// Those of `parts` that are missing locally.
     fn lacking(&self, parts: Vec<Part>) -> Boxed<'_, Result<Vec<Part>, Error>>;
 
-    /// An empty file to write a part into. It goes when the answer is dropped.
+    /// An empty file to write a part into. It is deleted when the result is dropped.
     fn draft(&self) -> Boxed<'_, Result<Draft, Error>>;
 
-    /// Takes in a part that was written into a draft. All of it is checked first; if it is not what
-    /// it is called, it is named as damaged, and nothing was taken in. Durable when this returns.
+    /// Imports a part that was written into a draft. Verifies all of it first; if the content does not
+    /// match the name, the call reports damage and imports nothing. Durable when this returns.
     fn adopt(&self, part: Part, draft: Draft) -> Boxed<'_, Result<(), Error>>;
 
-    /// Lists snapshots whose parts were taken in, once nothing that they need is missing (P4).
+    /// Lists snapshots whose parts were imported, once nothing that they need is missing (P4).
     fn enlist(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<(), Error>>;
 
-    /// Every file of a snapshot that [`crate::snapshot::Snapshots::keep`] has made.
+    /// Every file of a snapshot that [`crate::snapshot::Snapshots::keep`] created.
     fn papers(&self, snapshot: Digest) -> Boxed<'_, Result<Papers, Error>>;
 }
 
-/// Files by their names.
+/// Files by name.
 pub type Papers = Vec<(String, Vec<u8>)>;
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// Content.
+    /// File contents.
     Pack,
-    /// What a snapshot holds.
+    /// The list of a snapshot's files.
     Manifest,
 }
 
-/// A file that snapshots need. Two that are equal have the same bytes.
+/// A file that snapshots need. Equal parts have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What it is.
     pub sort: Sort,
-    /// What it is called where it is kept.
+    /// The part's name in the snapshot store.
     pub name: Digest,
-    /// The digest in its last bytes, over those before it. A manifest can be kept in several forms
-    /// under one name; a pack has one, and this is its name.
+    /// The digest in the file's last bytes, over all bytes before it. A manifest may be stored in
+    /// several encodings under one name; a pack has one, and this digest is its name.
     pub check: Digest,
-    /// How long it is.
     pub bytes: u64,
 }
 
 impl Part {
-    /// What it is called in a depot: there, other bytes have another name.
+    /// The part's object name in a remote, where other bytes have another name.
     pub fn object(&self) -> String {
         match self.sort {
             Sort::Pack => format!("packs/{}", self.name),
@@ -79,19 +77,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// Files that are ready to be carried.
+/// Files that are ready to be transferred.
 pub struct Load {
-    /// The parts, and where they are.
+    /// The parts and their paths.
     pub parts: Vec<(Part, PathBuf)>,
-    /// Keeps them there.
+    /// Keeps the files from being deleted.
     pub hold: Box<dyn Send + Sync>,
 }
 
 /// A file that is being written.
 pub struct Draft {
-    /// Where it is.
     pub path: PathBuf,
-    /// Removes it, unless it was taken in.
+    /// Deletes the file when dropped, unless the file was imported.
     pub hold: Box<dyn Send + Sync>,
 }
 

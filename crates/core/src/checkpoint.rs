@@ -1,8 +1,8 @@
-//! What a checkpoint is: one small manifest that names only what is durable already.
+//! Checkpoints: small manifests that reference only data that is already durable.
 //!
-//! A checkpoint says where a session stood: its journal up to some entry, and the files of its
-//! workspace at that moment. It is kept as two lines of text: the manifest as JSON, and the seal
-//! under it, which tells whether the first line is what this installation wrote.
+//! A checkpoint describes a session at one point: its journal up to some event, and the files of its
+//! workspace at that time. It is stored as two lines of text: the manifest as JSON, and a seal (keyed
+//! hash), which proves that this installation wrote the first line.
 
 use std::collections::BTreeMap;
 
@@ -15,36 +15,36 @@ use crate::session::{Status, words};
 use crate::time::Timestamp;
 use crate::usage::Usage;
 
-/// The version of the format.
+/// The version of the checkpoint format.
 pub const VERSION: u32 = 1;
 
-/// Separates seals from every other use of BLAKE3 in the system.
+/// Separates seals from every other use of BLAKE3 in Segno.
 const DOMAIN: &str = "segno 2026 checkpoint seal";
 
 words! {
     /// Why a checkpoint was taken.
     Trigger {
-        /// A person asked for it.
+        /// A user asked for it.
         Manual = "manual",
-        /// It was time.
+        /// The checkpoint interval passed.
         Periodic = "periodic",
         /// A run was paused.
         Pause = "pause",
-        /// A step or task was done.
+        /// A step or task finished.
         TaskComplete = "task_complete",
-        /// The whole workflow was done.
+        /// The whole workflow finished.
         Complete = "complete",
-        /// A step failed for good.
+        /// A step failed permanently.
         Error = "error",
-        /// A step took too long.
+        /// A step timed out.
         Timeout = "timeout",
-        /// Segno was told to end.
+        /// Segno was asked to shut down.
         Shutdown = "shutdown",
         /// A run was found lost.
         Crash = "crash",
-        /// Whoever watched went away.
+        /// The terminal that showed the session was closed (SIGHUP).
         Detach = "detach",
-        /// What a run may use is used up: tokens, money, steps, the agent's context.
+        /// A resource is used up: tokens, money, steps, the agent's context window.
         Exhaustion = "exhaustion",
         /// The session was idle for too long.
         Expiry = "expiry",
@@ -52,109 +52,102 @@ words! {
 }
 
 impl Trigger {
-    /// Whether retention never drops it by itself: how it ended, and how it went wrong.
+    /// Whether retention never prunes the checkpoint by itself: final results and errors.
     pub const fn is_kept(self) -> bool {
         matches!(self, Self::Complete | Self::Error)
     }
 }
 
-/// Where a session stood.
+/// The manifest of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The format's version.
     pub segno_checkpoint: u32,
-    /// The checkpoint.
     pub id: CheckpointId,
-    /// The session.
     pub session: SessionId,
-    /// Why it was taken.
     pub trigger: Trigger,
-    /// What a person wrote about it.
+    /// The user's comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When.
     pub at: Timestamp,
-    /// On which machine.
     pub host: String,
-    /// By which version of this program.
+    /// The version of Segno that took the checkpoint.
     pub version: String,
-    /// The checkpoint of the same session before it.
+    /// The previous checkpoint of the same session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<CheckpointId>,
-    /// The end of the journal.
+    /// The journal's head.
     pub journal: Position,
-    /// Where the session stood.
+    /// The session's status.
     pub status: Status,
-    /// Steps that were finished.
+    /// The number of finished steps.
     pub finished: u64,
-    /// What everything had taken.
+    /// The session's total usage.
     pub usage: Usage,
-    /// The folder that the session works in.
     pub workspace: String,
-    /// Its files.
+    /// The files of the workspace.
     pub files: Files,
-    /// How the git repositories in it stood.
+    /// The state of the git repositories in the workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<Repository>,
-    /// What the environment was, as far as it is no secret and says something.
+    /// Environment variables that are informative and not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// What else belongs to it, as the files of a snapshot: see [`papers`].
+    /// The snapshot of the checkpoint's attachments: see [`papers`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub papers: Option<Digest>,
-    /// Where it came from, if it was not taken here. What could start a program is not brought back
-    /// from it unasked.
+    /// Where the checkpoint was imported from, if it was not taken here. Files of an imported checkpoint
+    /// that could start a program are not restored unless the user asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// When all of it was last read and found sound: what was new when it was taken, and all of it
-    /// by `segno checkpoint verify`.
+    /// When the data was last read and verified: new data when the checkpoint was taken, all of it by
+    /// `segno checkpoint verify`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Timestamp>,
-    /// Since when it is let go of: it can be had back until it is erased.
+    /// When the checkpoint was pruned: it can be restored until its data is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Timestamp>,
 }
 
-/// What the papers of a checkpoint are called.
+/// File names of a checkpoint's attachments.
 pub mod papers {
     use crate::companion::Program;
 
-    /// The session, as `segno export` writes it, up to the checkpoint.
+    /// The session up to the checkpoint, as `segno export` writes it.
     pub const SESSION: &str = "session.jsonl";
-    /// What the terminal showed.
+    /// The terminal output.
     pub const TERMINAL: &str = "terminal.txt";
-    /// The folder with what MCP servers had: a file by server.
+    /// The folder with the MCP servers' data: one file per server.
     pub const MCP: &str = "mcp";
 
-    /// The folder with the records that agents' programs keep of their conversations.
+    /// The folder with the CLI agents' transcripts.
     pub const AGENTS: &str = "agents";
 
-    /// The longest name of a conversation, or of what is beside its record.
+    /// The maximum length of a conversation id, or of the name of a file beside the transcript.
     const LONGEST_NAME: usize = 200;
 
-    /// The record that an agent's program has of a conversation, as it was.
+    /// The name of a CLI agent's transcript, which is stored byte for byte.
     pub fn conversation(program: Program, id: &str) -> String {
         format!("{AGENTS}/{program}/{id}.jsonl")
     }
 
-    /// What the program keeps beside that record.
+    /// The name of a file that the CLI agent stores beside that transcript.
     pub fn beside(program: Program, id: &str, name: &str) -> String {
         format!("{AGENTS}/{program}/{id}/{name}")
     }
 
-    /// What a paper has of an agent's conversation.
+    /// The part of a CLI agent's conversation that an attachment contains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Piece<'a> {
-        /// The program.
         pub program: Program,
-        /// Its name for the conversation.
+        /// The CLI agent's own id of the conversation.
         pub id: &'a str,
-        /// What it is called that lies beside the record; `None` for the record itself.
+        /// The name of a file beside the transcript; `None` for the transcript itself.
         pub beside: Option<&'a str>,
     }
 
-    /// Reads the name of such a paper; `None` for any other, and for names that could lead elsewhere.
+    /// Parses the name of such an attachment; `None` for any other name, and for names that could escape
+    /// the folder.
     pub fn piece(name: &str) -> Option<Piece<'_>> {
         let name = name.strip_prefix(AGENTS)?.strip_prefix('/')?;
         let (program, rest) = name.split_once('/')?;
@@ -176,118 +169,112 @@ pub mod papers {
     }
 }
 
-/// How a git repository stood. What is in it is among the files.
+/// The state of a git repository. Its content is among the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
-    /// Where it is, from the workspace; empty for the workspace itself.
+    /// The path relative to the workspace; empty for the workspace itself.
     pub path: String,
-    /// The branch; absent if it stands on a commit of no branch.
+    /// The branch; absent if HEAD is detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit; absent before the first.
+    /// The commit; absent before the first commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// What the branch follows.
+    /// The branch's upstream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Commits on any branch that no remote is known to have.
+    /// Commits on any branch that no git remote is known to have.
     pub unpushed: u64,
     /// Files that differ between the last commit and the index.
     pub staged: u64,
-    /// Files that differ between the index and the folder.
+    /// Files that differ between the index and the worktree.
     pub modified: u64,
-    /// Files and folders that git does not know.
+    /// Untracked files and folders.
     pub untracked: u64,
-    /// Files in conflict.
     pub conflicted: u64,
-    /// Stashes.
     pub stashes: u64,
-    /// What was begun and not ended: a merge, a rebase.
+    /// Unfinished operations: a merge, a rebase.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub activities: Vec<String>,
-    /// Why this is not known.
+    /// Why the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Its git folder, if that lies outside of the workspace.
+    /// The git directory, if it is outside of the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<GitFolder>,
-    /// What the session has changed in it since it began; absent if that is not known.
+    /// What the session has changed since its start; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
 }
 
-/// What differs from the commit that a session began at, committed or not.
+/// The difference from the commit at which a session started, committed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Since {
-    /// The commit.
     pub commit: String,
-    /// How many files and new folders.
+    /// The number of changed files and new folders.
     pub files: u64,
     /// The first of them by name.
     pub names: Vec<String>,
 }
 
-/// A git folder that lies outside of the workspace, as that of a further worktree does.
+/// A git directory outside of the workspace, for example that of a linked worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitFolder {
-    /// Where it lay.
+    /// Its path at the time.
     pub folder: String,
-    /// What is in it.
+    /// The snapshot of its content.
     pub snapshot: Digest,
-    /// The name under which it knows the worktree; absent if it has no others.
+    /// The name under which it knows the worktree; absent if that is not a linked worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
 }
 
-/// An entry of a journal.
+/// A position in a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
-    /// The run that wrote it.
+    /// The run that wrote the event.
     pub run: Run,
-    /// Its place.
     pub seq: Seq,
-    /// The hash over everything up to it.
+    /// The hash of the journal up to and including the event.
     pub hash: Digest,
 }
 
-/// The files of a workspace.
+/// The snapshot of a workspace, and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// What the snapshot is called.
+    /// The snapshot's id.
     pub snapshot: Digest,
-    /// How many files there are.
     pub files: u64,
-    /// How long they are, all together.
+    /// The total size of the files.
     pub bytes: u64,
-    /// Of these, how many changed while they were read.
+    /// How many of these files changed while they were read.
     pub unstable: u64,
-    /// What could not be read.
+    /// How many files could not be read.
     pub skipped: u64,
-    /// What was left out because it can be made again.
+    /// How many paths were excluded because they are regenerable.
     pub left_out: u64,
 }
 
-/// Why a text is not a checkpoint that was kept here.
+/// Why a text is not a checkpoint of this installation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It is not two lines.
+    /// The text is not two lines.
     #[error("it has no seal")]
     Unsealed,
     /// The first line is not what was sealed.
     #[error("it was changed after it was written")]
     Altered,
-    /// It was sealed with another key.
+    /// Another key sealed it.
     #[error("it was not written by this installation")]
     Foreign,
-    /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// It was written by a newer program.
+    /// A newer program wrote it.
     #[error("it has format {0}, and this program knows formats up to {VERSION}")]
     Newer(u32),
 }
@@ -299,14 +286,14 @@ struct Seal {
     seal: Digest,
 }
 
-/// Enough of a manifest to know whether the rest can be read.
+/// The part of a manifest that tells whether this program can parse the rest.
 #[derive(Deserialize)]
 struct Version {
     segno_checkpoint: u32,
 }
 
 impl Manifest {
-    /// Every snapshot that it names.
+    /// Every snapshot that the manifest references.
     pub fn snapshots(&self) -> impl Iterator<Item = Digest> {
         let outside = self.repositories.iter();
         let outside = outside.filter_map(|repository| repository.outside.as_ref());
@@ -315,7 +302,7 @@ impl Manifest {
             .chain(outside.map(|outside| outside.snapshot))
     }
 
-    /// The two lines that are kept, sealed with the key of this installation.
+    /// The two lines that are stored, sealed with the key of this installation.
     pub fn to_text(&self, key: &[u8; 32]) -> String {
         let line = serde_json::to_string(self).expect("a manifest is plain data");
         let seal = Seal {
@@ -326,7 +313,7 @@ impl Manifest {
         format!("{line}\n{seal}\n")
     }
 
-    /// Reads the two lines back. Everything is verified before anything is believed (P9).
+    /// Parses the two lines. Verifies everything before it uses anything (P9).
     pub fn from_text(text: &str, key: &[u8; 32]) -> Result<Self, Broken> {
         let body = text.strip_suffix('\n').ok_or(Broken::Unsealed)?;
         let (line, sealed) = body.split_once('\n').ok_or(Broken::Unsealed)?;
@@ -397,7 +384,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_sealed_reads_back_here_and_nowhere_else() {
+    fn sealed_manifest_reads_back_only_with_its_key() {
         let text = manifest().to_text(&KEY);
         assert_eq!(text.lines().count(), 2);
         assert_eq!(Manifest::from_text(&text, &KEY), Ok(manifest()));
@@ -421,7 +408,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_called_newer_and_not_damaged() {
+    fn newer_format_is_not_reported_as_damage() {
         let newer = Manifest {
             segno_checkpoint: VERSION + 1,
             ..manifest()
@@ -434,7 +421,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_of_conversations_read_back_and_lead_nowhere_else() {
+    fn conversation_names_round_trip_without_escaping() {
         use crate::companion::Program;
         for program in Program::ALL {
             let own = papers::conversation(*program, "5e55-01");

@@ -1,28 +1,29 @@
-//! Encryption of what is kept: bytes that say nothing to whoever has the disk and not the key.
+//! Encryption of stored data: without the key, the bytes on disk reveal nothing.
 //!
 //! ```text
 //! "SEGNOSF1" | id of the key (8) | salt (32) | frames
 //! ```
 //!
-//! Each file has a key of its own, made from the key and the salt. A frame is up to 64 KiB and
-//! sealed with ChaCha20-Poly1305, its number and whether it is the last being the nonce: frames
-//! that were changed, moved, left out or added do not open, and each can be read by itself.
+//! Each file has a key of its own, derived from the installation's key and the salt. A frame holds up to
+//! 64 KiB and is sealed with ChaCha20-Poly1305; the nonce is the frame's number and whether it is the
+//! last one. So changed, moved, missing or added frames do not decrypt, and each frame can be read by
+//! itself.
 
 use std::fmt;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
-/// What a sealed file begins with.
+/// The magic bytes of a sealed file.
 pub const MAGIC: &[u8; 8] = b"SEGNOSF1";
-/// How long the part before the frames is.
+/// The length of the header before the frames.
 pub const HEADER: usize = 8 + 8 + 32;
-/// How many bytes a frame holds, but for the last.
+/// The plaintext size of every frame except the last.
 pub const FRAME: usize = 64 * 1024;
-/// How much longer a frame is than what it holds.
+/// How much longer a sealed frame is than its plaintext.
 pub const TAG: usize = 16;
 
-const ID: &str = "segno 2026 key id";
-const FILE: &str = "segno 2026 file key";
+const ID_CONTEXT: &str = "segno 2026 key id";
+const FILE_CONTEXT: &str = "segno 2026 file key";
 
 /// The key of an installation.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,58 +46,56 @@ impl fmt::Debug for FileKey {
     }
 }
 
-/// Why a file does not open.
+/// Why a file cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Shut {
-    /// There is no key.
     #[error("it is encrypted, and no key is set")]
     NoKey,
-    /// It was sealed with another key.
+    /// Another key sealed it.
     #[error("it is encrypted with another key")]
     OtherKey,
-    /// It was changed or cut.
+    /// The file was changed or truncated.
     #[error("it does not open with its key")]
     Damaged,
 }
 
 impl Cipher {
-    /// With this key.
     pub fn new(key: [u8; 32]) -> Self {
         Self { key }
     }
 
-    /// Tells keys apart without telling them.
+    /// An id that distinguishes keys without revealing them.
     pub fn id(&self) -> [u8; 8] {
-        let id = blake3::derive_key(ID, &self.key);
+        let id = blake3::derive_key(ID_CONTEXT, &self.key);
         let mut short = [0; 8];
         short.copy_from_slice(&id[..8]);
         short
     }
 
-    /// The beginning of a file, and the key for its frames. `salt` is chance.
+    /// The header of a new file, and the key for its frames. `salt` must be random.
     pub fn begin(&self, salt: [u8; 32]) -> ([u8; HEADER], FileKey) {
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(MAGIC);
         header[8..16].copy_from_slice(&self.id());
         header[16..].copy_from_slice(&salt);
-        (header, self.file(&salt))
+        (header, self.file_key(&salt))
     }
 
-    /// The key for the frames of a file that begins so.
+    /// The key for the frames of a file with this header.
     pub fn open(&self, header: &[u8; HEADER]) -> Result<FileKey, Shut> {
         if header[8..16] != self.id() {
             return Err(Shut::OtherKey);
         }
-        Ok(self.file(&header[16..]))
+        Ok(self.file_key(&header[16..]))
     }
 
-    fn file(&self, salt: &[u8]) -> FileKey {
-        let key = blake3::derive_key(FILE, &[&self.key, salt].concat());
+    fn file_key(&self, salt: &[u8]) -> FileKey {
+        let key = blake3::derive_key(FILE_CONTEXT, &[&self.key, salt].concat());
         let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key has 32 bytes");
         FileKey(LessSafeKey::new(key))
     }
 
-    /// A short text, sealed whole.
+    /// Seals a short text as a whole.
     pub fn seal(&self, salt: [u8; 32], bytes: &[u8]) -> Vec<u8> {
         let (header, key) = self.begin(salt);
         let mut sealed = header.to_vec();
@@ -113,7 +112,7 @@ impl Cipher {
         sealed
     }
 
-    /// Opens what [`Cipher::seal`] made.
+    /// Decrypts what [`Cipher::seal`] returned.
     pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, Shut> {
         let (header, body) = sealed.split_first_chunk::<HEADER>().ok_or(Shut::Damaged)?;
         let key = self.open(header)?;
@@ -130,7 +129,7 @@ impl Cipher {
 }
 
 impl FileKey {
-    /// Seals a frame in its place; it is longer by [`TAG`] then.
+    /// Seals a frame in place, which makes it longer by [`TAG`].
     pub fn seal(&self, number: u64, last: bool, frame: &mut Vec<u8>) {
         let sealed = self
             .0
@@ -138,7 +137,7 @@ impl FileKey {
         sealed.expect("a frame is short enough");
     }
 
-    /// Opens a frame in its place.
+    /// Decrypts a frame in place.
     pub fn unseal<'a>(
         &self,
         number: u64,
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_with_its_key_and_no_other() {
+    fn sealed_bytes_open_only_with_their_key() {
         let cipher = Cipher::new([7; 32]);
         for length in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME] {
             let sealed = cipher.seal([1; 32], &bytes(length));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
+    fn every_flipped_bit_and_every_cut_is_detected() {
         let cipher = Cipher::new([7; 32]);
         let sealed = cipher.seal([1; 32], b"a secret");
         for at in 8..sealed.len() {
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_cannot_be_moved_left_out_or_added() {
+    fn frames_cannot_be_moved_dropped_or_added() {
         let cipher = Cipher::new([7; 32]);
         let sealed = cipher.seal([1; 32], &bytes(3 * FRAME));
         let (header, body) = sealed.split_at(HEADER);
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_text_looks_different_each_time_and_the_key_is_not_shown() {
+    fn salt_changes_the_ciphertext_and_debug_hides_the_key() {
         let cipher = Cipher::new([7; 32]);
         assert_ne!(
             cipher.seal([1; 32], b"x")[HEADER..],

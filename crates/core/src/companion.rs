@@ -1,8 +1,8 @@
-//! How an agent program is spoken to that keeps its conversation itself.
+//! The contract of a CLI agent: an agent that stores its conversations itself.
 //!
-//! Claude Code, Codex and their like write down what was said, and can go on from there. That record
-//! is theirs: Segno looks at it, keeps copies of it and, where it is damaged or missing, puts one in
-//! its place. What Segno itself relies on is in the journal.
+//! Claude Code, Codex and similar CLI agents write transcripts and can resume from them. Transcripts
+//! belong to the vendor: Segno reads them, stores copies and, where one is damaged or missing, writes a
+//! replacement. Segno itself relies only on its journal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,38 +16,30 @@ use crate::ports::{Boxed, Random};
 use crate::session::words;
 
 words! {
-    /// Which program it is.
+    /// Which CLI agent it is.
     Program {
-        /// Claude Code.
         #[serde(rename = "claude-code")]
         ClaudeCode = "claude-code",
-        /// Codex.
         Codex = "codex",
         /// An agent that speaks the Agent Client Protocol.
         Acp = "acp",
     }
 }
 
-/// How a program comes to its conversation.
+/// Whether a CLI agent starts or resumes a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way<'a> {
-    /// It begins one, under this name if it lets others choose.
-    Begin {
-        /// The name.
-        id: &'a str,
-    },
-    /// It goes on with one.
-    Continue {
-        /// The name.
-        id: &'a str,
-    },
+    /// Starts a conversation, under this id if the CLI agent accepts one.
+    Begin { id: &'a str },
+    /// Resumes a conversation.
+    Continue { id: &'a str },
 }
 
-/// A name for a conversation that nobody has: a random UUID, which is what programs take.
+/// A new conversation id: a random UUID, the format that CLI agents accept.
 pub fn fresh(random: &dyn Random) -> String {
     let mut bytes = [0; 16];
     random.fill(&mut bytes);
-    // The version and the variant that say how it was made.
+    // The version and variant bits of a random UUID.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
@@ -61,90 +53,88 @@ pub fn fresh(random: &dyn Random) -> String {
     parts.join("-")
 }
 
-/// How full a model's context is.
+/// The usage of a model's context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gauge {
-    /// Tokens that are in it.
+    /// Tokens in the context.
     pub used: u64,
-    /// Tokens that fit, where that is known.
+    /// The size of the context window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
 }
 
 impl Gauge {
-    /// From how much on a person is told.
+    /// The percentage from which the user is warned.
     pub const NEARLY_FULL: u64 = 80;
-    /// From how much on a session's policy acts.
+    /// The percentage from which the session's policy acts.
     pub const FULL: u64 = 85;
 
-    /// How much of it is used, in hundredths; `None` if nobody knows how much fits.
+    /// The used percentage; `None` if the size of the window is unknown.
     pub fn percent(&self) -> Option<u64> {
         let window = self.window.filter(|window| *window > 0)?;
         Some(self.used.saturating_mul(100) / window)
     }
 }
 
-/// What a program has of a conversation.
+/// The state of a CLI agent's transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// How long it is.
+    /// The transcript's size.
     pub bytes: u64,
-    /// How it stands.
     pub health: Health,
-    /// Calls in it whose outcome is unknown; `None` if nobody but the program can look into it.
+    /// Tool calls without a known outcome; `None` if only the CLI agent can read the transcript.
     pub unanswered: Option<Vec<Unanswered>>,
-    /// The names of the newest messages, calls and answers that are in it
-    /// ([`Said::names`](crate::conversation::Said::names)), if the program reports the same names while
-    /// it works. What was reported and is not here did not reach the record.
+    /// The ids of the newest messages, calls and results in the transcript
+    /// ([`Said::names`](crate::conversation::Said::names)), if the CLI agent reports the same ids while
+    /// it works. An id that was reported and is not here did not reach the transcript.
     pub named: Option<Vec<String>>,
 }
 
-/// How a record stands.
+/// Whether a transcript can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// The program can go on with it.
+    /// The CLI agent can resume from it.
     Whole,
-    /// Some of it cannot be read: what, in words.
+    /// Parts of it cannot be parsed: which, as text.
     Damaged(String),
-    /// None of it can be read: why.
+    /// None of it can be parsed: why.
     Unreadable(String),
-    /// Nothing was said in it.
+    /// It contains no messages.
     Empty,
 }
 
-/// A record as it is kept.
+/// The stored copy of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Its bytes.
+    /// The transcript's bytes.
     pub record: Vec<u8>,
-    /// What the program keeps beside it, by name: what sub-agents said.
+    /// Files that the CLI agent stores beside it, by name: transcripts of sub-agents.
     pub beside: BTreeMap<String, Vec<u8>>,
 }
 
 impl Kept {
-    /// The longest record that is kept, in bytes; and all together that is beside it.
+    /// The maximum size of a transcript copy in bytes; also that of all files beside it together.
     pub const LONGEST: u64 = 256 << 20;
-    /// The most files beside it.
+    /// The maximum number of files beside it.
     pub const MOST: usize = 1000;
 }
 
-/// Speaks to an agent program that keeps its conversation itself.
+/// The adapter for a CLI agent that stores its conversations itself.
 ///
-/// Nothing here keeps two from going on with one conversation at once: whoever calls holds a lease
-/// (the programs themselves do not always care).
+/// This trait does not prevent two processes from resuming the same conversation at once: the caller
+/// holds a lease (the CLI agents themselves do not always check).
 pub trait Companion: Send + Sync {
-    /// Which program it is.
     fn program(&self) -> Program;
 
-    /// Whether it begins a conversation under the name that it is given, rather than under one of its
+    /// Whether the CLI agent starts a conversation under the given id, rather than under an id of its
     /// own.
     fn lets_choose(&self) -> bool;
 
-    /// Asks, and returns the answer when the program and everything that it started is over. The name
-    /// of the conversation is reported before anything that is said in it; another name than the one
-    /// that was asked for is an error, and nothing that follows it counts. Dropping the future ends
-    /// the program with everything it started.
+    /// Sends the request and returns the answer when the CLI agent and every process that it started
+    /// have ended. The driver reports the conversation's id before any of its messages; an id other than
+    /// the requested one is an error, and everything after it is ignored. Dropping the future kills the
+    /// CLI agent and every process that it started.
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
@@ -152,33 +142,33 @@ pub trait Companion: Send + Sync {
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>>;
 
-    /// What the program has of a conversation that is to go on in `folder`; `None` if nothing. Changes
-    /// nothing.
+    /// The state of the transcript of a conversation that is to be resumed in `folder`; `None` if there
+    /// is none. Changes nothing.
     fn record<'a>(
         &'a self,
         id: &'a str,
         folder: &'a Path,
     ) -> Boxed<'a, Result<Option<Record>, Error>>;
 
-    /// Its records, if others can work with them; `None` if they are its own affair.
+    /// Access to its transcripts; `None` if only the CLI agent can read and write them.
     fn records(&self) -> Option<&dyn Records>;
 }
 
-/// What can be done with the records of a program that lie open.
+/// Operations on transcripts whose format is known.
 pub trait Records: Send + Sync {
-    /// Puts a record in order that is damaged: what cannot be read is left out, and what it was is
-    /// kept beside it. Returns what was done, in words.
+    /// Repairs a damaged transcript: drops what cannot be parsed, and stores the original beside it.
+    /// Returns a description of the repair.
     fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>>;
 
-    /// The bytes of a record, to be kept. Too much of what is beside it is left out.
+    /// The bytes of a transcript, to be stored. Files beside it that exceed the limits are excluded.
     fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Kept, Error>>;
 
-    /// What is in a kept record.
+    /// The state of a stored copy.
     fn look<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<Record, Error>>;
 
-    /// Puts a kept record where the program finds it, as one about `folder` that is called `id`, whatever
-    /// it was called before. One that is there already is left alone, which is an error; so
-    /// is what is there already beside it, which is none.
+    /// Writes a stored copy to the CLI agent's own location, as a transcript of `folder` with the id
+    /// `id`, whatever its id was before. If the transcript already exists, it stays unchanged and the
+    /// call fails; files beside it that already exist stay unchanged, too, without an error.
     fn settle<'a>(
         &'a self,
         id: &'a str,
@@ -186,8 +176,8 @@ pub trait Records: Send + Sync {
         folder: &'a Path,
     ) -> Boxed<'a, Result<(), Error>>;
 
-    /// Writes a record of what was said elsewhere, as one about `folder` under a name that nobody has,
-    /// so that the program can go on with it. Returns what is not in it, in words.
+    /// Writes a transcript of a conversation that happened elsewhere, for `folder` and under an unused
+    /// id, so that the CLI agent can resume from it. Returns what is missing in it, as text.
     fn compose<'a>(
         &'a self,
         id: &'a str,

@@ -1,7 +1,7 @@
-//! What it is to keep objects somewhere else: in a bucket, or in a folder of another machine.
+//! The contract of a remote: an object store in a bucket, or in a folder of another machine.
 //!
-//! A depot knows names and bytes, and nothing of what they mean. What is put into one is never
-//! changed; whoever needs something else there uses another name.
+//! A remote knows names and bytes, and nothing of their meaning. An object is never changed; other
+//! content needs another name.
 
 use std::path::Path;
 
@@ -9,128 +9,101 @@ use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
 
-/// What a depot answers, in its own time.
+/// The future that every method of a remote returns.
 pub type Reply<'a, T> = Boxed<'a, Result<T, Error>>;
 
-/// Keeps objects by their names.
+/// Stores objects by name.
 ///
-/// Names are words of letters, digits, `.`, `-` and `_`, joined by `/`; anything else is
-/// [`Error::Name`]. Any number of processes and machines may use one depot at the same time.
+/// A name consists of segments of letters, digits, `.`, `-` and `_`, joined by `/`; anything else is
+/// [`Error::Name`]. Any number of processes and machines may use one remote at the same time.
 ///
-/// Every method tries again by itself, for a bounded time, what may work a moment later: a server
-/// that is busy, an answer that was lost, a body that was cut short. What it answers then is final.
+/// Every method retries transient errors by itself, for a bounded time: a busy server, a lost response,
+/// a truncated body. The result is final.
 pub trait Depot: Send + Sync {
-    /// What people call it. It has no secrets.
+    /// The URL for users, without secrets.
     fn url(&self) -> &str;
 
-    /// Every object whose name begins with `folder` and a `/`, sorted by name; all of them if it is
-    /// empty. What was created before this was called is among them.
+    /// Every object whose name starts with `folder` and a `/`, sorted by name; all objects if `folder`
+    /// is empty. Includes every object that was created before the call.
     fn list<'a>(&'a self, folder: &'a str) -> Reply<'a, Vec<Object>>;
 
-    /// The whole object. One that is longer than `limit` is [`Error::Damaged`].
+    /// Reads the whole object. An object longer than `limit` is [`Error::Damaged`].
     fn read<'a>(&'a self, name: &'a str, limit: u64) -> Reply<'a, Vec<u8>>;
 
-    /// Makes an object with these bytes. It is there whole or not at all, durable when this returns.
-    /// Of any number that create the same name, one is answered [`Put::New`], and its bytes stay.
+    /// Creates an object with these bytes. It exists completely or not at all, durable when this
+    /// returns. Of any number of concurrent calls for one name, one returns [`Put::New`], and its bytes
+    /// stay.
     ///
-    /// If the answer to the one that made it was lost, it may be told [`Put::Exists`].
+    /// If the response to the successful call was lost, that caller may also get [`Put::Exists`].
     fn create<'a>(&'a self, name: &'a str, bytes: Vec<u8>) -> Reply<'a, Put>;
 
-    /// Makes an object of a file, whose name says what is in it: one of the same name and length is
-    /// taken for it and not sent again, one of another length is replaced. There whole or not at all,
-    /// durable when this returns.
+    /// Creates an object from a file whose name identifies its content: an existing object of the same
+    /// name and length counts as equal and is not sent again, one of another length is replaced. It
+    /// exists completely or not at all, durable when this returns.
     fn upload<'a>(&'a self, name: &'a str, file: &'a Path) -> Reply<'a, Put>;
 
-    /// Writes an object of so many bytes into a file that is there and empty. The bytes are as many,
-    /// and not otherwise checked; that they are durable is left to whoever gives the file its name.
+    /// Writes an object of `length` bytes into an existing empty file. Checks only the length; the
+    /// caller makes the file durable when it renames it to its final name.
     fn download<'a>(&'a self, name: &'a str, length: u64, file: &'a Path) -> Reply<'a, ()>;
 
-    /// Deletes an object. That it is gone already is no error.
+    /// Deletes an object. Deleting a missing object is not an error.
     fn delete<'a>(&'a self, name: &'a str) -> Reply<'a, ()>;
 }
 
-/// An object that is listed.
+/// A listed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What it is called.
     pub name: String,
-    /// How long it is.
     pub length: u64,
-    /// When it was made, by the clock of the depot.
+    /// When the object was created, by the remote's clock.
     pub at: Timestamp,
 }
 
-/// What became of something that was put.
+/// The result of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// It was made.
+    /// The object was created.
     New,
-    /// One of that name was there.
+    /// An object of that name existed.
     Exists,
 }
 
-/// Why a depot did not do it.
+/// Why an operation on a remote failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, or is not able to answer now.
+    /// The remote cannot be reached, or cannot answer now.
     #[error("storage {place} cannot be used: {reason}")]
-    Unavailable {
-        /// The depot.
-        place: String,
-        /// Why.
-        reason: String,
-    },
-    /// It does not let this person in.
+    Unavailable { place: String, reason: String },
+    /// The remote refuses this user.
     #[error("storage {place} refuses: {reason}")]
     Denied {
-        /// The depot.
         place: String,
-        /// What it said.
+        /// The remote's message.
         reason: String,
     },
-    /// The bucket or folder is not there.
+    /// The bucket or folder does not exist.
     #[error("storage {place} does not exist")]
-    NoPlace {
-        /// The depot.
-        place: String,
-    },
-    /// There is no such object.
+    NoPlace { place: String },
+    /// The object does not exist.
     #[error("storage {place} has no {object}")]
-    Missing {
-        /// The depot.
-        place: String,
-        /// The object.
-        object: String,
-    },
-    /// An object is not what was put there.
+    Missing { place: String, object: String },
+    /// An object is not what was stored there.
     #[error("{object} in storage {place} is damaged: {reason}")]
     Damaged {
-        /// The depot.
         place: String,
-        /// The object.
         object: String,
-        /// How that was noticed.
+        /// How the damage was noticed.
         reason: String,
     },
-    /// The address is none of a depot.
+    /// The URL is not that of a remote.
     #[error("`{url}` is no storage: {reason}")]
-    Url {
-        /// What was given.
-        url: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A name that no object has. A fault of ours.
+    Url { url: String, reason: String },
+    /// A name that no object can have. A bug in Segno.
     #[error("`{0}` cannot be the name of an object")]
     Name(String),
-    /// A file on this side could not be read or written.
+    /// A local file could not be read or written.
     #[error("{place} cannot be carried: {reason}")]
-    File {
-        /// The file.
-        place: String,
-        /// Why.
-        reason: String,
-    },
+    File { place: String, reason: String },
 }
 
 impl Diagnose for Error {
@@ -193,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn object_names_cannot_escape() {
         for good in ["a", "packs/0f", "checkpoints/01J/01K.json", "a..b/c-d_e"] {
             assert!(is_name(good), "{good}");
         }

@@ -15,8 +15,8 @@ impl Digest {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The digest of several fields. Each is preceded by its length, so that moving a byte from
-    /// one field to the next gives another digest.
+    /// The digest of several fields. Each field is preceded by its length, so that moving a byte from
+    /// one field to the next changes the digest.
     pub fn of_fields(fields: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for field in fields {
@@ -31,28 +31,27 @@ impl Digest {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first digits, enough for a person to tell two apart.
+    /// The first 12 digits, enough for a user to tell two digests apart.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 }
 
-/// A digest of bytes that come piece by piece.
+/// An incremental digest.
 #[derive(Debug, Clone, Default)]
 pub struct Running(blake3::Hasher);
 
 impl Running {
-    /// Takes the next bytes in.
+    /// Adds the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all of them so far.
+    /// The digest of all bytes added so far.
     pub fn digest(&self) -> Digest {
         Digest(*self.0.finalize().as_bytes())
     }
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_digest_are_the_same_thing() {
+    fn digest_text_round_trips() {
         let digest = Digest::of(b"segno");
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!("ABC".parse::<Digest>(), Err(ParseError));
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_cannot_move_between_fields_unnoticed() {
+    fn moving_a_byte_between_fields_changes_the_digest() {
         assert_ne!(
             Digest::of_fields(&[b"ab", b"c"]),
             Digest::of_fields(&[b"a", b"bc"])

@@ -1,39 +1,36 @@
-//! What every error can say about itself.
+//! The trait that every error type of Segno implements.
 //!
-//! Libraries return small enums of their own. Each of them answers the same three questions, so
-//! that retry, exit code and (later) HTTP status follow from the answer and nothing ever parses a
-//! message.
+//! Each library returns its own small enum. All of them implement [`Diagnose`], so that retry, exit code
+//! and (later) HTTP status follow from the error's kind and no caller ever parses a message.
 
-/// What sort of trouble it is. Few on purpose: the kind decides what a caller does next.
+/// The class of an error. The set is small on purpose: the kind decides what a caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The named thing does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// Someone else holds it, or it is not in a state that allows this.
+    /// Another process holds the object, or its state does not allow the operation.
     Conflict,
-    /// A newer run was granted; this writer must stop for good.
+    /// A newer run was granted; this writer must stop permanently.
     Fenced,
-    /// It may work later: busy, disk full, unreachable.
+    /// A retry may succeed: busy, disk full, unreachable.
     Unavailable,
     /// Stored data is not what was written.
     Damaged,
-    /// What was given cannot be used; repeating it will not help.
+    /// The input cannot be used; repeating the call will not help.
     Invalid,
-    /// Not allowed.
     Forbidden,
-    /// A fault of ours.
+    /// A bug in Segno.
     Internal,
 }
 
-/// An error that a person can act on.
+/// An error that a user can act on.
 pub trait Diagnose: std::error::Error {
-    /// What sort of trouble it is.
     fn kind(&self) -> Kind;
 
     /// The code under which `docs/errors/` explains it.
     fn code(&self) -> &'static str;
 
-    /// A way out that is true and can be typed, if there is one.
+    /// A suggestion that the user can follow, preferably a command to type; `None` if there is none.
     fn hint(&self) -> Option<String> {
         None
     }

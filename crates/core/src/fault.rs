@@ -1,20 +1,20 @@
-//! Named places where a test may kill the process (fault F1).
+//! Named failpoints where a test may kill the process (fault F1).
 //!
-//! Without the feature `failpoints` the calls compile to nothing. With it, one place can be armed
-//! to abort at its n-th visit, and all visits can be counted, so that the crash runner knows what
-//! there is to kill and that it missed nothing.
+//! Without the feature `failpoints` the calls compile to nothing. With it, one failpoint can be armed to
+//! abort at its n-th visit, and all visits can be counted, so that the crash runner knows which
+//! failpoints exist and that it missed none.
 
 macro_rules! points {
     ($($variant:ident = $name:literal,)*) => {
-        /// A place where the process may die.
+        /// A failpoint.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Point { $(#[doc = concat!("`", $name, "`")] $variant,)* }
 
         impl Point {
-            /// Every place there is.
+            /// Every failpoint.
             pub const ALL: &[Point] = &[$(Point::$variant,)*];
 
-            /// The name that arms it.
+            /// The name that arms the failpoint.
             pub const fn name(self) -> &'static str {
                 match self { $(Point::$variant => $name,)* }
             }
@@ -64,7 +64,7 @@ points! {
     RecordAfterRename = "record.after_rename",
 }
 
-/// Dies here if this place was armed and its turn has come.
+/// Aborts the process if this failpoint is armed and this is the armed visit.
 #[inline]
 pub fn point(point: Point) {
     #[cfg(feature = "failpoints")]
@@ -86,8 +86,8 @@ mod armed {
     static ARMED: OnceLock<(Point, AtomicU64)> = OnceLock::new();
     static OBSERVER: OnceLock<fn(Point)> = OnceLock::new();
 
-    /// Arms one place: `name` or `name:n` aborts the process at the n-th visit (the first by
-    /// default). Returns false if there is no such place or one is armed already.
+    /// Arms one failpoint: `name` or `name:n` aborts the process at the n-th visit (the first by
+    /// default). Returns false if there is no such failpoint or one is already armed.
     pub fn arm(spec: &str) -> bool {
         let (name, visit) = spec.split_once(':').unwrap_or((spec, "1"));
         let point = Point::ALL.iter().find(|point| point.name() == name);
@@ -99,7 +99,7 @@ mod armed {
         }
     }
 
-    /// Calls `observer` at every visit of every place.
+    /// Calls `observer` at every visit of every failpoint.
     pub fn on_visit(observer: fn(Point)) {
         let _ = OBSERVER.set(observer);
     }

@@ -1,4 +1,4 @@
-//! Names: identifiers that never change, and the names of sessions that people type.
+//! Identifiers, which never change, and session names, which users type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ macro_rules! ulids {
         pub struct $name(u128);
 
         impl $name {
-            /// An id for what is made at `at`; only `entropy` keeps two of one moment apart.
+            /// A new id. Only `entropy` distinguishes two ids of the same millisecond.
             pub fn new(at: Timestamp, entropy: [u8; 10]) -> Self {
                 Self(ulid(at, entropy))
             }
@@ -47,7 +47,7 @@ macro_rules! ulids {
             type Err = ParseError;
 
             fn from_str(text: &str) -> Result<Self, ParseError> {
-                read(text).map(Self)
+                parse_ulid(text).map(Self)
             }
         }
 
@@ -68,9 +68,9 @@ macro_rules! ulids {
 }
 
 ulids! {
-    /// A session's identifier: a ULID, so that ids sort by the time of their making.
+    /// A session's identifier: a ULID, so that ids sort by creation time.
     SessionId,
-    /// A checkpoint's, of the same sort.
+    /// A checkpoint's identifier, also a ULID.
     CheckpointId,
 }
 
@@ -82,7 +82,7 @@ fn ulid(at: Timestamp, entropy: [u8; 10]) -> u128 {
     millis << 80 | random
 }
 
-fn read(text: &str) -> Result<u128, ParseError> {
+fn parse_ulid(text: &str) -> Result<u128, ParseError> {
     if text.len() != 26 {
         return Err(ParseError);
     }
@@ -92,7 +92,7 @@ fn read(text: &str) -> Result<u128, ParseError> {
             .iter()
             .position(|known| *known == letter.to_ascii_uppercase())
             .ok_or(ParseError)?;
-        // 26 letters of 5 bits are 130 bits: the first may only use three of its five.
+        // 26 characters of 5 bits are 130 bits: the first may only use three of its five.
         if index == 0 && digit > 7 {
             return Err(ParseError);
         }
@@ -101,21 +101,21 @@ fn read(text: &str) -> Result<u128, ParseError> {
     Ok(value)
 }
 
-/// What people call a session: letters, digits and `. _ : -`, at most 64 of them. Unique in a store.
+/// A session's name: at most 64 letters, digits and `. _ : -`. Unique in a store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Name(String);
 
-/// The text cannot name a session.
+/// The text is not a valid session name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a session's name has 1 to 64 characters out of letters, digits and . _ : -")]
 pub struct NameError;
 
 impl Name {
-    /// Checks that `text` can be a name.
+    /// Validates a name.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-        // A leading dash would be read as an option wherever the name is typed.
+        // A leading dash would be parsed as an option wherever the name is typed.
         if (1..=64).contains(&text.len()) && !text.starts_with('-') && text.chars().all(allowed) {
             Ok(Self(text.to_owned()))
         } else {
@@ -123,7 +123,7 @@ impl Name {
         }
     }
 
-    /// The nearest name to any text: what is not allowed becomes a dash.
+    /// The closest valid name for any text: each run of invalid characters becomes one dash.
     #[must_use]
     pub fn like(text: &str) -> Self {
         let mut name = String::new();
@@ -145,7 +145,7 @@ impl Name {
         )
     }
 
-    /// The n-th name of a family: `report`, `report-2`, `report-3`.
+    /// The n-th name of a series: `report`, `report-2`, `report-3`.
     #[must_use]
     pub fn numbered(&self, n: u32) -> Self {
         match n {
@@ -154,7 +154,6 @@ impl Name {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -172,17 +171,17 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Why a reference does not lead to one session.
+/// Why a reference does not resolve to one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unresolved {
     /// Nothing matches.
     Unknown,
-    /// These match.
+    /// Several sessions match.
     Ambiguous(Vec<(SessionId, Name)>),
 }
 
-/// Finds the session that `reference` means: a whole id, a whole name, or the beginning of one.
-/// Whole matches come first, so that `report` is found although `report-2` begins like it.
+/// Finds the session for `reference`: an id, a name, or a prefix of one. Exact matches come first, so
+/// that `report` is found although `report-2` starts with it.
 pub fn resolve(
     reference: &str,
     sessions: &[(SessionId, Name)],
@@ -238,14 +237,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_leads_to_a_name(text: String) {
+        fn any_text_becomes_a_valid_name(text: String) {
             let name = Name::like(&text);
             prop_assert_eq!(Name::new(name.as_str()), Ok(name));
         }
     }
 
     #[test]
-    fn what_is_not_an_id_is_refused() {
+    fn invalid_ids_are_refused() {
         for text in [
             "",
             "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn names_refuse_what_a_terminal_or_shell_would_act_on() {
+    fn names_refuse_shell_and_terminal_characters() {
         for text in [
             "",
             "a b",
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_an_id_a_name_or_the_beginning_of_one() {
+    fn reference_is_an_id_a_name_or_a_prefix() {
         let sessions = [
             session(1, "report"),
             session(2, "report-2"),

@@ -1,4 +1,4 @@
-//! The file that a key is kept in: as it is, or locked with a passphrase.
+//! The file format of an encryption key: plain, or locked with a passphrase.
 //!
 //! ```text
 //! segno key 1
@@ -20,27 +20,27 @@ use crate::cipher::Cipher;
 const OPEN: &str = "segno key 1";
 const LOCKED: &str = "segno key 1 locked";
 
-/// Why a file is no key, or does not open.
+/// Why a key file cannot be parsed or unlocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is something else.
+    /// The file is not a key file.
     #[error("it is not a key that `segno key new` wrote")]
     NotAKey,
-    /// It was locked with another passphrase, or changed.
+    /// The key was locked with another passphrase, or the file was changed.
     #[error("the passphrase does not fit")]
     WrongPassphrase,
 }
 
-/// A key as it stands in its file.
+/// A parsed key file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyFile {
-    /// It can be used.
+    /// A plain key.
     Open(Cipher),
-    /// It needs a passphrase.
+    /// A key that needs a passphrase.
     Locked(Locked),
 }
 
-/// A key that needs a passphrase.
+/// A key that is encrypted with a passphrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locked {
     salt: [u8; 16],
@@ -48,7 +48,6 @@ pub struct Locked {
 }
 
 impl KeyFile {
-    /// Reads the file.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut lines = text.lines().map(str::trim_end);
         let kind = lines.next().ok_or(Error::NotAKey)?;
@@ -68,35 +67,36 @@ impl KeyFile {
         }
     }
 
-    /// The text of a file for a new key.
+    /// The text of a plain key file.
     pub fn text(key: &[u8; 32]) -> String {
         format!("{OPEN}\n{}\n", digits(key))
     }
 
-    /// The text of a file for a new key that needs a passphrase.
+    /// The text of a key file that is locked with a passphrase.
     pub fn locked_text(
         key: &[u8; 32],
         passphrase: &str,
         salt: [u8; 16],
-        chance: [u8; 32],
+        file_salt: [u8; 32],
     ) -> String {
-        let sealed = stretch(passphrase, &salt).seal(chance, key);
+        let sealed = derive_key(passphrase, &salt).seal(file_salt, key);
         format!("{LOCKED}\n{}\n{}\n", digits(&salt), digits(&sealed))
     }
 }
 
 impl Locked {
-    /// The key, if the passphrase fits.
+    /// Decrypts the key, if the passphrase is right.
     pub fn unlock(&self, passphrase: &str) -> Result<Cipher, Error> {
-        let key = stretch(passphrase, &self.salt).unseal(&self.sealed);
+        let key = derive_key(passphrase, &self.salt).unseal(&self.sealed);
         let key = key.map_err(|_| Error::WrongPassphrase)?;
         let key = key.try_into().map_err(|_| Error::NotAKey)?;
         Ok(Cipher::new(key))
     }
 }
 
-/// Makes a key of a passphrase, slowly and with much memory: guessing has to pay the same.
-fn stretch(passphrase: &str, salt: &[u8; 16]) -> Cipher {
+/// Derives a key from a passphrase with Argon2id, slowly and with much memory, so that guessing costs
+/// the same.
+fn derive_key(passphrase: &str, salt: &[u8; 16]) -> Cipher {
     let params = Params::new(64 * 1024, 3, 1, Some(32)).expect("these are in range");
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     let mut key = [0; 32];
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_key_opens_with_its_passphrase_alone() {
+    fn locked_key_opens_only_with_its_passphrase() {
         let text = KeyFile::locked_text(&[9; 32], "correct horse", [3; 16], [4; 32]);
         assert!(!text.contains("0909"));
         let Ok(KeyFile::Locked(locked)) = KeyFile::parse(&text) else {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_said_to_be_none() {
+    fn invalid_key_files_are_refused() {
         for text in [
             "",
             "x",

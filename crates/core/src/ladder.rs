@@ -1,57 +1,57 @@
-//! The ways in which an agent's work can go on, best first, and what each of them needs.
+//! Chooses the resume strategy: how an agent continues, best strategy first.
 //!
-//! One mechanism for every agent and every reason to resume: [`choose`] looks at what there is and
-//! names the first rung that holds, why those above it do not, and what is lost. A rung that was
-//! tried and failed is not tried again.
+//! There is one mechanism for every agent and every reason to resume: [`choose`] takes the available
+//! evidence and returns the first strategy that applies, why the better ones do not apply, and what is
+//! lost. A strategy that was tried and failed is not tried again.
 
 use crate::companion::{Gauge, Health};
 use crate::session::words;
 
 words! {
-    /// A way to go on.
+    /// A resume strategy.
     Rung {
-        /// From the program's own record, as it stands.
+        /// The CLI agent resumes from its own transcript, unchanged.
         Native = "native",
-        /// From the program's own record, after it was put in order.
+        /// The CLI agent resumes from its own transcript, after a repair.
         Repaired = "repaired",
-        /// From a kept copy of the program's record, put where the program looks for it.
+        /// The CLI agent resumes from a stored copy of its transcript, which is written to the agent's
+        /// own location.
         Rehomed = "rehomed",
-        /// The same program begins anew, and is told what was said and done.
+        /// The same agent starts a new conversation with a resume context.
         Compiled = "compiled",
-        /// Another agent is told what was said and done.
+        /// Another agent starts with a resume context.
         Other = "other",
     }
 }
 
-/// What is known about some work before it goes on.
+/// What is known about a conversation before it is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The program's name for the conversation, if it has told one.
+    /// The CLI agent's own id of the conversation, if it reported one.
     pub id: Option<String>,
-    /// Whether another agent is to go on than the one who began.
+    /// Whether another agent continues than the one that started.
     pub other_agent: bool,
-    /// How the program's own record stands; `None` if there is none.
+    /// The state of the CLI agent's own transcript; `None` if there is none.
     pub record: Option<Health>,
-    /// Whether a copy of the record is kept.
+    /// Whether a copy of the transcript is stored.
     pub copy: bool,
-    /// How full the context was.
+    /// The context usage.
     pub gauge: Option<Gauge>,
-    /// What was tried already and failed, or may not be tried.
+    /// Strategies that were tried and failed, or must not be tried.
     pub left: Vec<Rung>,
 }
 
-/// What is going to be done.
+/// The chosen strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The rung.
     pub rung: Rung,
-    /// Why those above it do not hold.
+    /// Why each better strategy does not apply.
     pub because: Vec<(Rung, String)>,
-    /// What the agent will not know any more.
+    /// What the agent will no longer know.
     pub lost: Vec<String>,
 }
 
-/// The first rung that holds.
+/// Returns the first strategy that applies.
 pub fn choose(evidence: &Evidence) -> Plan {
     let mut because = Vec::new();
     for rung in Rung::ALL {
@@ -66,7 +66,7 @@ pub fn choose(evidence: &Evidence) -> Plan {
             Some(reason) => because.push((*rung, reason)),
         }
     }
-    // Whatever else fails, an agent can be told what the journal knows.
+    // Whatever else fails, an agent can receive a resume context from the journal.
     let rung = if evidence.other_agent {
         Rung::Other
     } else {
@@ -79,7 +79,7 @@ pub fn choose(evidence: &Evidence) -> Plan {
     }
 }
 
-/// Why a rung does not hold.
+/// Why a strategy does not apply; `None` if it applies.
 fn refusal(rung: Rung, evidence: &Evidence) -> Option<String> {
     if evidence.left.contains(&rung) {
         return Some("it was tried, and failed".to_owned());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rung_that_holds_is_taken() {
+    fn first_applicable_strategy_is_chosen() {
         let damaged = Some(Health::Damaged("line 3".into()));
         let full = Some(Gauge {
             used: 85,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rung_that_failed_is_left_once_and_the_last_one_always_holds() {
+    fn last_strategy_applies_even_if_all_failed() {
         let mut tried = evidence();
         tried.left = vec![Rung::Native, Rung::Repaired, Rung::Rehomed, Rung::Compiled];
         assert_eq!(choose(&tried).rung, Rung::Compiled);

@@ -1,9 +1,9 @@
-//! The right to write a session's journal.
+//! The lease: the right to write a session's journal.
 //!
-//! A lease is granted by comparing and setting one row, so one of any number of askers gets it.
-//! Each grant raises the run number, and the store compares run numbers inside every write (P3):
-//! an owner that was overtaken can do no harm, whatever any clock says. Time only decides from
-//! when on others may ask.
+//! The store grants a lease with one compare-and-set, so exactly one of any number of callers gets it.
+//! Each grant increments the run, and the store compares runs inside every write (P3): a fenced owner
+//! can do no harm, whatever any clock says. Time only decides from when on another process may acquire
+//! the lease.
 
 use std::time::Duration;
 
@@ -13,64 +13,63 @@ use crate::id::SessionId;
 use crate::journal::Run;
 use crate::time::Timestamp;
 
-/// A process that can own a lease, told apart from every other that ever had its number.
+/// The identity of a process that can own a lease; distinguishes it from other processes that ever had
+/// the same pid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owner {
-    /// The machine's name, for people.
+    /// The host name, for users.
     pub host: String,
-    /// This boot of the machine's kernel.
+    /// The kernel's boot id.
     pub boot: String,
-    /// The process namespace: the same number means another process in another container.
+    /// The pid namespace: the same pid means another process in another container.
     pub namespace: String,
-    /// The process number.
     pub pid: u32,
-    /// When the process started, in the kernel's ticks since boot.
+    /// When the process started, in kernel ticks since boot.
     pub started: u64,
 }
 
 /// A session's lease as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The session.
     pub session: SessionId,
-    /// The newest run granted.
+    /// The newest granted run.
     pub run: Run,
-    /// Who has it; nobody after a release.
+    /// The current owner; `None` after a release.
     pub owner: Option<Owner>,
-    /// Since when.
+    /// When the lease was granted.
     pub since: Timestamp,
-    /// Until when, unless it is renewed.
+    /// When the lease expires unless it is renewed.
     pub until: Timestamp,
-    /// How long that is from now, by the store's own clock; zero if it ran out.
+    /// The time until expiry by the store's own clock; zero if the lease has expired.
     pub remaining: Duration,
 }
 
-/// How the owner's process is doing, as far as can be seen from here.
+/// The state of the owner's process, as far as this process can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// It runs on this machine.
+    /// The process runs on this machine.
     Running,
-    /// It is on this machine and stopped (SIGSTOP, debugger, frozen).
+    /// The process is on this machine and stopped (SIGSTOP, debugger, frozen).
     Stopped,
-    /// It was on this machine and is no more.
+    /// The process was on this machine and no longer exists.
     Gone,
-    /// It is on another machine, in another container, or from before a reboot.
+    /// The process is on another machine, in another container, or from before a reboot.
     OutOfSight,
 }
 
-/// What may be done about a lease.
+/// Whether and how a lease may be acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Ask for it.
+    /// Acquire it.
     Ask,
-    /// End the stopped owner, then ask: a stopped process may hold the database's file lock.
+    /// Kill the stopped owner, then acquire: a stopped process may hold the database's file lock.
     EndAndAsk,
-    /// It is held.
+    /// Another process holds it.
     Held,
 }
 
-/// Decides whether a lease may be asked for.
+/// Decides whether a lease may be acquired.
 pub fn judge(lease: &Lease, liveness: Liveness) -> Verdict {
     let expired = lease.remaining.is_zero();
     match (&lease.owner, liveness) {
@@ -81,21 +80,21 @@ pub fn judge(lease: &Lease, liveness: Liveness) -> Verdict {
     }
 }
 
-/// Looks at, and ends, processes that own leases.
+/// Inspects and kills processes that own leases.
 pub trait Processes: Send + Sync {
     /// This process.
     fn current(&self) -> Owner;
 
-    /// The name of this machine, as its owners have it.
+    /// This machine's host name, as in [`Owner::host`].
     fn host(&self) -> String {
         self.current().host
     }
 
-    /// How `owner` is doing.
+    /// The state of `owner`'s process.
     fn liveness(&self, owner: &Owner) -> Liveness;
 
-    /// Ends `owner`, and returns when it is gone. Does nothing to a process that merely has the
-    /// same number.
+    /// Kills `owner` and returns when the process is gone. Does nothing to another process that merely
+    /// has the same pid.
     fn end(&self, owner: &Owner) -> std::io::Result<()>;
 }
 
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_ask_and_when() {
+    fn verdict_depends_on_expiry_and_liveness() {
         use Liveness::{Gone, OutOfSight, Running, Stopped};
         use Verdict::{Ask, EndAndAsk, Held};
         for (owned, remaining, liveness, verdict) in [

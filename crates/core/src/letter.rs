@@ -1,8 +1,9 @@
-//! What announces a checkpoint in a depot: one small object, put there last.
+//! The announcement of a checkpoint in a remote: one small object, uploaded last.
 //!
-//! A letter has the checkpoint's manifest and names every object that it needs. It is made when all
-//! of them are in the depot, so what has a letter is whole (P4). It is never changed. Two lines of
-//! text, as a checkpoint has where it was taken: JSON, and its digest.
+//! An announcement contains the checkpoint's manifest and lists every object that it needs. It is
+//! created after all of these are in the remote, so a checkpoint with an announcement is complete (P4).
+//! It is never changed. Its format is two lines of text, like that of a local checkpoint: JSON, and the
+//! digest of that line.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,46 +12,44 @@ use crate::checkpoint::{self, Manifest};
 use crate::digest::Digest;
 use crate::id::{CheckpointId, Name, SessionId};
 
-/// The version of the format.
+/// The version of the announcement format.
 pub const VERSION: u32 = 1;
 
-/// The longest letter that is written or read (P10).
+/// The maximum size of an announcement that is written or read (P10).
 pub const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// The folder of letters.
+/// The remote folder of announcements.
 pub const FOLDER: &str = "checkpoints";
 
-/// A checkpoint in a depot.
+/// A checkpoint in a remote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Letter {
     /// The format's version.
     pub segno_letter: u32,
-    /// What the session was called where it was taken.
+    /// The session's name where the checkpoint was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// The checkpoint.
     pub checkpoint: Manifest,
-    /// Every object that it needs.
+    /// Every object that the checkpoint needs.
     pub parts: Vec<Part>,
 }
 
-/// Why some bytes are no letter.
+/// Why some bytes are not a valid announcement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It is not two lines.
+    /// The text is not two lines.
     #[error("its end is missing")]
     Cut,
-    /// The first line is not what the second is about.
+    /// The digest does not match the first line.
     #[error("it was changed after it was written")]
     Altered,
-    /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// It is another one than its name says.
+    /// The announcement belongs to another checkpoint than its object name says.
     #[error("it is that of checkpoint {0}")]
     Misnamed(CheckpointId),
-    /// It was written by a newer program.
+    /// A newer program wrote it.
     #[error("it has format {0}, and this program knows formats up to {VERSION}")]
     Newer(u32),
 }
@@ -61,19 +60,19 @@ struct Seal {
     digest: Digest,
 }
 
-/// Enough of a letter to know whether the rest can be read.
+/// The part of an announcement that tells whether this program can parse the rest.
 #[derive(Deserialize)]
 struct Version {
     segno_letter: u32,
 }
 
 impl Letter {
-    /// What the letter of a checkpoint is called.
+    /// The object name of a checkpoint's announcement.
     pub fn object(session: SessionId, checkpoint: CheckpointId) -> String {
         format!("{FOLDER}/{session}/{checkpoint}.json")
     }
 
-    /// The two lines.
+    /// Encodes the two lines.
     pub fn to_bytes(&self) -> Vec<u8> {
         let line = serde_json::to_string(self).expect("a letter is plain data");
         let digest = Digest::of(line.as_bytes());
@@ -81,7 +80,7 @@ impl Letter {
         format!("{line}\n{seal}\n").into_bytes()
     }
 
-    /// Reads the object of this name. Everything is verified before anything is believed (P9).
+    /// Parses the object of this name. Verifies everything before it uses anything (P9).
     pub fn from_bytes(object: &str, bytes: &[u8]) -> Result<Self, Broken> {
         let text = std::str::from_utf8(bytes).map_err(|_| Broken::Altered)?;
         let body = text.strip_suffix('\n').ok_or(Broken::Cut)?;
@@ -95,18 +94,18 @@ impl Letter {
         if version.segno_letter > VERSION {
             return Err(Broken::Newer(version.segno_letter));
         }
-        let letter: Self = serde_json::from_str(line).map_err(unreadable)?;
-        let Manifest { session, id, .. } = letter.checkpoint;
-        if letter.checkpoint.segno_checkpoint > checkpoint::VERSION {
-            return Err(Broken::Newer(letter.checkpoint.segno_checkpoint));
+        let announcement: Self = serde_json::from_str(line).map_err(unreadable)?;
+        let Manifest { session, id, .. } = announcement.checkpoint;
+        if announcement.checkpoint.segno_checkpoint > checkpoint::VERSION {
+            return Err(Broken::Newer(announcement.checkpoint.segno_checkpoint));
         }
         if Self::object(session, id) != object {
             return Err(Broken::Misnamed(id));
         }
-        Ok(letter)
+        Ok(announcement)
     }
 
-    /// How many bytes its objects have.
+    /// The total size of the listed objects.
     pub fn bytes(&self) -> u64 {
         let bytes = self.parts.iter().map(|part| part.bytes);
         bytes.fold(0, u64::saturating_add)
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
     use crate::carry::Sort;
 
-    fn letter() -> Letter {
+    fn announcement() -> Letter {
         let digest = Digest::of(b"x");
         let checkpoint = checkpoint::tests::manifest();
         let part = Part {
@@ -136,22 +135,22 @@ mod tests {
     }
 
     fn object() -> String {
-        let Manifest { session, id, .. } = letter().checkpoint;
+        let Manifest { session, id, .. } = announcement().checkpoint;
         Letter::object(session, id)
     }
 
     #[test]
-    fn a_letter_reads_back_under_its_own_name_alone() {
-        let bytes = letter().to_bytes();
-        assert_eq!(Letter::from_bytes(&object(), &bytes), Ok(letter()));
+    fn announcement_reads_back_only_under_its_own_name() {
+        let bytes = announcement().to_bytes();
+        assert_eq!(Letter::from_bytes(&object(), &bytes), Ok(announcement()));
         let other = object().replace("checkpoints/", "checkpoints/x");
-        let misnamed = Broken::Misnamed(letter().checkpoint.id);
+        let misnamed = Broken::Misnamed(announcement().checkpoint.id);
         assert_eq!(Letter::from_bytes(&other, &bytes), Err(misnamed));
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
-        let bytes = letter().to_bytes();
+        let bytes = announcement().to_bytes();
         for place in 0..bytes.len() {
             let cut = Letter::from_bytes(&object(), &bytes[..place]);
             assert!(cut.is_err(), "cut at {place}");
@@ -165,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_called_newer_and_not_damaged() {
+    fn newer_format_is_not_reported_as_damage() {
         let newer = Letter {
             segno_letter: VERSION + 1,
-            ..letter()
+            ..announcement()
         };
         let read = Letter::from_bytes(&object(), &newer.to_bytes());
         assert_eq!(read, Err(Broken::Newer(VERSION + 1)));

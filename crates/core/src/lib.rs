@@ -1,8 +1,9 @@
-//! The domain of Segno: sessions, their journal, the lease that guards it, and what a driver is.
+//! Domain types and rules of Segno: sessions, journal, leases, checkpoints, and the contracts that
+//! stores, agents and remotes implement.
 //!
-//! Everything here is pure. Time, randomness, identifiers and files come in through [`ports`];
-//! storage comes in through the traits of [`store`]; agents through the contract of [`agent`].
-//! So the same rules run on a real machine and inside a test that turns the clock by hand.
+//! This crate does no I/O. Time, randomness, identifiers and files come in through [`ports`],
+//! persistence through the traits of [`store`], agents through the contract of [`agent`]. So the same
+//! rules run on a real machine and in a test that controls the clock.
 
 pub mod agent;
 pub mod archive;

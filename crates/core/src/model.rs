@@ -1,8 +1,8 @@
-//! How a model is spoken to, turn by turn.
+//! The contract of an API model, which is called turn by turn.
 //!
-//! Unlike an agent's [`Driver`](crate::agent::Driver), a model keeps nothing and does nothing: whoever
-//! speaks to it sends the whole conversation, runs the tools that it asks for, and keeps both. That
-//! is why a crash costs at most the one call that was in flight.
+//! Unlike an agent's [`Driver`](crate::agent::Driver), a model has no state and no effects: the caller
+//! sends the whole conversation, runs the requested tools and stores both. So a crash loses at most the
+//! one call in flight.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,119 +11,108 @@ use crate::digest::Digest;
 use crate::ports::Boxed;
 use crate::usage::Usage;
 
-/// One call.
+/// One call of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The same for every attempt at one call, so that the other side can recognise a repeat.
+    /// The idempotency key: the same for every attempt at one call, so that the other side can recognize
+    /// a repeat.
     pub key: Digest,
-    /// Who the model is.
+    /// The system prompt.
     pub system: &'a str,
-    /// What was said so far, oldest first.
+    /// The conversation so far, oldest message first.
     pub messages: &'a [Message],
-    /// What it may ask for.
+    /// The tools that the model may request.
     pub tools: &'a [Tool],
 }
 
-/// What was said by one side.
+/// A message of a conversation with a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
-    /// By the one who asks.
-    User {
-        /// The words.
-        text: String,
-    },
-    /// By the model.
+    /// From the user.
+    User { text: String },
+    /// From the model.
     Assistant {
-        /// What it said, in order.
+        /// The message's parts, in order.
         parts: Vec<Part>,
     },
-    /// By the tools that the model asked for.
+    /// From the tools that the model requested.
     Tools {
-        /// One for each call in the message before.
+        /// One result per call in the message before.
         results: Vec<ToolResult>,
     },
 }
 
-/// A piece of what a model says.
+/// A part of a model's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
-    /// Words.
     Text {
-        /// The words.
         text: String,
     },
-    /// A tool is asked for.
+    /// A tool call.
     Call(ToolCall),
-    /// Something that only its vendor understands, and wants to see again.
+    /// A vendor-specific part that must be sent back unchanged.
     Raw {
-        /// As it came.
+        /// The part as it was received.
         value: serde_json::Value,
     },
 }
 
-/// A tool that is asked for.
+/// A tool call that a model requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// The call's own name.
+    /// The call's id.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What it is given.
     pub input: serde_json::Value,
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolResult {
-    /// The call.
+    /// The call's id.
     pub id: String,
-    /// The answer.
     pub output: String,
-    /// Whether it went wrong.
     pub is_error: bool,
 }
 
-/// A tool that a model may ask for.
+/// A tool that a model may request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// What it takes: a JSON schema.
+    /// The JSON schema of the tool's input.
     pub schema: serde_json::Value,
 }
 
-/// What a model answered.
+/// A model's reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// What it said, in order.
+    /// The reply's parts, in order.
     pub parts: Vec<Part>,
-    /// Why it stopped.
     pub stop: Stop,
-    /// What it took.
     pub usage: Usage,
 }
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It said what it had to say.
+    /// The turn is complete.
     End,
-    /// It waits for tools.
+    /// The model waits for tool results.
     Tools,
-    /// It may not say more.
+    /// The reply reached its maximum length.
     Length,
-    /// It does not want to answer.
+    /// The model refused to answer.
     Refused,
 }
 
 impl Reply {
-    /// The words of the answer.
+    /// The text parts of the reply, concatenated.
     pub fn text(&self) -> String {
         let words = self.parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
@@ -132,7 +121,7 @@ impl Reply {
         words.collect()
     }
 
-    /// The tools that are asked for.
+    /// The requested tool calls.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(call),
@@ -141,9 +130,9 @@ impl Reply {
     }
 }
 
-/// Speaks to one model.
+/// The adapter for one API model.
 pub trait Model: Send + Sync {
-    /// Calls it once. Dropping the future gives the call up.
+    /// Calls the model once. Dropping the future cancels the call.
     fn reply<'a>(
         &'a self,
         call: Call<'a>,

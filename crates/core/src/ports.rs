@@ -1,5 +1,5 @@
-//! The doors to the world: clock, randomness and disk. Lints close every other way, so that what
-//! runs on a machine also runs in a test that decides about time, chance and faults itself.
+//! Ports: clock, randomness and disk. Lints forbid every other access to them, so that the code that
+//! runs on a real machine also runs in a test that controls time, randomness and I/O faults.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// A future that can be stored and sent.
+/// A boxed future that is `Send`.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What time it is, and waiting.
+/// Reads the time and sleeps.
 pub trait Clock: Send + Sync {
-    /// The time of day. It may jump; nothing but what people read depends on it (P15).
+    /// The wall-clock time. It may jump; only what users read depends on it (P15).
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed moment; never goes backwards.
+    /// Monotonic time since some fixed instant.
     fn elapsed(&self) -> Duration;
 
-    /// How far the time of day here is ahead of UTC at a moment, in seconds. It may differ from moment to
-    /// moment; only what people write and read is in it.
+    /// The local UTC offset at `_at`, in seconds. It may differ between timestamps. Segno uses it only
+    /// for times that users type or read.
     fn offset(&self, _at: Timestamp) -> i64 {
         0
     }
@@ -29,12 +29,12 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, duration: Duration) -> Boxed<'_, ()>;
 }
 
-/// Chance.
+/// A source of randomness.
 pub trait Random: Send + Sync {
-    /// Fills `bytes` with unpredictable ones.
+    /// Fills `bytes` with unpredictable bytes.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A number in `0..1`.
+    /// A uniformly distributed number in `0..1`.
     fn chance(&self) -> f64 {
         let mut bytes = [0; 4];
         self.fill(&mut bytes);
@@ -42,45 +42,45 @@ pub trait Random: Send + Sync {
     }
 }
 
-/// Who may read a new file or folder.
+/// Permissions of a new file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner alone: everything that Segno keeps.
+    /// Readable by the owner only: Segno's own files.
     Private,
-    /// Whoever the person's umask allows: what Segno makes for people.
+    /// As the user's umask allows: files that Segno writes for users.
     Shared,
 }
 
-/// Files, with the few operations from which durable ones are made.
+/// File operations from which durable updates are built.
 ///
-/// What is [`Access::Private`] is for its owner alone (files 0600, folders 0700).
+/// [`Access::Private`] files have mode 0600, folders 0700.
 pub trait Disk: Send + Sync {
-    /// The whole content, if it has at most `limit` bytes; a longer file is `FileTooLarge`.
+    /// Reads the whole file, up to `limit` bytes; a longer file is `FileTooLarge`.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
 
-    /// Makes a new file with this content, durable when it returns. `AlreadyExists` if there is
-    /// one; never follows a link in the last place of the path.
+    /// Creates a new file with this content, durable when the call returns. Returns `AlreadyExists` if
+    /// the path exists; never follows a symlink in the last path component.
     fn create(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()>;
 
-    /// Replaces what is at `to`. Atomic; durable only after `sync_folder`.
+    /// Replaces `to` atomically; durable only after `sync_folder`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Moves a file to a name that nobody has; `AlreadyExists` otherwise. Of several who try, one
-    /// succeeds. Durable only after `sync_folder`.
+    /// Moves a file to a name that is not in use; `AlreadyExists` otherwise. Of several concurrent
+    /// callers exactly one succeeds. Durable only after `sync_folder`.
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Makes the entries of a folder durable.
+    /// Makes a folder's directory entries durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder and its missing parents.
+    /// Creates a folder and its missing parents.
     fn create_folder(&self, path: &Path, access: Access) -> io::Result<()>;
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file; a missing file is not an error.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes an empty folder; one that is not there is no error.
+    /// Removes an empty folder; a missing folder is not an error.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// The entries of a folder, sorted; none if it is not there.
+    /// The directory entries of a folder, sorted; empty if the folder does not exist.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 }

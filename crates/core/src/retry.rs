@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! Retry policy: how long to wait before the next attempt.
 
 use std::time::Duration;
 
@@ -10,29 +10,26 @@ use serde::{Deserialize, Serialize};
 pub enum Backoff {
     /// Always the shortest wait.
     Constant,
-    /// Twice as long each time, up to the longest.
+    /// Doubles each time, up to the longest wait.
     Exponential,
-    /// Anywhere between the shortest and the exponential wait, so that many do not return at once.
+    /// Random between the shortest and the exponential wait, so that many clients do not retry at once.
     Jittered,
 }
 
-/// How often a failed step is tried again.
+/// How often and after which waits a failed step is retried.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
     /// Further attempts after the first.
     pub retries: u32,
-    /// How the wait grows.
     pub backoff: Backoff,
-    /// The shortest wait.
     pub shortest: Duration,
-    /// The longest wait.
     pub longest: Duration,
 }
 
 impl Policy {
-    /// The wait before attempt `failed + 1`, after `failed` attempts of this run failed; `None` if
-    /// it should not be tried again. `chance` in 0..1 places a jittered wait.
-    pub fn wait(&self, failed: u32, chance: f64) -> Option<Duration> {
+    /// The wait before attempt `failed + 1`, after `failed` attempts of this run failed; `None` if there
+    /// is no further attempt. `jitter` in 0..1 selects a jittered wait within its range.
+    pub fn wait(&self, failed: u32, jitter: f64) -> Option<Duration> {
         if failed > self.retries {
             return None;
         }
@@ -48,7 +45,7 @@ impl Policy {
                 self.shortest
                     + doubled
                         .saturating_sub(self.shortest)
-                        .mul_f64(chance.clamp(0.0, 1.0))
+                        .mul_f64(jitter.clamp(0.0, 1.0))
             }
         })
     }
@@ -58,7 +55,7 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn waits(backoff: Backoff, chance: f64) -> Vec<Option<u64>> {
+    fn waits(backoff: Backoff, jitter: f64) -> Vec<Option<u64>> {
         let policy = Policy {
             retries: 4,
             backoff,
@@ -66,12 +63,12 @@ mod tests {
             longest: Duration::from_secs(5),
         };
         (1..=5)
-            .map(|n| policy.wait(n, chance).map(|wait| wait.as_secs()))
+            .map(|n| policy.wait(n, jitter).map(|wait| wait.as_secs()))
             .collect()
     }
 
     #[test]
-    fn waits_grow_as_their_name_says_and_then_end() {
+    fn waits_follow_the_backoff_until_retries_end() {
         assert_eq!(
             waits(Backoff::Constant, 0.9),
             [Some(1), Some(1), Some(1), Some(1), None]

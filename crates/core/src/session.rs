@@ -1,11 +1,11 @@
-//! What a session is, and the one table that says how its status may change.
+//! Sessions, and the one table that defines how a session's status may change.
 
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{Head, Run};
 use crate::time::Timestamp;
 
-/// Words of a closed set, which are written down and typed.
+/// Defines an enum whose variants have fixed words, used in files and on the command line.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
@@ -14,10 +14,10 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// Every one there is.
+            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The word for it, in the journal and on the command line.
+            /// The variant's word, in the journal and on the command line.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -41,17 +41,17 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// The word means nothing here.
+/// The word is not one of the known words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown word")]
 pub struct UnknownWord;
 
 words! {
-    /// What a session does.
+    /// The kind of a session.
     Kind {
-        /// A spec, run by the engine.
+        /// A spec that the engine runs.
         Workflow = "workflow",
-        /// A real agent program in a terminal.
+        /// A CLI agent in a terminal.
         Agent = "agent",
         /// A conversation, turn by turn.
         Chat = "chat",
@@ -59,25 +59,24 @@ words! {
 }
 
 words! {
-    /// Where a session stands.
+    /// The status of a session.
     Status {
-        /// Made, never run.
+        /// Created, never run.
         Pending = "pending",
-        /// A run holds its lease.
+        /// A run holds the lease.
         Running = "running",
-        /// Waits for a person.
+        /// Waits for the user.
         Waiting = "waiting",
-        /// Stopped on purpose; goes on when asked.
+        /// Stopped on purpose; resumable.
         Paused = "paused",
-        /// Its run was lost; goes on when asked.
+        /// Its run was lost; resumable.
         Interrupted = "interrupted",
-        /// Done.
         Completed = "completed",
-        /// A step failed for good; goes on when asked.
+        /// A step failed permanently; resumable.
         Failed = "failed",
-        /// Given up by a person.
+        /// Cancelled permanently by a user.
         Cancelled = "cancelled",
-        /// A chat in which nothing was said for long: archived, and goes on when asked.
+        /// A chat without messages for a long time: archived, resumable.
         Expired = "expired",
     }
 }
@@ -86,7 +85,7 @@ use Status::{
     Cancelled, Completed, Expired, Failed, Interrupted, Paused, Pending, Running, Waiting,
 };
 
-/// Which status may follow which. Everything else about statuses is derived from here.
+/// Which status may follow which. Everything else about statuses is derived from this table.
 const TRANSITIONS: &[(Status, &[Status])] = &[
     (Pending, &[Running, Cancelled, Expired]),
     (
@@ -116,18 +115,18 @@ impl Status {
         self == next || self.successors().contains(&next)
     }
 
-    /// Whether it is put away until somebody asks for it by name.
+    /// Whether the session is archived: hidden until a user asks for it by name.
     pub fn is_archived(self) -> bool {
         self == Expired
     }
 
-    /// Whether nothing can follow.
+    /// Whether no other status can follow.
     pub fn is_final(self) -> bool {
         self.successors().is_empty()
     }
 
-    /// Whether a person may ask for it to go on. A session that says `running` counts: if its
-    /// owner is gone it was interrupted, and if not, the lease refuses.
+    /// Whether a user may resume the session. A session with status `running` counts: if its owner
+    /// process is gone, it was interrupted; if not, the lease refuses.
     pub fn is_resumable(self) -> bool {
         self == Running || self.may_become(Running)
     }
@@ -140,28 +139,23 @@ impl Status {
     }
 }
 
-/// What is known of a session without reading its journal.
+/// What the store knows about a session without reading its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Its identifier.
     pub id: SessionId,
-    /// What people call it.
     pub name: Name,
-    /// What it does.
     pub kind: Kind,
-    /// Where its journal says it stands. Whether its owner still lives is the lease's business.
+    /// The status according to the journal. Whether the owner process is alive is the lease's business.
     pub status: Status,
-    /// The folder it works in.
     pub workspace: String,
-    /// The digest of the spec it runs, if it runs one.
+    /// The digest of the session's spec, if it has one.
     pub spec_digest: Option<Digest>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When its journal last grew.
+    /// When the last event was appended.
     pub updated_at: Timestamp,
-    /// Its newest run.
+    /// The newest run.
     pub run: Run,
-    /// The end of its journal.
+    /// The journal's head.
     pub head: Head,
 }
 
@@ -181,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_stays_over() {
+    fn final_statuses_have_no_successors() {
         let over: Vec<_> = Status::ALL
             .iter()
             .filter(|status| status.is_final())
@@ -190,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_expired_goes_on_when_asked_and_what_is_completed_does_not() {
+    fn failed_and_expired_sessions_are_resumable() {
         let resumable: Vec<_> = Status::ALL.iter().filter(|s| s.is_resumable()).collect();
         assert_eq!(
             resumable,

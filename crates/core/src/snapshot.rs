@@ -1,4 +1,4 @@
-//! What it is to keep the files of a workspace, for whoever takes checkpoints.
+//! The snapshot store's contract: capture, restore, verify and sweep the files of a workspace.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
 
-/// Keeps the files of folders. A snapshot is named by what is in it.
+/// Stores the files of folders. A snapshot's id is the digest of its content.
 pub trait Snapshots: Archives + Carry {
-    /// Keeps the files of `folder`; durable when it returns. If that is a git repository, it is told
-    /// what differs in it from the commit `since`.
+    /// Takes a snapshot of `folder`; durable when it returns. If `folder` is a git repository, the
+    /// result includes what differs from the commit `since`.
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
@@ -23,7 +23,7 @@ pub trait Snapshots: Archives + Carry {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>>;
 
-    /// Brings the files back into `folder`.
+    /// Restores the files into `folder`.
     fn restore<'a>(
         &'a self,
         snapshot: Digest,
@@ -32,31 +32,30 @@ pub trait Snapshots: Archives + Carry {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Restored, Error>>;
 
-    /// Reads everything that a snapshot needs, and names what is damaged.
+    /// Reads all data that a snapshot needs and lists what is damaged.
     fn verify<'a>(
         &'a self,
         snapshot: Digest,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Vec<String>, Error>>;
 
-    /// How one snapshot differs from another.
+    /// The differences between two snapshots.
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>>;
 
-    /// The content of one file.
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
 
-    /// The commit that a folder stands at, if it is a git repository and has one.
+    /// The commit of a folder, if it is a git repository and has a commit.
     fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
 
-    /// How a folder looks just now, and what differs in it from the commit `since`. Nothing is kept, and
-    /// nothing is written.
+    /// Reads the current git status of a folder, and what differs from the commit `since`. Stores and
+    /// writes nothing.
     fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight>;
 
-    /// Keeps files that are in no folder, by their names; durable when it returns.
+    /// Stores files that are in no folder, by their names; durable when it returns.
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
-    /// Keeps the first `length` bytes of a file that may be of any length, under a name; durable when
-    /// it returns. They are read back with [`Carry::papers`].
+    /// Stores the first `length` bytes of a file of any size under a name; durable when it returns.
+    /// [`Carry::papers`] reads them back.
     fn keep_file(
         &self,
         name: String,
@@ -64,14 +63,14 @@ pub trait Snapshots: Archives + Carry {
         length: u64,
     ) -> Boxed<'_, Result<Digest, Error>>;
 
-    /// What a snapshot takes on the disk.
+    /// The disk usage of a snapshot.
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
 
-    /// What all snapshots take on the disk.
+    /// The disk usage of all snapshots.
     fn room(&self) -> Boxed<'_, Result<u64, Error>>;
 
-    /// Lets go of every snapshot but these and those that were taken since `before`, and of what
-    /// nothing has needed for `grace`.
+    /// Deletes every snapshot except `kept` and those taken since `before`, and the data that no
+    /// snapshot has referenced for `grace`.
     fn sweep(
         &self,
         kept: Vec<Digest>,
@@ -80,26 +79,26 @@ pub trait Snapshots: Archives + Carry {
     ) -> Boxed<'_, Result<Swept, Error>>;
 }
 
-/// How a folder looks to git.
+/// The git status of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// How the repository stands that the folder is; `None` if it is none.
+    /// The folder's repository; `None` if it is not a repository.
     pub repository: Option<Repository>,
-    /// What differs in it from the last commit.
+    /// What differs from the last commit.
     pub changed: Vec<String>,
 }
 
-/// What a person has said about which files belong to a snapshot, in patterns as `.gitignore` has.
+/// The user's rules about which files belong to a snapshot, as `.gitignore` patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Kept, though they can be made again.
+    /// Included although they are regenerable.
     pub include: Vec<String>,
-    /// Left out, unless git tracks them; with `!` before the pattern, also then.
+    /// Excluded unless git tracks them; with `!` before the pattern, also then.
     pub exclude: Vec<String>,
 }
 
 impl Rules {
-    /// These and those.
+    /// The union of both rule sets.
     pub fn with(&self, others: &Self) -> Self {
         Self {
             include: [&self.include[..], &others.include].concat(),
@@ -107,134 +106,123 @@ impl Rules {
         }
     }
 
-    /// Whether a pattern says anything.
+    /// Whether a pattern is not empty.
     pub fn says_something(pattern: &str) -> bool {
         !pattern.trim_start_matches('!').trim_matches('/').is_empty()
     }
 }
 
-/// Hears how far something is: done, and of how many.
+/// Receives progress: done, total.
 pub type Progress = dyn Fn(u64, u64) + Send + Sync;
 
 /// A snapshot that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
-    /// What it is called.
+    /// The snapshot's id.
     pub snapshot: Digest,
-    /// How many files it has.
     pub files: u64,
-    /// How long they are, all together.
+    /// The total size of the files.
     pub bytes: u64,
-    /// How much was written for it.
+    /// How many bytes were newly written.
     pub written: u64,
     /// Files that changed while they were read.
     pub unstable: Vec<String>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub skipped: Vec<Left>,
-    /// What was left out because it can be made again.
+    /// Paths that were excluded because they are regenerable.
     pub left_out: Vec<Left>,
-    /// How the git repositories in it stand.
+    /// The state of the git repositories in the folder.
     pub repositories: Vec<Repository>,
 }
 
-/// Something that is not in a snapshot.
+/// A path that is not in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// Where it is, below the folder.
+    /// The path relative to the folder.
     pub path: String,
-    /// Why.
     pub why: String,
 }
 
-/// How files are brought back.
+/// Options of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
-    /// Whether files that the snapshot does not have, but would have if they had been there, go.
+    /// Whether to delete files that are not in the snapshot, but would be if they had existed.
     pub exact: bool,
-    /// Whether nothing is done, only told.
+    /// Whether to change nothing and only report.
     pub dry: bool,
-    /// Whether what could start a program comes back as it was; otherwise under another name.
+    /// Whether files that could start a program are restored as they were; otherwise under another name.
     pub trusted: bool,
-    /// The snapshot of the folder that was taken a moment ago, if one was.
+    /// The snapshot of the folder that was taken just before, if any.
     pub seen: Option<Digest>,
-    /// Where the files were.
+    /// The folder that the files were captured from.
     pub from: PathBuf,
-    /// The git repositories among them.
+    /// The git repositories among the files.
     pub repositories: Vec<Repository>,
-    /// What belongs to a snapshot of the folder.
+    /// Which files belong to a snapshot of the folder.
     pub rules: Rules,
 }
 
-/// What was brought back.
+/// The result of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Files that were written.
+    /// How many files were written.
     pub written: u64,
-    /// How long they are.
+    /// The total size of the written files.
     pub bytes: u64,
-    /// Files that were as they should be.
+    /// How many files already had the right content.
     pub unchanged: u64,
-    /// What was removed.
     pub removed: Vec<String>,
-    /// What could start a program, and came back under another name.
+    /// Files that could start a program and were restored under another name.
     pub set_aside: Vec<String>,
 }
 
-/// A path that is not the same in two snapshots.
+/// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The path.
     pub path: String,
-    /// What is different.
     pub sort: Sort,
 }
 
-/// What is different.
+/// How a path differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sort {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
-    /// It has another content.
+    /// The content differs.
     Changed,
-    /// Only its mode is another.
+    /// Only the mode differs.
     Mode,
 }
 
-/// What a snapshot takes on the disk.
+/// The disk usage of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// What would be free without it.
+    /// How much space deleting the snapshot would free.
     pub own: u64,
-    /// What it shares with others.
+    /// How much it shares with other snapshots.
     pub shared: u64,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Someone was at work: nothing was done.
+    /// The snapshot store was in use: nothing was done.
     pub busy: bool,
-    /// Snapshots that it let go of.
+    /// How many snapshots were deleted.
     pub snapshots: u64,
-    /// Bytes that are free now.
+    /// How many bytes were freed.
     pub freed: u64,
-    /// Files that go when the grace is over.
+    /// How many files will be deleted when the grace period is over.
     pub waiting: u64,
 }
 
-/// Why files could not be kept or brought back.
+/// Why an operation of the snapshot store failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// The sort.
     pub kind: Kind,
-    /// The code of its page.
     pub code: &'static str,
-    /// What happened.
     pub message: String,
-    /// What to do.
     pub hint: Option<String>,
 }
 
@@ -252,7 +240,7 @@ impl Diagnose for Error {
     }
 }
 
-/// Keeps nothing: for runs that leave nothing behind.
+/// A snapshot store that stores nothing: for runs that leave nothing behind.
 pub struct Nowhere;
 
 impl Nowhere {

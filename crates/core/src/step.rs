@@ -1,5 +1,5 @@
-//! Where a step stands in its workflow. A path is a step's identity: stable across runs, never
-//! dependent on the order in which things happen to finish.
+//! Step paths. A path is a step's identity: stable across runs, never dependent on the order in which
+//! steps happen to finish.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[serde(transparent)]
 pub struct Path(String);
 
-/// The text is not a path.
+/// The text is not a step path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a step path: {0:?}")]
 pub struct PathError(String);
 
 impl Path {
-    /// Checks that `text` is a path: segments of letters, digits and `. _ : - #`, joined by `/`.
+    /// Validates a path: segments of letters, digits and `. _ : - #`, joined by `/`.
     pub fn new(text: &str) -> Result<Self, PathError> {
         let segment_ok = |segment: &str| {
             !segment.is_empty()
@@ -31,7 +31,7 @@ impl Path {
         }
     }
 
-    /// A path of one segment. What specs name was checked when they were read.
+    /// A path of one segment. Names from specs were validated when the spec was parsed.
     #[must_use]
     pub fn first(segment: impl fmt::Display) -> Self {
         Self::checked(segment.to_string())
@@ -43,7 +43,7 @@ impl Path {
         Self::checked(format!("{}/{segment}", self.0))
     }
 
-    /// The same place for the n-th time: `nodes/check#2`. The first time has no number.
+    /// The path of the n-th visit: `nodes/check#2`. The first visit has no number.
     #[must_use]
     pub fn again(&self, n: u32) -> Self {
         match n {
@@ -57,7 +57,6 @@ impl Path {
         Self(text)
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

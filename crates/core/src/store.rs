@@ -1,5 +1,5 @@
-//! What a store can do, cut by ability. Every implementation passes the conformance suite of
-//! `segno-testkit`; what is written here is what that suite checks.
+//! The traits of a store, one per capability. Every implementation passes the conformance suite of
+//! `segno-testkit`, which checks what the docs here promise.
 
 use crate::checkpoint::Manifest;
 use crate::digest::Digest;
@@ -16,98 +16,70 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What a store answers, in its own time.
+/// The future that every store method returns.
 pub type Reply<'a, T> = Boxed<'a, Result<T, Error>>;
 
-/// Why a store did not do it.
+/// Why a store operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is no such session.
     #[error("session {0} does not exist")]
     NoSession(SessionId),
-    /// There is no such blob.
     #[error("blob {0} does not exist")]
     NoBlob(Digest),
-    /// A session of that name exists.
     #[error("the name `{0}` is taken")]
     NameTaken(Name),
-    /// The id is in use, in the trash perhaps. Nothing was written.
+    /// The id is in use, possibly by a session in the trash. Nothing was written.
     #[error("session {0} exists already")]
     Exists(SessionId),
-    /// A newer run was granted. The writer must stop for good; nothing was written.
+    /// A newer run was granted. The writer must stop permanently; nothing was written.
     #[error("session {session} was taken over: this is run {run}, and run {newest} has begun")]
     Fenced {
-        /// The session.
         session: SessionId,
-        /// The run that tried.
+        /// The run that tried to write.
         run: Run,
-        /// The newest run.
         newest: Run,
     },
-    /// The lease changed between looking and asking. Look again.
+    /// The lease changed between the read and the request. Read it again.
     #[error("session {0} was granted to someone else in the same moment")]
     Outrun(SessionId),
-    /// The journal does not end where the writer thinks. A fault of the writer.
+    /// The journal does not end where the writer expects. A bug in the writer.
     #[error("the journal of session {session} ends at record {found}, not {expected}")]
     WrongHead {
-        /// The session.
         session: SessionId,
-        /// Where the writer thinks it ends.
         expected: Seq,
-        /// Where it ends.
         found: Seq,
     },
     /// A step would have been finished twice (P7). Nothing was written.
     #[error("a step of session {0} is finished already")]
     FinishedTwice(SessionId),
-    /// An entry that cannot follow what came before it. A fault of the writer; nothing was written.
+    /// An event that cannot follow the events before it. A bug in the writer; nothing was written.
     #[error("an entry for session {session} makes no sense: {reason}")]
-    Senseless {
-        /// The session.
-        session: SessionId,
-        /// What is wrong.
-        reason: String,
-    },
-    /// No room. Nothing was written; it works again when there is room.
+    Senseless { session: SessionId, reason: String },
+    /// The disk is full. Nothing was written; the operation works again when space is free.
     #[error("no space left in {place}")]
-    Full {
-        /// Where.
-        place: String,
-    },
-    /// It did not work now and may work later. Nothing was written.
+    Full { place: String },
+    /// The operation failed and may succeed later. Nothing was written.
     #[error("{place} cannot be used: {reason}")]
-    Unavailable {
-        /// What.
-        place: String,
-        /// Why.
-        reason: String,
-    },
+    Unavailable { place: String, reason: String },
     /// Stored data is not what was written (P9).
     #[error("{object} is damaged: {reason}")]
     Damaged {
-        /// What is damaged; names the session where there is one.
+        /// The damaged object; includes the session where there is one.
         object: String,
-        /// What is wrong.
         reason: String,
     },
-    /// The store was written by a newer program.
+    /// A newer version of the program wrote the store.
     #[error("{place} has format {found}, and this program knows formats up to {known}")]
     Newer {
-        /// Which store.
         place: String,
-        /// Its format.
+        /// The store's format.
         found: u32,
-        /// The newest format known.
+        /// The newest format that this program knows.
         known: u32,
     },
-    /// The place is not safe to keep sessions in.
+    /// The folder is not safe to store sessions in.
     #[error("{place} is not safe: {reason}")]
-    Unsafe {
-        /// Where.
-        place: String,
-        /// Why.
-        reason: String,
-    },
+    Unsafe { place: String, reason: String },
 }
 
 impl Diagnose for Error {
@@ -167,287 +139,274 @@ impl Diagnose for Error {
     }
 }
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone)]
 pub struct New {
-    /// Its identifier.
     pub id: SessionId,
-    /// What people call it.
     pub name: Name,
-    /// What it does.
     pub kind: session::Kind,
-    /// The folder it works in.
     pub workspace: String,
-    /// Who gets the lease, as run 1.
+    /// The owner of the lease, as run 1.
     pub owner: Owner,
-    /// For how long.
+    /// The lease's time to live.
     pub ttl: Duration,
-    /// The first entries. Their `expected` head is the genesis.
+    /// The first events. Their `expected` head is the genesis head.
     pub batch: Batch,
 }
 
-/// Entries to be appended in one transaction.
+/// Events to append in one transaction.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// The session.
     pub session: SessionId,
     /// The run that appends.
     pub run: Run,
-    /// Where the journal ends before it.
+    /// The journal's head before this batch.
     pub expected: Head,
-    /// The records, sealed one after the other from `expected`.
+    /// The records, each sealed onto the one before it, starting from `expected`.
     pub records: Vec<Record>,
-    /// Where the session stands after it.
+    /// The session's status after this batch.
     pub status: Status,
-    /// The digest of the spec in force after it.
+    /// The digest of the spec in force after this batch.
     pub spec_digest: Option<Digest>,
-    /// The folder that the session works in from here on, if these entries move it.
+    /// The session's new workspace, if these events move it.
     pub workspace: Option<String>,
-    /// What becomes of the lease.
+    /// What the append does to the lease.
     pub lease: Hold,
-    /// The folded state at the end of the batch, where it is worth keeping.
+    /// The folded state at the end of the batch, where it is worth caching.
     pub folded: Option<Folded>,
-    /// Messages of the inbox that these entries answer; they leave it in the same transaction.
+    /// Inbox messages that these events answer; the store deletes them in the same transaction.
     pub taken: Vec<u64>,
 }
 
 impl Batch {
-    /// Where the journal ends after it.
+    /// The journal's head after this batch.
     pub fn head(&self) -> Head {
         self.records.last().map_or(self.expected, Record::head)
     }
 }
 
-/// What an append does to the lease.
+/// Whether an append renews or releases the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Renews it.
     Renew(Duration),
-    /// Gives it up.
     Release,
 }
 
-/// What is left of the disk after an append.
+/// How much disk space is left after an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// Enough.
+    /// Enough space.
     Plenty,
-    /// Only what was set aside; it is being used up.
+    /// Only the reserved space is left, and it is being used up.
     Reserve,
 }
 
-/// A folded state: a cache that may be thrown away at any time.
+/// A folded state: a cache that may be deleted at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folded {
-    /// The journal's end when it was folded.
+    /// The journal's head when the state was folded.
     pub head: Head,
-    /// The version of the fold.
+    /// The version of the fold function.
     pub version: u16,
     /// The state as JSON.
     pub body: String,
 }
 
-/// Making and finding sessions.
+/// Creates and lists sessions.
 pub trait Sessions: Send + Sync {
-    /// Makes a session with its first entries and its lease: all of it durable when this returns,
-    /// or nothing of it. `Exists` if the id is in use.
+    /// Creates a session with its first events and its lease. When this returns, all of it is durable,
+    /// or nothing was written. `Exists` if the id is in use.
     fn create(&self, new: New) -> Reply<'_, Lease>;
 
-    /// What is known of one.
+    /// The summary of one session.
     fn summary(&self, session: SessionId) -> Reply<'_, Summary>;
 
-    /// All of them that are not in the trash, newest first. Damage to one does not hide the others.
+    /// All sessions that are not in the trash, newest first. Damage to one does not hide the others.
     fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>>;
 }
 
-/// Throwing sessions away, having them back, and destroying them. Only what is in the trash can be
+/// Moves sessions to the trash, restores them and destroys them. Only a session in the trash can be
 /// destroyed (P8).
 pub trait Trash: Send + Sync {
-    /// Throws a session away, if its lease is still as `seen`; otherwise `Outrun`. From then on it is
-    /// not listed, its name is free, nobody gets its lease or posts to it, and whoever had the lease
-    /// is fenced. What is kept of it can still be read by its id.
+    /// Moves a session to the trash if its lease still equals `seen`; otherwise `Outrun`. From then on
+    /// the session is not listed, its name is free, no process can acquire its lease or post to it, and
+    /// the previous lease owner is fenced. Its data can still be read by id.
     ///
-    /// Without `seen` nothing is compared: for a damaged session, whose lease cannot be read.
+    /// Without `seen` the store compares nothing: for a damaged session whose lease cannot be read.
     fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()>;
 
-    /// What is in the trash, newest first. Damage to one does not hide the others.
+    /// The sessions in the trash, newest first. Damage to one does not hide the others.
     fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>>;
 
-    /// Takes a session out of the trash, under `name` or the one that it had; `NameTaken` if another
-    /// has it now. `NoSession` if it is not in the trash.
+    /// Restores a session from the trash, under `name` or its old name; `NameTaken` if another session
+    /// uses that name now. `NoSession` if it is not in the trash.
     fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()>;
 
     /// Destroys a session in the trash with its journal; `NoSession` if it is not there. Blobs stay
-    /// until they are swept.
+    /// until a sweep deletes them.
     fn destroy(&self, session: SessionId) -> Reply<'_, ()>;
 }
 
 /// A session in the trash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// The session.
     pub session: SessionId,
-    /// What it was called; absent if that could not be read.
+    /// The session's name; absent if it could not be read.
     pub name: Option<Name>,
-    /// When it was thrown away.
+    /// When the session was moved to the trash.
     pub at: Timestamp,
 }
 
-/// Appending to and reading journals.
+/// Appends to and reads journals.
 pub trait Journal: Send + Sync {
-    /// Appends a batch. In one transaction: compares the run with the newest granted (P3) and
-    /// the head with the expected one, writes the records, moves the head, sets the status and the
-    /// folder, renews or releases the lease, takes messages off the inbox. Durable when it returns (P1).
+    /// Appends a batch. One transaction compares the run with the newest granted run (P3) and the head
+    /// with the expected head, writes the records, moves the head, sets the status and the workspace,
+    /// renews or releases the lease, and deletes answered inbox messages. Durable when it returns (P1).
     ///
-    /// Repeating a batch that was appended, as after an unknown outcome, is no error and changes
-    /// nothing: the head's hash tells that it is there.
+    /// Repeating a batch that was already appended, for example after an unknown outcome, is not an
+    /// error and changes nothing: the head's hash shows that the batch is there.
     ///
-    /// If the disk is full, the store falls back on room that it set aside, so that an answer which
-    /// was paid for is not lost; [`Room::Reserve`] then says that nothing new should be begun.
+    /// If the disk is full, the store falls back to reserved space, so that a model answer that was paid
+    /// for is not lost; [`Room::Reserve`] then tells the caller to start nothing new.
     fn append(&self, batch: Batch) -> Reply<'_, Room>;
 
-    /// Up to `limit` entries after `after`, each verified against it (P9). Fewer than `limit` means
-    /// that the journal ends there, which is verified too: a journal that ends before the place the
-    /// store last acknowledged is damaged, never short.
+    /// Up to `limit` events after `after`, each verified against the hash chain (P9). Fewer than `limit`
+    /// means that the journal ends there, which is verified too: a journal that ends before the position
+    /// that the store last acknowledged is damaged, never merely short.
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>>;
 
-    /// The same as [`Journal::read`], as it is stored.
+    /// The same as [`Journal::read`], as stored records.
     fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>>;
 
-    /// One entry, verified.
+    /// One event, verified.
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry>;
 
-    /// The entry that finished a step in a revision, verified. That there is none is damage: whoever
-    /// asks has seen it.
+    /// The event that finished a step in a revision, verified. A missing event is damage: the caller has
+    /// already seen it.
     fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry>;
 
-    /// The newest folded state, if there is a usable one.
+    /// The newest folded state, if a usable one exists.
     fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>>;
 }
 
-/// The right to append.
+/// Grants the right to append.
 pub trait Leases: Send + Sync {
-    /// How a lease stands.
+    /// The lease's current state.
     fn lease(&self, session: SessionId) -> Reply<'_, Lease>;
 
-    /// Grants the next run to `owner` if the lease is still as it was `seen`; otherwise `Outrun`.
-    /// Of any number of askers that saw the same, exactly one succeeds. A heartbeat after the look
-    /// makes it fail.
+    /// Grants the next run to `owner` if the lease still equals `seen`; otherwise `Outrun`. Of any
+    /// number of callers that saw the same lease, exactly one succeeds. A heartbeat after the read makes
+    /// the call fail.
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease>;
 
-    /// Renews the lease of `run`; `Fenced` if a newer one was granted.
+    /// Renews the lease of `run`; `Fenced` if a newer run was granted.
     fn heartbeat(&self, session: SessionId, run: Run, ttl: Duration) -> Reply<'_, ()>;
 
-    /// Gives up the lease of `run` without an entry. Nothing happens if a newer one was granted.
+    /// Releases the lease of `run` without an event. Does nothing if a newer run was granted.
     fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()>;
 }
 
-/// What others want of a session. Anyone may post at any time; the owner takes it into the journal.
+/// Requests to a session. Any process may post at any time; the lease owner moves them into the journal.
 pub trait Inbox: Send + Sync {
     /// Posts a message; durable when it returns.
     fn post(&self, session: SessionId, at: Timestamp, message: Message) -> Reply<'_, ()>;
 
-    /// The messages that were not taken, oldest first, with the number that takes them.
+    /// The messages that no run has handled yet, oldest first, each with the number that
+    /// [`Batch::taken`] refers to.
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>>;
 }
 
-/// A wish.
+/// A request to a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
-    /// Stop.
     Stop(StopRequested),
     /// The answer to a question that a step asked.
     Answer {
-        /// The step.
         path: Path,
-        /// The answer.
         text: String,
-        /// Who gives it.
         by: String,
     },
-    /// Something that whoever goes on must know.
+    /// Notes for the next run.
     Memos(MemosWritten),
-    /// A memo no longer holds.
+    /// A withdrawn note.
     Withdraw(MemoWithdrawn),
 }
 
-/// Values kept by their content.
+/// Content-addressed values.
 pub trait Blobs: Send + Sync {
-    /// Keeps `bytes`; durable when it returns. Keeping them twice is no error, and makes them young.
+    /// Stores `bytes`; durable when it returns. Storing them again is not an error and resets their age.
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest>;
 
     /// The bytes of a digest, verified (P9).
     fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>>;
 
-    /// Every digest there is.
+    /// Every digest in the store.
     fn digests(&self) -> Reply<'_, Vec<Digest>>;
 
-    /// Removes what is not among `kept` and was last put before `before`. Whoever puts the same
-    /// bytes in that moment finds them there afterwards, or puts them anew.
+    /// Deletes blobs that are not in `kept` and were last put before `before`. A concurrent `put` of the
+    /// same bytes finds them afterwards, or stores them again.
     fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept>;
 }
 
-/// What a sweep removed.
+/// What a sweep deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How many blobs.
     pub blobs: u64,
-    /// How long they were together.
+    /// The blobs' total size.
     pub bytes: u64,
 }
 
-/// Keeping checkpoints. Each is named by its id, and sealed with a key of this installation.
+/// Stores checkpoints. Each is named by its id and sealed with this installation's key.
 pub trait Checkpoints: Send + Sync {
-    /// Keeps one; durable when it returns. Everything that it names is durable before. `key` becomes
-    /// that of this installation if it has none.
+    /// Stores a checkpoint; durable when it returns. The caller makes everything that the manifest
+    /// references durable before. `key` becomes the installation's key if there is none yet.
     fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()>;
 
-    /// All of them, oldest first; those of one session if one is given. Damage to one does not hide
-    /// the others (P9).
+    /// All checkpoints, or those of one session, oldest first. Damage to one does not hide the others
+    /// (P9).
     fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>>;
 
-    /// The names of all that may be read, oldest first; those of one session if one is given. None
-    /// of them is read, so some may be damaged.
+    /// The ids of all checkpoints, or of those of one session, oldest first. The store reads none of the
+    /// manifests, so some may be damaged.
     fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>>;
 
-    /// One of them, verified; none if it is not there.
+    /// One checkpoint, verified; `None` if it does not exist.
     fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>>;
 
-    /// Lets go of one. What it named stays until it is swept. That it is gone already is no error.
+    /// Deletes a checkpoint. The data that it references stays until a sweep deletes it. Deleting a
+    /// missing checkpoint is not an error.
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()>;
 }
 
-/// Looking for damage that reading one session does not show.
+/// Looks for damage that reading one session does not show.
 pub trait Examine: Send + Sync {
-    /// Everything found, none if all is well.
+    /// All findings; empty if the store is healthy.
     fn examine(&self) -> Reply<'_, Vec<Finding>>;
 }
 
-/// Something that is not as it should be.
+/// A problem that an examination found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The session it belongs to, if it belongs to one.
+    /// The affected session, if the finding belongs to one.
     pub session: Option<SessionId>,
-    /// What it is about.
+    /// The affected object.
     pub object: String,
-    /// What is wrong.
     pub problem: String,
-    /// How bad it is.
     pub severity: Severity,
 }
 
-/// How bad a finding is.
+/// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Something was lost or cannot be trusted.
+    /// Data was lost or cannot be trusted.
     Damage,
-    /// Nothing is lost, and it is worth knowing.
+    /// Nothing is lost, but the user should know.
     Notice,
 }
 
-/// Everything that a session's life needs of a store.
+/// Everything that the engine needs of a store.
 pub trait Store:
     Sessions + Trash + Journal + Leases + Inbox + Blobs + Checkpoints + Examine
 {

@@ -1,37 +1,37 @@
-//! Moments and how they are written. Times are for people; no promise depends on one (P15).
+//! Timestamps and their text forms. Times are for users; no guarantee depends on one (P15).
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment: milliseconds since 1970-01-01 00:00 UTC.
+/// An instant: milliseconds since 1970-01-01 00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The moment `duration` later.
+    /// The instant `duration` later.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(millis))
     }
 
-    /// The moment `duration` earlier.
+    /// The instant `duration` earlier.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(millis))
     }
 
-    /// How much time passed from `earlier` to here; zero if the clock went backwards.
+    /// The time from `earlier` to `self`; zero if the clock went backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0).try_into().unwrap_or(0))
     }
 }
 
-/// A time of day on some day, as clocks on the wall have it.
+/// A local date and time, as a wall clock shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
     /// Year, month from 1 and day from 1.
@@ -41,7 +41,7 @@ pub struct WallTime {
 }
 
 impl WallTime {
-    /// What clocks show at a moment that are this many seconds ahead of UTC.
+    /// The local time at an instant, for clocks that are `offset` seconds ahead of UTC.
     pub fn at(moment: Timestamp, offset: i64) -> Self {
         let seconds = moment.0.div_euclid(1000).saturating_add(offset);
         let (year, month, day) = civil(seconds.div_euclid(86_400));
@@ -57,8 +57,8 @@ impl WallTime {
         }
     }
 
-    /// The moment at which clocks show this, where `offset` says how far they are ahead of UTC; `None`
-    /// if there is no such day or time. Of two moments in an hour that comes twice it is either.
+    /// The instant of this local time, where `offset` returns the UTC offset at an instant; `None` if
+    /// there is no such date or time. In an hour that occurs twice, the result is either instant.
     pub fn moment(self, offset: impl Fn(Timestamp) -> i64) -> Option<Timestamp> {
         let (year, month, day) = self.date;
         let (hour, minute, second) = self.time;
@@ -74,14 +74,13 @@ impl WallTime {
             return None;
         }
         let shown = (days * 86_400 + i64::from(hour * 3600 + minute * 60 + second)) * 1000;
-        // The offset hangs on the moment that is looked for: near enough at first, then exact.
+        // The offset depends on the result: the first guess is close, the second exact.
         let near = Timestamp(shown - offset(Timestamp(shown)) * 1000);
         Some(Timestamp(shown - offset(near) * 1000))
     }
 }
 
-/// A moment as clocks on the wall have it, where they are this many seconds ahead of UTC:
-/// `2026-11-15 11:21:29 +01:00`.
+/// Formats an instant as local time, `offset` seconds ahead of UTC: `2026-11-15 11:21:29 +01:00`.
 pub fn local(moment: Timestamp, offset: i64) -> String {
     let WallTime { date, time } = WallTime::at(moment, offset);
     let (sign, ahead) = if offset < 0 {
@@ -117,8 +116,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01. The year is shifted to begin in March,
-/// so that the leap day is its last day and months follow one linear rule.
+/// Year, month and day of a day counted from 1970-01-01. The year is shifted to start in March, so that
+/// the leap day is its last day and months follow one linear rule.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -133,7 +132,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The day that is called so, counted from 1970-01-01: the inverse of [`civil`].
+/// The number of a day, counted from 1970-01-01: the inverse of [`civil`].
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
@@ -143,7 +142,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// A span as a person says it: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
+/// Formats a duration for users: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
 pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_in_utc() {
+    fn timestamps_are_formatted_in_utc() {
         for (millis, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_one_number_and_a_number_one_day() {
+    fn civil_dates_round_trip() {
         for day in (-1_000_000..1_000_000).step_by(37) {
             let (year, month, of_month) = civil(day);
             assert_eq!(days(year, month, of_month), day);
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_on_the_wall_are_read_in_their_zone() {
+    fn wall_times_use_their_utc_offset() {
         let moment = Timestamp(1_794_738_089_007);
         for (offset, text) in [
             (0, "2026-11-15 10:21:29 +00:00"),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_clock_shows_is_no_moment() {
+    fn out_of_range_wall_times_have_no_timestamp() {
         for date in [
             (i64::MIN, 11, 6),
             (i64::MAX, 11, 6),
@@ -216,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_changes_its_offset_is_asked_for_the_moment_itself() {
-        // Ahead by two hours up to 01:00 UTC of this day, and by one from then on.
+    fn offset_is_taken_at_the_resulting_instant() {
+        // Two hours ahead until 01:00 UTC of this day, one hour from then on.
         let change = Timestamp(1_792_890_000_000);
         let offset = |at: Timestamp| if at < change { 7200 } else { 3600 };
         for (time, before) in [((1, 30, 0), true), ((3, 30, 0), false)] {
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_does_not_exist_is_no_moment() {
+    fn nonexistent_dates_have_no_timestamp() {
         for (date, time) in [
             ((2026, 2, 29), (1, 0, 0)),
             ((2026, 13, 1), (1, 0, 0)),
@@ -247,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_backwards_gives_no_time_at_all() {
+    fn clock_going_backwards_yields_zero_elapsed() {
         assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
     }
 
     #[test]
-    fn spans_read_as_people_say_them() {
+    fn durations_are_formatted_for_people() {
         for (millis, text) in [
             (850, "850 ms"),
             (4200, "4.2 s"),

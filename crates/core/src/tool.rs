@@ -1,4 +1,4 @@
-//! What a model may ask for, and what is known about doing it twice.
+//! Tools that a model may request, and whether they are safe to run twice.
 
 use std::path::Path;
 
@@ -8,30 +8,29 @@ use crate::ports::Boxed;
 /// What happens if a tool is run a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It only looks: nothing happens.
+    /// The tool only reads: nothing happens.
     ReadOnly,
-    /// The same happens again, and nothing more.
+    /// The tool is idempotent.
     Repeatable,
-    /// Something may happen twice.
+    /// An effect may happen twice.
     Effectful,
 }
 
-/// A tool that is offered.
+/// A tool that is offered to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
-    /// The tool.
     pub tool: Tool,
-    /// What happens if it is run twice.
+    /// What happens if the tool is run twice.
     pub class: Class,
 }
 
 /// Tools that can be run.
 pub trait Tools: Send + Sync {
-    /// What is offered.
+    /// The tools to offer to the model.
     fn offers(&self) -> &[Offer];
 
-    /// Runs one of them in `workspace`. What goes wrong is told to the model, which may find another
-    /// way; it does not fail the step. Dropping the future ends it.
+    /// Runs a tool in `workspace`. An error is returned to the model, which may try something else; it
+    /// does not fail the step. Dropping the future kills the tool.
     fn run<'a>(
         &'a self,
         call: &'a ToolCall,

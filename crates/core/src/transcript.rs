@@ -1,8 +1,8 @@
-//! What it is to read the transcripts that agent programs leave behind.
+//! The contract for reading transcripts that CLI agents leave behind.
 //!
-//! A transcript comes from outside: it may be torn, wrong, huge, and somebody may be writing it.
-//! Whoever reads one holds a portion of it at a time (P10), is told what could not be read, and sees
-//! the file as long as it was when it was opened.
+//! A transcript is untrusted input: it may be truncated, malformed or huge, and another process may be
+//! writing it. A reader holds one portion of it at a time (P10), reports what could not be parsed, and
+//! reads the file up to the length that it had when it was opened.
 
 use std::path::PathBuf;
 
@@ -12,58 +12,56 @@ use crate::conversation::Entry;
 use crate::digest::Digest;
 use crate::ports::Boxed;
 
-/// Finds and reads the transcripts of one program. Nothing here changes them.
+/// Finds and reads the transcripts of one CLI agent. Read-only.
 pub trait Transcripts: Send + Sync {
-    /// Whose they are.
     fn program(&self) -> Program;
 
-    /// All that the program has in its home, or all below `folder`, in the order of their paths.
-    /// Those of sub-agents belong to others and are not among them.
+    /// All transcripts in the CLI agent's home, or all below `folder`, sorted by path. Transcripts of
+    /// sub-agents belong to their parent's transcript and are excluded.
     fn all(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>>;
 
-    /// Where the program has the transcript of a conversation, if it has it.
+    /// The path of a conversation's transcript, if it exists.
     fn find<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<PathBuf>, Error>>;
 
-    /// Opens a transcript from its beginning. What is appended later is not read.
+    /// Opens a transcript from its beginning. Bytes that are appended later are not read.
     fn open(&self, path: PathBuf) -> Boxed<'_, Result<Box<dyn Transcript>, Error>>;
 }
 
 /// A transcript that is being read.
 pub trait Transcript: Send {
-    /// What it is about.
+    /// The transcript's metadata.
     fn about(&self) -> &About;
 
     /// The next portion; `None` after the last.
     fn next(&mut self) -> Boxed<'_, Result<Option<Portion>, Error>>;
 
-    /// The digest of its first `bytes` bytes. May be asked again for as many or more.
+    /// The digest of the first `bytes` bytes. May be called again with the same or a larger number.
     fn digest(&mut self, bytes: u64) -> Boxed<'_, Result<Digest, Error>>;
 }
 
-/// What a transcript is about.
+/// A transcript's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Where it is.
     pub path: PathBuf,
-    /// How long it was when it was opened, in bytes.
+    /// The file's length in bytes when it was opened.
     pub length: u64,
-    /// The program's name for the conversation, if the file or its name tells one.
+    /// The CLI agent's own id of the conversation, if the file or its name contains one.
     pub id: Option<String>,
-    /// The folder that the conversation is about.
+    /// The working directory of the conversation.
     pub folder: Option<String>,
-    /// What a person said first, or the beginning of it; `None` if that is not there.
+    /// The first user message, or its beginning; `None` if there is none.
     pub prompt: Option<String>,
-    /// Whether anything was said, by whomever.
+    /// Whether the transcript contains any message.
     pub anything: bool,
 }
 
-/// Something of a transcript.
+/// A part of a transcript.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Portion {
-    /// What was said, each with the place of its line in the file.
+    /// The messages, each with the offset of its line in the file.
     pub entries: Vec<(u64, Entry)>,
-    /// What could not be read as it should, in words, each with the place of its line.
+    /// What could not be parsed, as text, each with the offset of its line.
     pub damage: Vec<(u64, String)>,
-    /// How far the file was read with it, but for a last line that is not all there.
+    /// How many bytes of the file were read up to here, without an incomplete last line.
     pub bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! What was used and what it cost. Counts are exact where the agent reports them; money is kept in
-//! millionths of a dollar, so that sums do not drift.
+//! Token usage and cost. Counts are exact where the agent reports them; money is stored in millionths of
+//! a dollar, so that sums do not drift.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// From dollars; `None` if that is negative, not finite or too much to count.
+    /// Converts from dollars; `None` if the value is negative, not finite or too large.
     pub fn from_usd(dollars: f64) -> Option<Self> {
         let micros = (dollars * 1e6).round();
         #[expect(
@@ -23,13 +23,13 @@ impl Cost {
         (0.0..9e15).contains(&micros).then_some(Self(micros as u64))
     }
 
-    /// In dollars.
+    /// Converts to dollars.
     pub fn usd(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
-/// `$0.42`, or `$0.0042` where cents would hide something.
+/// `$0.42`, or `$0.0042` where rounding to cents would hide digits.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.0 < 100_000 {
@@ -43,37 +43,34 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Tokens and money of one call, one step or one session.
+/// Tokens and cost of one call, one step or one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens that the model wrote.
     pub output_tokens: u64,
-    /// What it cost, in millionths of a dollar.
     #[serde(rename = "cost_micro_usd")]
     pub cost: Cost,
 }
 
 impl Usage {
-    /// Tokens both ways.
+    /// Input plus output tokens.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// What a model costs: dollars for a million tokens, which is millionths of a dollar for one.
+/// A model's price: dollars per million tokens, which equals millionths of a dollar per token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// For tokens that it reads.
+    /// The price of input tokens.
     pub input: f64,
-    /// For tokens that it writes.
+    /// The price of output tokens.
     pub output: f64,
 }
 
 impl Price {
-    /// `usage` with its cost.
+    /// Returns `usage` with its cost filled in.
     pub fn on(self, usage: Usage) -> Usage {
         let micros =
             self.input * usage.input_tokens as f64 + self.output * usage.output_tokens as f64;
@@ -119,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stop_at_the_top_instead_of_wrapping() {
+    fn usage_sums_saturate() {
         let most = Usage {
             input_tokens: u64::MAX,
             ..Usage::default()

@@ -1,4 +1,4 @@
-//! What it is to work in a git repository: a branch with a folder of its own, and one commit for each
+//! The contract for working in a git repository: a branch with a worktree of its own, and one commit per
 //! piece of work.
 
 use std::path::PathBuf;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
 
-/// Works in git repositories of a person. What is here writes: it makes branches, folders and commits,
-/// and never changes or removes one that is there.
+/// Works in the user's git repositories. It creates branches, worktrees and commits, and never changes
+/// or deletes existing ones.
 pub trait Worktrees: Send + Sync {
-    /// How the repository stands that `folder` lies in, and whose commits would be made there. Nothing is
-    /// written.
+    /// The state of the repository that contains `folder`. Fails if git has no author or committer
+    /// identity there. Writes nothing.
     fn survey(&self, folder: PathBuf) -> Boxed<'_, Result<Ground, Error>>;
 
-    /// The commit that a branch of the repository stands at; `None` if there is no such branch.
+    /// The commit of a branch; `None` if the branch does not exist.
     fn branch(&self, folder: PathBuf, branch: String) -> Boxed<'_, Result<Option<String>, Error>>;
 
-    /// Makes a branch, and a folder with its files. May be called again with the same plot: what was
-    /// made before a kill is gone on with, and what is whole is left as it is.
+    /// Creates a branch and a worktree with its files. May be called again with the same argument: it
+    /// completes what an earlier call created before it was killed, and leaves complete work unchanged.
     fn branch_off(&self, plot: Plot) -> Boxed<'_, Result<(), Error>>;
 
-    /// What differs in `folder` from a commit, files that git does not know yet included: a list of the
-    /// files, then the changes, cut after `limit` bytes.
+    /// The difference between `folder` and a commit, untracked files included: a list of the files, then
+    /// the changes, cut after `limit` bytes.
     fn diff(
         &self,
         folder: PathBuf,
@@ -30,122 +30,102 @@ pub trait Worktrees: Send + Sync {
     ) -> Boxed<'_, Result<String, Error>>;
 
     /// Commits everything in the folder that git does not ignore. May be called again with the same
-    /// deed: a commit that carries its trailers is found, and not made a second time. Of two who call it
-    /// at once, one makes it.
+    /// argument: a commit with the same trailers is found and not created a second time. Of two
+    /// concurrent callers, one creates it.
     fn commit(&self, deed: Deed) -> Boxed<'_, Result<Made, Error>>;
 }
 
 /// A repository that can be worked in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ground {
-    /// The folder that has all of its files.
+    /// The top-level folder of the worktree.
     pub top: PathBuf,
-    /// The commit that it stands at.
+    /// The current commit.
     pub commit: String,
-    /// The branch that is checked out, if one is.
+    /// The checked-out branch, if any.
     pub branch: Option<String>,
     /// What differs from that commit.
     pub changed: Vec<String>,
 }
 
-/// A branch and a folder to be made.
+/// A branch and a worktree to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plot {
-    /// The repository.
     pub repository: PathBuf,
-    /// What the branch is called.
     pub branch: String,
-    /// The commit that it begins at.
+    /// The commit that the branch starts at.
     pub commit: String,
-    /// The folder: not there yet, or empty.
+    /// The worktree's folder: it does not exist yet, or is empty.
     pub folder: PathBuf,
 }
 
-/// A commit to be made.
+/// A commit to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
-    /// Where the files are.
     pub folder: PathBuf,
-    /// The commit that the work began at: an earlier one does not count.
+    /// The commit at which the work started: commits before it are not searched.
     pub since: String,
-    /// The first line of its message.
+    /// The first line of the commit message.
     pub subject: String,
-    /// What its message says below.
+    /// The rest of the commit message.
     pub body: String,
-    /// Lines at the end of its message, by which it is known.
+    /// Trailers of the commit message, which identify the commit.
     pub trailers: Vec<(String, String)>,
 }
 
-/// What came of a deed.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
-    /// The commit is there.
+    /// The commit exists.
     Commit(String),
-    /// Nothing is left to commit, and others have made commits since: this is the last of them.
+    /// There is nothing left to commit, but others have created commits since: this is the last of them.
     Others(String),
-    /// Nothing was changed.
+    /// Nothing changed.
     Nothing,
 }
 
 /// Why a repository cannot be worked in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is none.
     #[error("{} is in no git repository", .folder.display())]
-    NoRepository {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// There is nothing to begin from.
+    NoRepository { folder: PathBuf },
+    /// The repository has no commit to start from.
     #[error("the git repository {} has no commit yet", .folder.display())]
-    NoCommit {
-        /// The repository.
-        folder: PathBuf,
-    },
-    /// Nobody knows who commits.
+    NoCommit { folder: PathBuf },
+    /// Git has no committer identity.
     #[error("git does not know who commits in {}: {reason}", .folder.display())]
     NoIdentity {
-        /// The repository.
         folder: PathBuf,
-        /// What git says.
+        /// Git's message.
         reason: String,
     },
-    /// A branch of this name is there, and stands elsewhere.
+    /// The branch exists at another commit.
     #[error("the git repository {} has a branch `{branch}` already", .folder.display())]
-    BranchTaken {
-        /// The repository.
-        folder: PathBuf,
-        /// The branch.
-        branch: String,
-    },
-    /// A person's changes would get into a commit.
-    #[error("{} has changes that are not committed: {}", .folder.display(), some(.changed))]
+    BranchTaken { folder: PathBuf, branch: String },
+    /// Uncommitted changes of the user would get into a commit.
+    #[error("{} has changes that are not committed: {}", .folder.display(), summarize_names(.changed))]
     Uncommitted {
-        /// The folder.
         folder: PathBuf,
-        /// What was changed.
         changed: Vec<String>,
     },
-    /// The folder to work in is not free.
+    /// The worktree's folder is in use.
     #[error("{} cannot be worked in: {reason}", .folder.display())]
     FolderTaken {
-        /// The folder.
         folder: PathBuf,
-        /// What is in the way.
+        /// What blocks it.
         reason: String,
     },
-    /// Git refused.
+    /// Git failed.
     #[error("git cannot be used in {}: {reason}", .folder.display())]
     Refused {
-        /// The folder.
         folder: PathBuf,
-        /// What it said.
+        /// Git's message.
         reason: String,
     },
 }
 
-/// The first of several.
-fn some(names: &[String]) -> String {
+/// The first three names, and how many more there are.
+fn summarize_names(names: &[String]) -> String {
     let shown = names.iter().take(3).map(String::as_str);
     let shown = shown.collect::<Vec<_>>().join(", ");
     match names.len().checked_sub(3) {
@@ -200,7 +180,7 @@ impl Diagnose for Error {
     }
 }
 
-/// There is no git here.
+/// An implementation without git: every call fails.
 pub struct NoGit;
 
 impl NoGit {

@@ -1,9 +1,9 @@
-//! A session as one file: every record as it is stored, the long texts that they refer to, and at
-//! the end how much there was and a digest over everything before.
+//! The export file of a session: every record as it is stored, the long texts that the records refer to,
+//! and a trailer with counts and a digest over everything before it.
 //!
-//! Lines of JSON, so that it can be looked at; `docs/formats/export.md` describes them. Reading
-//! verifies everything there is to verify before anything is handed out (P9): the digest, the
-//! chain, every text, and that the entries make sense one after the other.
+//! The file consists of lines of JSON, so that users can read it; `docs/formats/export.md` describes
+//! them. The reader verifies everything before it returns anything (P9): the digest, the hash chain,
+//! every text, and that each event may follow the events before it.
 
 mod reader;
 mod writer;
@@ -21,70 +21,65 @@ use crate::journal::{Broken, Run, Seq};
 use crate::state::Illegal;
 use crate::time::Timestamp;
 
-/// The version of the format.
+/// The version of the export format.
 pub const VERSION: u32 = 1;
 
-/// The longest file that is written or read (P10).
+/// The maximum size of a file that is written or read (P10).
 pub const LONGEST: u64 = 1024 * 1024 * 1024;
 
-/// The longest line.
+/// The maximum length of a line.
 const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
-/// Why a file is not a session.
+/// Why a file is not a valid session export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It does not begin like one.
+    /// The file does not start like a session export.
     #[error("it is not an exported session")]
     Foreign,
-    /// It was written by a newer program.
+    /// A newer program wrote the file.
     #[error("it has format {0}, and this program knows formats up to {VERSION}")]
     Newer(u32),
-    /// Its end is missing.
+    /// The trailer is missing.
     #[error("its end is missing: it was cut short or changed")]
     Cut,
-    /// It is not what was written.
+    /// The content does not match the digest.
     #[error("it was changed after it was written: its digest does not match")]
     Altered,
-    /// It is longer than any that is read.
+    /// The file is larger than [`LONGEST`].
     #[error("it has more than {LONGEST} bytes")]
     TooLong,
-    /// A line cannot be read.
+    /// A line cannot be parsed.
     #[error("line {line}: {reason}")]
     Line {
-        /// Which, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
         reason: String,
     },
     /// A record does not continue the journal.
     #[error(transparent)]
     Broken(#[from] Broken),
-    /// An entry cannot follow what came before it.
+    /// An event cannot follow the events before it.
     #[error(transparent)]
     Illegal(#[from] Illegal),
-    /// A text is missing, of the wrong length, or not asked for.
+    /// A text is missing, has the wrong length, or nothing refers to it.
     #[error("text {}: {reason}", .digest.short())]
     Text {
-        /// Which.
         digest: Digest,
-        /// What is wrong.
         reason: &'static str,
     },
 }
 
-/// What stands in the first line.
+/// The first line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// The format's version.
     pub segno_session: u32,
-    /// The session.
     pub session: SessionId,
-    /// What it is called.
     pub name: Name,
-    /// Whether it was being run: then there may be more of it elsewhere.
+    /// Whether a run was active at export: then the session may have further events elsewhere.
     pub running: bool,
-    /// The program that wrote the file.
+    /// The version of Segno that wrote the file.
     pub version: String,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a session from a file, and verifying all of it.
+//! Reads a session export and verifies all of it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,32 +8,31 @@ use crate::id::SessionId;
 use crate::journal::{Event, Head, Record, Text};
 use crate::state::State;
 
-/// Run numbers stay below this, so that every store can count on.
+/// Run numbers stay below this, so that every store can increment them.
 const MOST_RUNS: u64 = 1 << 53;
 
 /// A session that was read from a file and verified.
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// The first line.
     pub header: Header,
     /// Every record, as it was stored.
     pub records: Vec<Record>,
-    /// What they add up to.
+    /// The state folded from the records.
     pub state: State,
-    /// The long texts that they refer to.
+    /// The long texts that the records refer to.
     pub texts: BTreeMap<Digest, String>,
 }
 
-/// Reads a file, and verifies all of it.
+/// Reads a file and verifies all of it.
 pub fn read(bytes: &[u8]) -> Result<Bundle, Error> {
     if bytes.len() as u64 > LONGEST {
         return Err(Error::TooLong);
     }
     let header = header(bytes)?;
-    let (content, trailer) = sealed(bytes)?;
+    let (content, trailer) = verify_trailer(bytes)?;
     let mut reader = Reader::new(header.session);
     for (index, line) in content.split(|byte| *byte == b'\n').enumerate().skip(1) {
-        // What follows the last end of line is nothing.
+        // Nothing follows the last newline.
         if !line.is_empty() {
             reader.line(index + 1, line)?;
         }
@@ -75,8 +74,8 @@ fn header(bytes: &[u8]) -> Result<Header, Error> {
     }
 }
 
-/// Everything before the last line, if that line is the seal over it.
-fn sealed(bytes: &[u8]) -> Result<(&[u8], Trailer), Error> {
+/// Splits off the last line and verifies that it is the trailer of everything before it.
+fn verify_trailer(bytes: &[u8]) -> Result<(&[u8], Trailer), Error> {
     let whole = bytes.strip_suffix(b"\n").ok_or(Error::Cut)?;
     let end = whole
         .iter()
@@ -84,7 +83,7 @@ fn sealed(bytes: &[u8]) -> Result<(&[u8], Trailer), Error> {
         .ok_or(Error::Cut)?;
     let (content, last) = bytes.split_at(end + 1);
     let trailer: Trailer = serde_json::from_slice(last).map_err(|_| Error::Cut)?;
-    // Comparing the whole line also refuses other spellings of the same.
+    // Comparing the whole line also refuses other encodings of the same trailer.
     let spelled = serde_json::to_vec(&trailer).expect("lines are plain data");
     if last.strip_suffix(b"\n") != Some(&spelled) || trailer.bytes != content.len() as u64 {
         return Err(Error::Cut);
@@ -101,9 +100,9 @@ struct Reader {
     records: Vec<Record>,
     finished: HashSet<(String, u32)>,
     /// The texts that records refer to, with their lengths.
-    wanted: BTreeMap<Digest, u64>,
+    referenced: BTreeMap<Digest, u64>,
     texts: BTreeMap<Digest, String>,
-    /// The text that is being put together, and how many pieces of it are there.
+    /// The text that is being assembled, and how many of its pieces were read.
     partial: Option<(Digest, usize)>,
 }
 
@@ -114,7 +113,7 @@ impl Reader {
             state: State::empty(session),
             records: Vec::new(),
             finished: HashSet::new(),
-            wanted: BTreeMap::new(),
+            referenced: BTreeMap::new(),
             texts: BTreeMap::new(),
             partial: None,
         }
@@ -170,7 +169,7 @@ impl Reader {
             return Ok(Err("it finishes a step a second time"));
         }
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
-            self.wanted.insert(*blob, *bytes);
+            self.referenced.insert(*blob, *bytes);
         }
         self.state.apply(&entry)?;
         self.head = entry.head();
@@ -203,7 +202,7 @@ impl Reader {
             return Err(Error::Cut);
         }
         let wrong = |digest: Digest, reason| Err(Error::Text { digest, reason });
-        for (digest, bytes) in &self.wanted {
+        for (digest, bytes) in &self.referenced {
             match self.texts.get(digest) {
                 None => return wrong(*digest, "it is missing"),
                 Some(text) if text.len() as u64 != *bytes => {
@@ -215,8 +214,8 @@ impl Reader {
                 Some(_) => {}
             }
         }
-        let unwanted = |digest: &&Digest| !self.wanted.contains_key(digest);
-        if let Some(digest) = self.texts.keys().find(unwanted) {
+        let unreferenced = |digest: &&Digest| !self.referenced.contains_key(digest);
+        if let Some(digest) = self.texts.keys().find(unreferenced) {
             return wrong(*digest, "nothing refers to it");
         }
         Ok(self)

@@ -1,4 +1,4 @@
-//! Writing a session to a file.
+//! Writes a session export.
 
 use serde::Serialize;
 
@@ -6,10 +6,10 @@ use super::{Error, Header, LONGEST, LONGEST_LINE, RecordLine, TextLine, Trailer}
 use crate::digest::Digest;
 use crate::journal::Record;
 
-/// Long texts are cut into pieces of this many bytes, so that no line is too long.
+/// Long texts are split into pieces of at most this many bytes, so that no line is too long.
 pub(super) const PIECE: usize = 1024 * 1024;
 
-/// Writes a file: the header, then records, then texts.
+/// Writes a file: the header, then records, then texts, then the trailer.
 pub struct Writer {
     out: Vec<u8>,
     records: u64,
@@ -17,7 +17,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a file.
+    /// Starts a file with its header.
     pub fn new(header: &Header) -> Result<Self, Error> {
         let mut writer = Self {
             out: Vec::new(),
@@ -59,7 +59,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Writes the trailer and returns the file's bytes.
     pub fn finish(mut self) -> Result<Vec<u8>, Error> {
         let trailer = Trailer {
             records: self.records,
@@ -82,7 +82,7 @@ impl Writer {
     }
 }
 
-/// A text in pieces that end between characters; one piece if it is empty.
+/// Splits a text into pieces at character boundaries; one piece if it is empty.
 fn pieces(mut text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while text.len() > PIECE {

@@ -1,4 +1,4 @@
-//! What a stream of entries adds up to, without holding it (P10).
+//! Summarizes a stream of conversation items without holding it in memory (P10).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -9,88 +9,86 @@ use crate::digest::Digest;
 use crate::model::ToolCall;
 use crate::time::Timestamp;
 
-/// How many unanswered calls are listed; more are only counted.
+/// How many unanswered calls are listed; further calls are only counted.
 const LISTED_CALLS: usize = 1024;
-/// The longest input of an unanswered call that is listed, in bytes of JSON.
+/// The maximum length of a listed call's input, in bytes of JSON.
 const LISTED_INPUT: usize = 64 << 10;
-/// How many answers are remembered, at 32 bytes each.
+/// How many answered calls are remembered, at 32 bytes each.
 const ANSWERED: usize = 1 << 16;
-/// The longest id or name of an unanswered call that is listed.
+/// The maximum length of a listed call's id and name.
 const LISTED_NAME: usize = 1024;
-/// How many changed files are listed; more are only counted.
+/// How many changed files are listed; further files are only counted.
 const LISTED_FILES: usize = 4096;
-/// Within how many messages the entries of one message are expected.
-const MESSAGES_AT_HAND: usize = 1024;
-/// The longest title, in characters.
+/// How many recent messages are remembered to merge the items of one message.
+const RECENT_MESSAGES: usize = 1024;
+/// The maximum length of a title, in characters.
 const TITLE: usize = 120;
 
-/// What a conversation adds up to.
+/// The summary of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Entries of every sort.
+    /// The number of items of every kind.
     pub entries: u64,
-    /// The first prompt of a person, shortened to a line.
+    /// The first line of the first user message, shortened.
     pub title: Option<String>,
-    /// The earliest moment.
+    /// The earliest timestamp.
     pub first: Option<Timestamp>,
-    /// The latest moment.
+    /// The latest timestamp.
     pub last: Option<Timestamp>,
-    /// The model that spoke last in the main thread.
+    /// The model of the last message in the main thread.
     pub model: Option<String>,
     /// The size of the context after the last response in the main thread.
     pub context: Option<u64>,
-    /// All tokens, each message counted once; side branches and sub-agents included, since they
-    /// were paid for.
+    /// All tokens, each message counted once; side branches and sub-agents included, since they were
+    /// paid for.
     pub usage: Tokens,
-    /// How often the history was replaced by a summary.
+    /// How many times the history was replaced by a summary.
     pub compactions: u64,
-    /// Calls on the current branch whose outcome is unknown.
+    /// Calls on the current branch with an unknown outcome.
     pub unanswered: Vec<Unanswered>,
-    /// How many more unanswered calls there are at least.
+    /// At least how many further unanswered calls there are.
     pub unanswered_unlisted: u64,
-    /// The files that tool calls on the current branch were to change.
+    /// The files that tool calls on the current branch wanted to change.
     pub files: BTreeSet<String>,
-    /// Changes of further files that are not listed.
+    /// The number of changes to further files that are not listed.
     pub files_unlisted: u64,
-    /// Entries on branches that were left behind.
+    /// The number of items on abandoned branches.
     pub side: u64,
 }
 
-/// A call without an answer.
+/// A tool call without a result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Unanswered {
-    /// The call.
+    /// The call's id.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What it was given; `None` if that is too long to be listed.
+    /// The call's input; `None` if it is too long to be listed.
     pub input: Option<serde_json::Value>,
-    /// Who called.
     pub thread: Thread,
-    /// The record that the call is in.
+    /// The id of the transcript record that contains the call.
     pub record: Option<String>,
 }
 
-/// Adds entries up, one after the other.
+/// Summarizes items one by one.
 #[derive(Debug, Default)]
 pub struct Analysis {
     summary: Summary,
     open: BTreeMap<Digest, (u64, Unanswered)>,
-    /// What was answered: a record may stand twice in a file, and an answer before its call.
+    /// Answered calls: a record may occur twice in a file, and a result before its call.
     answered: HashSet<Digest>,
-    /// The messages that were counted last, so that a repeated one replaces itself.
+    /// The most recently counted messages, so that a repeated message replaces itself.
     counted: VecDeque<((Thread, String), Tokens)>,
     messages: Tokens,
     totals: BTreeMap<Thread, Tokens>,
 }
 
 impl Analysis {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one entry.
+    /// Adds one item.
     pub fn add(&mut self, entry: &Entry) {
         self.summary.entries += 1;
         self.time(entry.when);
@@ -165,7 +163,7 @@ impl Analysis {
         self.summary.context
     }
 
-    /// What they add up to.
+    /// Returns the summary.
     pub fn finish(mut self) -> Summary {
         self.summary.usage = self.usage();
         let mut open: Vec<_> = self.open.into_values().collect();
@@ -183,7 +181,7 @@ impl Analysis {
         }
     }
 
-    /// Counts a message once, however many entries it comes in: the last one tells the usage.
+    /// Counts a message once, however many items it is split into: the last one has the final usage.
     fn count(&mut self, thread: &Thread, message: Option<&str>, usage: Tokens) {
         let Some(message) = message else {
             self.messages += usage;
@@ -202,7 +200,7 @@ impl Analysis {
             };
         }
         self.messages += usage;
-        if self.counted.len() == MESSAGES_AT_HAND {
+        if self.counted.len() == RECENT_MESSAGES {
             self.counted.pop_front();
         }
         self.counted
@@ -238,7 +236,7 @@ impl Analysis {
     }
 }
 
-/// The first line that says something, shortened.
+/// The first non-empty line, shortened.
 fn title(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let mut title: String = line.chars().take(TITLE).collect();
@@ -248,7 +246,7 @@ fn title(text: &str) -> Option<String> {
     Some(title)
 }
 
-/// The files that a call is to change, as far as its input names them.
+/// The files that a call wants to change, as far as its input names them.
 fn changed_files(call: &ToolCall) -> Vec<&str> {
     let field = |name: &str| call.input.get(name).and_then(serde_json::Value::as_str);
     match call.name.as_str() {
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_several_entries_is_counted_once_and_as_it_ended() {
+    fn split_message_is_counted_once_with_final_usage() {
         let summary = summary(&[
             assistant("a", vec![], 1),
             assistant("b", vec![], 5),
@@ -320,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_calls_without_an_answer_on_the_current_branch_are_unanswered() {
+    fn side_branch_calls_do_not_count_as_unanswered() {
         let write = json!({"file_path": "/a"});
         let mut side = assistant("x", vec![call("left", "Bash", json!({}))], 1);
         side.branch = Branch::Side;
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_the_first_thing_that_a_person_said() {
+    fn title_is_the_first_user_message() {
         let said = |origin, text: &str| {
             let parts = vec![Part::Text { text: text.into() }];
             Entry::new(Said::User { origin, parts })
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_bounded() {
+    fn listed_calls_and_files_are_bounded() {
         let many: Vec<_> = (0..3000)
             .map(|n| {
                 let input = json!({"file_path": format!("/{n}"), "content": "x".repeat(100_000)});

@@ -1,10 +1,10 @@
-//! A conversation as an API model is sent it, and the other way round.
+//! Converts a conversation to the messages of an API model, and back.
 
 use super::turns::{Loss, Losses, Speech, Turn, turns};
 use super::{Answer, Entry, Origin, Outcome, Part, Said, Utterance, words};
 use crate::model::{self, Message, ToolResult};
 
-/// What a model is sent, and what is not in it.
+/// Converts to messages; also returns what was lost.
 pub fn to_messages(entries: &[Entry]) -> (Vec<Message>, Losses) {
     let (turns, mut losses) = turns(entries);
     let messages = turns
@@ -41,7 +41,7 @@ fn message(turn: Turn, losses: &mut Losses) -> Message {
     }
 }
 
-/// The words; a picture leaves a word in its place, so that nobody looks for what is not there.
+/// The text of some parts. A placeholder replaces each image, so that the model does not look for it.
 fn text(parts: &[Part], losses: &mut Losses) -> String {
     let shown: Vec<_> = parts
         .iter()
@@ -58,7 +58,7 @@ fn text(parts: &[Part], losses: &mut Losses) -> String {
     words(&shown)
 }
 
-/// The entries that messages say.
+/// Converts messages to conversation items.
 pub fn from_messages(messages: &[Message]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for message in messages {
@@ -117,7 +117,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn messages_are_the_same_after_there_and_back() {
+    fn messages_round_trip_through_conversation_items() {
         let messages = vec![
             Message::User { text: "go".into() },
             Message::Assistant {

@@ -1,13 +1,13 @@
-//! A conversation with an agent, in no vendor's words.
+//! A vendor-neutral conversation with an agent.
 //!
-//! Each vendor keeps its own transcript. What was said in one is a list of [`Entry`] here, so that it
-//! can be shown, searched, counted and handed to another agent. Nothing is guessed: a record that is
-//! not understood stays [`Said::Raw`] under its own name, and the native file, kept beside it byte for
-//! byte, remains the truth.
+//! Each vendor has its own transcript format. Segno converts a transcript to a list of [`Entry`], so
+//! that it can be shown, searched, counted and passed to another agent. The conversion does not guess: a
+//! record that it does not understand becomes [`Said::Raw`] with the record's own type name, and the
+//! native file, stored byte for byte, remains the source of truth.
 //!
-//! - [`analysis`] adds a stream of entries up without holding it.
-//! - [`turns`] brings entries into the order that every model takes: each call with its answer.
-//! - [`messages`] turns them into what an API model is sent, and back.
+//! - [`analysis`] summarizes a stream of items without holding it in memory.
+//! - [`turns`] brings items into the order that every model accepts: each call with its result.
+//! - [`messages`] converts items to the messages of an API model, and back.
 
 pub mod analysis;
 pub mod messages;
@@ -22,37 +22,37 @@ use crate::model::ToolCall;
 use crate::time::Timestamp;
 use crate::usage::{Cost, Usage};
 
-/// What an unanswered call is answered with, wherever a transcript must not have one.
+/// The result of a tool call without one, for formats that do not allow unanswered calls.
 pub const UNKNOWN_OUTCOME: &str = "The outcome of this tool call is unknown: the session ended before \
 its result was recorded. It may have run in full, in part or not at all. Look at the state of things \
 before doing it again.";
 
-/// The longest image (in characters of base64) that is kept inside an entry.
+/// The longest image (in characters of base64) that an item contains inline.
 pub const INLINE_IMAGE: usize = 7 << 20;
 
-/// A whole conversation, as it is kept.
+/// A whole conversation, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    /// The version of this form; another one is refused.
+    /// The version of this format; any other is refused.
     pub version: Version,
-    /// Whose transcript it comes from.
+    /// The agent whose transcript it comes from.
     pub agent: String,
-    /// The agent's own name for the session.
+    /// The agent's own id of the conversation.
     pub session: Option<String>,
-    /// The folder that it worked in.
+    /// The working directory.
     pub cwd: Option<String>,
-    /// What was said, in the order of the transcript.
+    /// The items, in the order of the transcript.
     pub entries: Vec<Entry>,
 }
 
-/// The one version that there is: 1.
+/// The only version: 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(into = "u32")]
 pub struct Version;
 
 impl Version {
-    /// As it is written.
+    /// The number as it is stored.
     pub const NUMBER: u32 = 1;
 }
 
@@ -74,26 +74,24 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// One thing that was said or that happened.
+/// One item of a conversation: a message, a tool result, or another event in a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// When, if the transcript says so.
+    /// The timestamp, if the transcript has one.
     pub when: Option<Timestamp>,
-    /// The record's own name. A record that says several things gives several entries of one name.
+    /// The transcript record's own id. A record with several parts gives several items with the same id.
     pub id: Option<String>,
-    /// The record that it follows.
+    /// The id of the record before it.
     pub parent: Option<String>,
-    /// In which conversation.
     pub thread: Thread,
-    /// Whether the agent would still know it after a resume.
+    /// Whether the agent would still know the item after a resume.
     pub branch: Branch,
-    /// What was said.
     pub said: Said,
 }
 
 impl Entry {
-    /// Something said in the main thread, of which nothing else is known.
+    /// An item of the main thread without metadata.
     pub fn new(said: Said) -> Self {
         Self {
             when: None,
@@ -106,85 +104,77 @@ impl Entry {
     }
 }
 
-/// Who speaks with the model.
+/// The thread of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Thread {
-    /// The person.
+    /// The conversation with the user.
     Main,
-    /// The agent itself, through a sub-agent of this name.
+    /// The conversation between the agent and a sub-agent of this name.
     Agent(String),
 }
 
-/// Where an entry stands in a transcript that may fork.
+/// The branch of an item, in a transcript that may fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Branch {
-    /// On the branch that a resume goes on with.
+    /// The branch that a resume continues.
     Current,
-    /// On a branch that was left behind.
+    /// An abandoned branch.
     Side,
-    /// The transcript has more records than branches are followed in.
+    /// The transcript is too long to follow its branches.
     Unknown,
 }
 
-/// What was said.
+/// The content of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Said {
-    /// To the agent.
-    User {
-        /// Who wrote it.
-        origin: Origin,
-        /// What it consists of.
-        parts: Vec<Part>,
-    },
-    /// By the model.
+    /// A message to the agent.
+    User { origin: Origin, parts: Vec<Part> },
+    /// A message of the model.
     Assistant {
-        /// The message. One message may come in several entries, each with its usage.
+        /// The message's id. One message may be split into several items, each with the message's usage.
         message: Option<String>,
-        /// Which model.
         model: Option<String>,
-        /// What it consists of.
         parts: Vec<Utterance>,
-        /// What the whole message took.
+        /// The usage of the whole message.
         usage: Option<Tokens>,
     },
-    /// By a tool.
+    /// The result of a tool call.
     Result(Answer),
     /// The history up to here was replaced by a summary.
     Compaction {
-        /// The summary, if the record has it.
+        /// The summary, if the transcript contains it.
         summary: Option<String>,
-        /// The size of the context before.
+        /// The size of the context before the compaction.
         before: Option<u64>,
-        /// The size of the context after.
+        /// The size of the context after the compaction.
         after: Option<u64>,
     },
-    /// What was used, where the transcript says it apart from what was said.
+    /// Token usage, where the transcript reports it apart from messages.
     Usage {
-        /// Of one response.
+        /// The usage of one response.
         last: Tokens,
-        /// Of the thread from its beginning.
+        /// The usage of the thread since its beginning.
         total: Option<Tokens>,
     },
-    /// Something that the agent's program notes.
+    /// A notice of the CLI agent.
     Notice {
-        /// What sort.
         notice: Notice,
-        /// In its own words.
+        /// The notice as the CLI agent wrote it.
         text: String,
     },
-    /// A record that says nothing that is known here. It is in the native transcript.
+    /// A transcript record that is not understood. The native transcript contains it.
     Raw {
-        /// What it calls itself.
+        /// The record's own type name.
         record: String,
     },
 }
 
 impl Said {
-    /// The names by which it can be found again: of the message, of the calls in it, of the call that it
-    /// answers.
+    /// The ids by which the item can be found: the message's, those of its calls, and that of the call
+    /// that it answers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (message, parts) = match self {
             Self::Assistant { message, parts, .. } => (message.as_deref(), parts.as_slice()),
@@ -202,68 +192,63 @@ impl Said {
     }
 }
 
-/// Who wrote what a model reads as the user's words.
+/// Who wrote a message that the model reads as the user's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A person, or whoever gives the agent its work.
+    /// A user, or another caller that gives the agent its task.
     Person,
-    /// The agent's program, on its own.
+    /// The CLI agent itself.
     Program,
 }
 
-/// What a program may note.
+/// The kind of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
-    /// The turn was broken off.
+    /// The turn was interrupted.
     Interrupted,
-    /// Something went wrong.
+    /// An error occurred.
     Error,
 }
 
-/// A piece of what a user says or a tool answers.
+/// A part of a user's message or of a tool result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
-    /// Words.
     Text {
-        /// The words.
         text: String,
     },
-    /// A picture.
     Image {
-        /// Its type, such as `image/png`.
+        /// The media type, such as `image/png`.
         media_type: String,
-        /// What it shows.
         content: Image,
     },
-    /// Something that only its vendor understands.
+    /// A vendor-specific part.
     Raw {
-        /// As it came.
+        /// The part as it was received.
         value: serde_json::Value,
     },
 }
 
-/// The content of a picture.
+/// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Image {
     /// In base64, at most [`INLINE_IMAGE`] characters.
     Inline(String),
-    /// Too long to be kept here.
+    /// Too long to be stored inline.
     Elsewhere {
-        /// The digest of its base64.
+        /// The digest of the base64 text.
         digest: Digest,
-        /// The length of its base64.
+        /// The length of the base64 text.
         size: u64,
     },
-    /// At an address.
     Url(String),
 }
 
 impl Image {
-    /// From base64, inline if it is short enough.
+    /// Converts from base64; inline if it is short enough.
     pub fn from_base64(data: String) -> Self {
         if data.len() <= INLINE_IMAGE {
             return Self::Inline(data);
@@ -275,71 +260,64 @@ impl Image {
     }
 }
 
-/// A piece of what a model says.
+/// A part of a model's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Utterance {
-    /// Words.
     Text {
-        /// The words.
         text: String,
     },
-    /// What it thought. Only the model that thought it takes it back, and only with its seal.
+    /// Thinking. Only the model that produced it accepts it back, and only with its signature.
     Thinking {
-        /// What may be read of it.
+        /// The readable part.
         text: String,
-        /// The vendor's signature or sealed content.
+        /// The vendor's signature or encrypted content.
         seal: Option<String>,
     },
-    /// A tool is asked for.
+    /// A tool call.
     Call(ToolCall),
-    /// Something that only its vendor understands.
+    /// A vendor-specific part.
     Raw {
-        /// As it came.
+        /// The part as it was received.
         value: serde_json::Value,
     },
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// The call.
+    /// The call's id.
     pub id: String,
-    /// What it consists of.
     pub parts: Vec<Part>,
-    /// How the call went.
     pub outcome: Outcome,
 }
 
-/// How a call went.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Well.
     Succeeded,
-    /// Wrong.
     Failed,
     /// The transcript does not say.
     Unsaid,
 }
 
-/// Tokens, exactly as the vendor counted them, none counted twice.
+/// Token counts exactly as the vendor reports them; no token is counted twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tokens {
-    /// Read, and not from a cache.
+    /// Input tokens that did not come from a cache.
     pub input: u64,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: u64,
-    /// Read, and put into a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Written.
     pub output: u64,
 }
 
 impl Tokens {
-    /// All of them: after a response, the size of the context.
+    /// All tokens: after a response, the size of the context.
     pub fn sum(self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
@@ -367,7 +345,7 @@ impl AddAssign for Tokens {
     }
 }
 
-/// Without a cost: that needs prices, which differ for what comes from a cache.
+/// Without a cost: that needs prices, which differ for cached tokens.
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
         Self {
@@ -378,7 +356,7 @@ impl From<Tokens> for Usage {
     }
 }
 
-/// The words among some parts, in order, a line apart.
+/// The text parts, joined by newlines.
 pub fn words(parts: &[Part]) -> String {
     let mut all = String::new();
     for part in parts {
@@ -407,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_the_same_after_being_kept() {
+    fn conversation_item_round_trips_through_json() {
         let entry = Entry {
             when: Some(Timestamp(7)),
             thread: Thread::Agent("counter".into()),
@@ -436,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_is_too_long_is_named_and_not_kept() {
+    fn oversized_image_is_referenced_by_digest() {
         let long = "A".repeat(INLINE_IMAGE + 4);
         let Image::Elsewhere { size, .. } = Image::from_base64(long.clone()) else {
             panic!("kept");

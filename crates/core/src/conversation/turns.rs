@@ -1,8 +1,9 @@
-//! The one order that every model takes: what the user says, what the model says, and after each
-//! model's turn an answer to every call in it.
+//! Converts a conversation to the turn order that every model accepts: user, model, and after each model
+//! turn a result for every call in it.
 //!
-//! Only the current branch of the main thread is carried, from its last summary on. What is not
-//! carried is told by name and number; nothing is made up but the sentence that an outcome is unknown.
+//! The conversion includes only the current branch of the main thread, from its last summary on. It
+//! counts everything that it drops, by kind ([`Loss`]); it invents nothing except the statement that an
+//! outcome is unknown.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -15,86 +16,75 @@ use super::{
 use crate::model::ToolCall;
 use crate::time::Timestamp;
 
-/// What one side says before the other does.
+/// A turn of one side.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// The user speaks.
     User {
-        /// When.
         when: Option<Timestamp>,
-        /// Who wrote it.
         origin: Origin,
-        /// What it consists of.
         parts: Vec<Part>,
     },
-    /// The model speaks.
     Assistant {
-        /// When.
         when: Option<Timestamp>,
-        /// Which model.
         model: Option<String>,
-        /// Text and calls; every call of a conversation has another id.
+        /// Text and calls; the ids of all calls in a conversation are distinct.
         parts: Vec<Speech>,
-        /// What it took.
         usage: Option<Tokens>,
     },
-    /// The tools answer: one answer for each call of the turn before, in its order.
+    /// The tools' results: one per call of the turn before, in the same order.
     Results {
-        /// When.
         when: Option<Timestamp>,
-        /// The answers.
         answers: Vec<Answer>,
     },
 }
 
-/// A piece of a model's turn that another model understands.
+/// A part of a model's turn that another model understands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Speech {
-    /// Words.
     Text(String),
-    /// A tool is asked for.
+    /// A tool call.
     Call(ToolCall),
 }
 
-/// Something that is not carried over, or not as it was.
+/// Something that a conversion drops or changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loss {
-    /// Thinking, which is sealed for one model.
+    /// Thinking, which only its own model accepts.
     Thinking,
-    /// An entry of a branch that was left behind.
+    /// An item of an abandoned branch.
     SideBranch,
-    /// An entry of a sub-agent.
+    /// An item of a sub-agent.
     SubAgent,
-    /// An entry from before the last summary.
+    /// An item from before the last summary.
     BeforeCompaction,
-    /// A record that only its vendor understands.
+    /// A vendor-specific record.
     Record,
-    /// A part that only its vendor understands.
+    /// A vendor-specific part.
     Part,
-    /// A picture whose content is elsewhere, or that the target does not take.
+    /// An image whose content is not stored inline, or that the target does not accept.
     Image,
-    /// A note of the agent's program.
+    /// A notice of the CLI agent.
     Notice,
-    /// A call without an answer; it was answered with [`UNKNOWN_OUTCOME`].
+    /// A call without a result; its result became [`UNKNOWN_OUTCOME`].
     Unanswered,
-    /// An answer without a call; it became text.
+    /// A result without a call; it became text.
     StrayResult,
-    /// A call's id, name or input, which was changed so that the target takes it.
+    /// A call whose id, name or input was changed so that the target accepts it.
     CallChanged,
-    /// A call or an answer that became quoted text.
+    /// A call or a result that became quoted text.
     CallQuoted,
-    /// How a call went, where only one of the two transcripts says it.
+    /// The outcome of a call, where only one of the two formats has it.
     Outcome,
-    /// Which model spoke.
+    /// The model of a message.
     Model,
-    /// Whether a person or the program wrote it.
+    /// Whether a user or the CLI agent wrote a message.
     Origin,
-    /// A text without words, which no model takes.
+    /// An empty text, which no model accepts.
     Empty,
 }
 
-/// What it is, for people, after a number.
+/// A description for users, to follow a number.
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -118,30 +108,30 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// What is not carried over, with how often it happened.
+/// What a conversion dropped or changed, with counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Losses(pub BTreeMap<Loss, u64>);
 
 impl Losses {
-    /// One more of these.
+    /// Counts one more loss.
     pub fn add(&mut self, loss: Loss) {
         *self.0.entry(loss).or_default() += 1;
     }
 
-    /// How many of these.
+    /// The count of one kind of loss.
     pub fn count(&self, loss: Loss) -> u64 {
         self.0.get(&loss).copied().unwrap_or_default()
     }
 }
 
-/// The turns of a conversation, and what is not in them.
+/// The turns of a conversation, and what is missing in them.
 pub fn turns(entries: &[Entry]) -> (Vec<Turn>, Losses) {
     let mut losses = Losses::default();
     let from = entries
         .iter()
         .rposition(|entry| {
-            carried(entry)
+            is_included(entry)
                 && matches!(
                     entry.said,
                     Said::Compaction {
@@ -157,25 +147,25 @@ pub fn turns(entries: &[Entry]) -> (Vec<Turn>, Losses) {
     let mut builder = Builder {
         answers: answers(&entries[from..]),
         turns: Vec::new(),
-        waiting: Vec::new(),
+        pending_calls: Vec::new(),
         used: HashMap::new(),
         losses,
     };
     for entry in &entries[from..] {
         builder.add(entry);
     }
-    builder.settle();
+    builder.answer_pending_calls();
     (builder.turns, builder.losses)
 }
 
-fn carried(entry: &Entry) -> bool {
+fn is_included(entry: &Entry) -> bool {
     entry.branch != Branch::Side && entry.thread == Thread::Main
 }
 
-/// The answers by call, so that each can follow its call at once.
+/// The results by call id, so that each can directly follow its call.
 fn answers(entries: &[Entry]) -> HashMap<&str, VecDeque<(Option<Timestamp>, &Answer)>> {
     let mut answers: HashMap<_, VecDeque<_>> = HashMap::new();
-    for entry in entries.iter().filter(|entry| carried(entry)) {
+    for entry in entries.iter().filter(|entry| is_included(entry)) {
         if let Said::Result(answer) = &entry.said {
             let queue = answers.entry(answer.id.as_str()).or_default();
             queue.push_back((entry.when, answer));
@@ -187,9 +177,9 @@ fn answers(entries: &[Entry]) -> HashMap<&str, VecDeque<(Option<Timestamp>, &Ans
 struct Builder<'a> {
     answers: HashMap<&'a str, VecDeque<(Option<Timestamp>, &'a Answer)>>,
     turns: Vec<Turn>,
-    /// The calls of the model's turn under way: the id there, and here.
-    waiting: Vec<(String, String)>,
-    /// How often an id was called, and how many of its answers were taken.
+    /// The calls of the current model turn: the original id and the new id.
+    pending_calls: Vec<(String, String)>,
+    /// How many times an id was used for a call.
     used: HashMap<String, usize>,
     losses: Losses,
 }
@@ -203,7 +193,7 @@ impl<'a> Builder<'a> {
         }
         match &entry.said {
             Said::User { origin, parts } => {
-                self.settle();
+                self.answer_pending_calls();
                 self.user(entry.when, *origin, parts.clone());
             }
             Said::Assistant {
@@ -212,9 +202,9 @@ impl<'a> Builder<'a> {
                 usage,
                 ..
             } => self.assistant(entry.when, model.as_ref(), parts, *usage),
-            Said::Result(answer) => self.stray(entry.when, answer),
+            Said::Result(answer) => self.add_result(entry.when, answer),
             Said::Compaction { summary, .. } => {
-                self.settle();
+                self.answer_pending_calls();
                 if let Some(summary) = summary {
                     let text = summary.clone();
                     self.user(entry.when, Origin::Program, vec![Part::Text { text }]);
@@ -259,7 +249,7 @@ impl<'a> Builder<'a> {
                 Utterance::Text { text } => speech.push(Speech::Text(text.clone())),
                 Utterance::Thinking { .. } => self.losses.add(Loss::Thinking),
                 Utterance::Raw { .. } => self.losses.add(Loss::Part),
-                Utterance::Call(call) => speech.push(Speech::Call(self.named(call))),
+                Utterance::Call(call) => speech.push(Speech::Call(self.with_unique_id(call))),
             }
         }
         if speech.is_empty() {
@@ -281,8 +271,8 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// The call under an id that no other call has.
-    fn named(&mut self, call: &ToolCall) -> ToolCall {
+    /// Returns the call under an id that no other call has.
+    fn with_unique_id(&mut self, call: &ToolCall) -> ToolCall {
         let times = self.used.entry(call.id.clone()).or_default();
         *times += 1;
         let mut id = call.id.clone();
@@ -294,18 +284,18 @@ impl<'a> Builder<'a> {
             self.used.insert(id.clone(), 1);
             self.losses.add(Loss::CallChanged);
         }
-        self.waiting.push((call.id.clone(), id.clone()));
+        self.pending_calls.push((call.id.clone(), id.clone()));
         ToolCall { id, ..call.clone() }
     }
 
-    /// Answers what was called, before anything else is said.
-    fn settle(&mut self) {
-        if self.waiting.is_empty() {
+    /// Adds the results of all pending calls, before any other turn.
+    fn answer_pending_calls(&mut self) {
+        if self.pending_calls.is_empty() {
             return;
         }
         let mut answers = Vec::new();
         let mut last = None;
-        for (asked, id) in std::mem::take(&mut self.waiting) {
+        for (asked, id) in std::mem::take(&mut self.pending_calls) {
             let found = self.answers.get_mut(asked.as_str());
             let Some((when, answer)) = found.and_then(VecDeque::pop_front) else {
                 self.losses.add(Loss::Unanswered);
@@ -315,7 +305,7 @@ impl<'a> Builder<'a> {
             last = when.or(last);
             answers.push(Answer {
                 id,
-                parts: self.understood(&answer.parts),
+                parts: self.without_raw_parts(&answer.parts),
                 outcome: answer.outcome,
             });
         }
@@ -326,7 +316,7 @@ impl<'a> Builder<'a> {
         self.turns.push(answers_turn);
     }
 
-    fn understood(&mut self, parts: &[Part]) -> Vec<Part> {
+    fn without_raw_parts(&mut self, parts: &[Part]) -> Vec<Part> {
         let mut kept = Vec::new();
         for part in parts {
             if matches!(part, Part::Raw { .. }) {
@@ -338,10 +328,10 @@ impl<'a> Builder<'a> {
         kept
     }
 
-    /// An answer in its place: either its call waits for it, or it was taken already, or nobody
-    /// asked for it.
-    fn stray(&mut self, when: Option<Timestamp>, answer: &'a Answer) {
-        self.settle();
+    /// Handles a result at its own position: its call is pending, or the result was already used, or no
+    /// call has its id.
+    fn add_result(&mut self, when: Option<Timestamp>, answer: &'a Answer) {
+        self.answer_pending_calls();
         let left = self.answers.get_mut(answer.id.as_str());
         let Some(queue) = left else { return };
         if queue
@@ -358,7 +348,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The answer of a call that has none.
+/// The result of a call that has none.
 pub fn unknown(id: String) -> Answer {
     Answer {
         id,

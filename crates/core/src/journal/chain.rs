@@ -7,85 +7,68 @@ use crate::digest::Digest;
 use crate::id::SessionId;
 use crate::time::Timestamp;
 
-/// The end of a journal: how many records there are, and the hash over all of them.
+/// The end of a journal: the number of records, and the hash over all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
-    /// The last record's place; 0 if there is none.
+    /// The last record's position; 0 for an empty journal.
     pub seq: Seq,
-    /// The hash up to it.
+    /// The hash up to and including that record.
     pub hash: Digest,
 }
 
-/// An event as it is stored. The hash is over these very bytes, so old records are never
-/// re-encoded.
+/// An event as it is stored. The hash covers these exact bytes, so old records are never re-encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its place.
     pub seq: Seq,
     /// The run that wrote it.
     pub run: Run,
-    /// When.
     pub at: Timestamp,
     /// The version of the event set.
     pub version: u16,
-    /// The event's kind.
     pub kind: String,
-    /// The step it is about.
+    /// The event's step.
     pub path: Option<String>,
     /// That step's revision.
     pub revision: u32,
     /// The event's fields as JSON.
     pub body: String,
-    /// The hash of the journal up to and including it.
+    /// The hash of the journal up to and including this record.
     pub hash: Digest,
 }
 
-/// A record that does not continue its journal.
+/// Why a record does not continue its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// A record is missing, or one stands twice.
+    /// A record is missing or duplicated.
     #[error("record {found} stands where record {expected} should be")]
-    Gap {
-        /// The place that should have come next.
-        expected: Seq,
-        /// The place that came.
-        found: Seq,
-    },
-    /// The record, or one before it, was altered.
+    Gap { expected: Seq, found: Seq },
+    /// This record, or one before it, was altered.
     #[error("record {0} does not match its hash")]
     Altered(Seq),
-    /// The record was written by a newer program.
+    /// A newer program wrote the record.
     #[error(
         "record {seq} is of kind `{kind}`, version {version}, which this program does not know"
     )]
     Unknown {
-        /// Its place.
         seq: Seq,
-        /// Its kind.
         kind: String,
-        /// Its version.
         version: u16,
     },
-    /// The record has the right hash and makes no sense.
+    /// The record has the right hash but cannot be decoded.
     #[error("record {seq} cannot be read: {reason}")]
-    Unreadable {
-        /// Its place.
-        seq: Seq,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { seq: Seq, reason: String },
 }
 
 impl Head {
-    /// The end of an empty journal. It depends on the session, so that a record copied from
-    /// another session never fits.
+    /// The head of an empty journal. It depends on the session, so that a record copied from another
+    /// session never verifies.
     pub fn genesis(session: SessionId) -> Self {
         let hash = Digest::of_fields(&[b"segno journal 1", session.to_string().as_bytes()]);
         Self { seq: Seq(0), hash }
     }
 
-    /// Turns an event into the next record.
+    /// Encodes an event as the next record.
     pub fn seal(&self, run: Run, at: Timestamp, event: &Event) -> Record {
         let step = event.step();
         let mut record = Record {
@@ -103,7 +86,7 @@ impl Head {
         record
     }
 
-    /// Checks that `record` is the next one and unaltered, and reads it.
+    /// Verifies that `record` is the next one and unaltered, and decodes it.
     pub fn open(&self, record: &Record) -> Result<Entry, Broken> {
         if record.seq != self.seq.next() {
             return Err(Broken::Gap {
@@ -156,7 +139,7 @@ impl Head {
 }
 
 impl Record {
-    /// The end of the journal if this record is its last.
+    /// The journal's head if this record is the last one.
     pub fn head(&self) -> Head {
         Head {
             seq: self.seq,
@@ -166,7 +149,7 @@ impl Record {
 }
 
 impl Entry {
-    /// The end of the journal if this entry is its last.
+    /// The journal's head if this event is the last one.
     pub fn head(&self) -> Head {
         Head {
             seq: self.seq,
@@ -203,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_again() {
+    fn sealed_records_open_again() {
         let (genesis, first, second) = sealed();
         let entry = genesis.open(&first).unwrap();
         assert_eq!(entry.head(), first.head());
@@ -221,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_another_session_does_not_fit() {
+    fn record_of_another_session_is_refused() {
         let (_, first, _) = sealed();
         let other = Head::genesis(SessionId::new(Timestamp(1), [8; 10]));
         assert_eq!(other.open(&first), Err(Broken::Altered(Seq(1))));

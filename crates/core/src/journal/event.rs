@@ -1,7 +1,7 @@
-//! Everything that can happen in a session.
+//! All events of a session.
 //!
-//! The set is closed: a kind that is not listed here was written by a newer program, and reading
-//! it is an error, never a guess. `docs/formats/journal.md` describes the stored form.
+//! The set is closed: a newer program wrote any kind that is not listed here, and reading it is an
+//! error, never a guess. `docs/formats/journal.md` describes the stored form.
 
 use std::collections::BTreeMap;
 
@@ -19,69 +19,63 @@ use crate::step::Path;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 
-/// Text that stands here, or in the blob store if it is long.
+/// Text that is stored inline, or in the blob store if it is long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Text {
-    /// The text itself.
     Inline(String),
-    /// Where it is kept.
+    /// A reference to the blob store.
     #[serde(rename_all = "snake_case")]
     Blob {
-        /// The digest under which the blob store has it.
         blob: Digest,
-        /// Its length.
         bytes: u64,
     },
 }
 
 impl Text {
-    /// Longer text is kept as a blob. Measured: about 0.5 MB is where a file gets cheaper than a row.
+    /// Longer text is stored as a blob. Measured: from about 0.5 MB on, a file is cheaper than a row.
     pub const INLINE_LIMIT: usize = 256 * 1024;
 }
 
-/// What to do about finished steps that an edited spec would ask differently.
+/// What to do with finished steps whose input an edited spec would change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnChange {
-    /// Say which, keep their results and go on with the edited spec.
+    /// Report them, keep their results and continue with the edited spec.
     #[default]
     Warn,
     /// Run them again.
     Rerun,
-    /// Refuse to go on.
+    /// Refuse to resume.
     Fail,
-    /// Go on with the spec as it was when the session last ran.
+    /// Continue with the spec as it was when the session last ran.
     Pinned,
 }
 
-/// What to do about a step that was in flight when its run was lost.
+/// What to do with a step that was in flight when its run was lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InFlight {
-    /// It may be asked a second time.
+    /// The step may be executed a second time.
     #[default]
     Repeat,
-    /// A person decides.
+    /// A user decides.
     Stop,
 }
 
-/// What a workflow may use up.
+/// The resource that a workflow limit restricts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Steps.
     Steps,
-    /// Tokens, in and out.
+    /// Input plus output tokens.
     Tokens,
-    /// Time.
     Duration,
-    /// Money.
     Cost,
 }
 
 impl Limit {
-    /// The name that specs give it.
+    /// The limit's name in specs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Steps => "max_steps",
@@ -91,7 +85,7 @@ impl Limit {
         }
     }
 
-    /// So much of it, for people.
+    /// Formats an amount of this resource for users.
     pub fn amount(self, amount: u64) -> String {
         match self {
             Self::Steps | Self::Tokens => amount.to_string(),
@@ -107,41 +101,40 @@ impl Limit {
 pub enum StopMode {
     /// When the step in flight is done.
     Boundary,
-    /// At once; the agent is ended.
+    /// Immediately; the agent is killed.
     Now,
 }
 
-/// Why something did not work, as it is kept and shown.
+/// Why an operation failed, as stored and shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// The sort of failure, for programs.
+    /// The failure's class, for programs.
     pub kind: String,
-    /// What happened, for people.
+    /// What happened, for users.
     pub message: String,
 }
 
 words! {
     /// How an exchange ended.
     Ending {
-        /// The agent said what it had to say.
+        /// The agent finished its turn.
         EndTurn = "end_turn",
-        /// The model had answered as often as it may within one exchange.
+        /// The model reached the limit of answers per exchange.
         MaxTurns = "max_turns",
-        /// A person stopped it.
+        /// A user stopped it.
         Stopped = "stopped",
-        /// It was broken off, and the person said something else instead of letting it go on.
+        /// The exchange was interrupted, and the user sent another message instead of continuing it.
         Left = "left",
     }
 }
 
-/// A limit that was run into, and when it is lifted: whoever set it said so.
+/// A provider's limit that was reached, and when the provider lifts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspension {
-    /// Whose limit it is.
     pub provider: String,
-    /// Not to be asked again before this.
+    /// Do not call the provider before this time.
     pub until: Timestamp,
 }
 
@@ -162,26 +155,26 @@ macro_rules! events {
             }
         )*
 
-        /// Something that happened.
+        /// An event of a session.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Event { $($(#[$doc])* $variant($variant),)* }
 
         impl Event {
-            /// Every kind there is.
+            /// Every kind of event.
             pub const KINDS: &[&str] = &[$($kind,)*];
 
-            /// The word for its kind.
+            /// The name of the event's kind.
             pub fn kind(&self) -> &'static str {
                 match self { $(Event::$variant(_) => $kind,)* }
             }
 
-            /// Its fields as JSON.
+            /// The event's fields as JSON.
             pub fn body(&self) -> String {
                 let body = match self { $(Event::$variant(event) => serde_json::to_string(event),)* };
                 body.expect("events have string keys and no fallible fields")
             }
 
-            /// Reads an event back; `None` if this program does not know the kind.
+            /// Parses a stored event; `None` if this program does not know the kind.
             pub fn decode(kind: &str, body: &str) -> Option<serde_json::Result<Self>> {
                 match kind {
                     $($kind => Some(serde_json::from_str(body).map(Event::$variant)),)*
@@ -193,436 +186,364 @@ macro_rules! events {
 }
 
 events! {
-    /// A person started something. Always the first.
+    /// A user started a session. Always the first event.
     SessionCreated = "session_created" {
-        /// What people call it.
         name: Name,
-        /// What it does.
         session_kind: Kind,
-        /// The folder it works in.
         workspace: String,
-        /// Where its spec was read.
+        /// The file that the spec was read from.
         spec_path: String,
         /// The spec, with secrets replaced.
         spec: Text,
-        /// The digest of the file's own bytes.
+        /// The digest of the file's original bytes.
         spec_digest: Digest,
-        /// The variables it was started with, defaults included.
+        /// The variables that the session was started with, defaults included.
         variables: BTreeMap<String, serde_json::Value>,
-        /// Where artifacts go.
+        /// The output folder of artifacts.
         out: String,
         /// Whether artifacts may replace files that this session did not write.
         force: bool,
-        /// The commit that the folder stood at; absent if it was no git repository, or had none.
+        /// The workspace's commit; absent without a git repository or a commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         commit: Option<String>,
     }
-    /// The session is a copy of what another had done. Always the third, in the run that copies.
+    /// The session is a fork: a copy of another session's finished work. Always the third event, in the
+    /// run that copies.
     SessionForked = "session_forked" {
-        /// The other session.
+        /// The source session.
         from: SessionId,
-        /// What it was called.
         from_name: Name,
-        /// The last entry of it that was looked at.
+        /// The last event of the source session that was read.
         seq: Seq,
-        /// The step before which it was cut; absent if all of it was looked at.
+        /// The step before which the copy was cut; absent if all of the source was read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Path>,
-        /// The checkpoint that it was made from, with the files of it.
+        /// The checkpoint that the fork was made from, including its files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<CheckpointId>,
-        /// The folder that the other worked in; absent if the copy works in the same.
+        /// The source session's workspace; absent if the fork works in the same one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         workspace: Option<String>,
-        /// The snapshot that has what agents' programs had of conversations that go on, under the names
-        /// that these have in the copy; absent if there is none.
+        /// The snapshot with the CLI agents' transcripts of conversations that continue in the fork,
+        /// under the names that these have there; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         papers: Option<Digest>,
     }
-    /// The session works in another folder from here on. Stands between runs, under a number of its own:
-    /// nobody runs a session while it is moved.
+    /// The session moved to another workspace. Written between runs, under a run number of its own: no
+    /// run holds the session while it is moved.
     SessionMoved = "session_moved" {
-        /// The folder that it works in now.
+        /// The new workspace.
         workspace: String,
-        /// Where its spec is now; empty if it has no file.
+        /// The new path of the spec; empty if the session has no spec file.
         spec_path: String,
-        /// Where artifacts go now.
+        /// The new output folder of artifacts.
         out: String,
     }
-    /// The spec on disk had been edited, and this run goes on with the edited one.
+    /// The spec on disk was edited, and this run continues with the edited spec.
     SpecChanged = "spec_changed" {
-        /// The edited spec.
         spec: Text,
-        /// Its digest.
         spec_digest: Digest,
-        /// The steps it changes.
+        /// The steps that the edit changes.
         steps: Vec<Path>,
-        /// What was decided about those that had finished.
+        /// What was decided about changed steps that had finished.
         policy: OnChange,
     }
-    /// A run was granted the lease.
+    /// A run acquired the lease.
     RunStarted = "run_started" {
-        /// The machine.
         host: String,
-        /// The process.
         pid: u32,
-        /// The program's version.
+        /// Segno's version.
         version: String,
     }
-    /// A step is about to be asked of its agent.
+    /// A step is about to be sent to its agent.
     StepStarted = "step_started" {
-        /// The step.
         path: Path,
-        /// How often its result was thrown away before.
+        /// How many times the step's result was discarded before.
         revision: u32,
-        /// How often it was begun in this revision, this time included.
+        /// How many times the step was started in this revision, this start included.
         attempt: u32,
-        /// Who is asked.
         agent: String,
-        /// What is asked.
         input: Text,
-        /// The digest of everything the answer depends on.
+        /// The digest of everything that the answer depends on.
         input_digest: Digest,
     }
-    /// A step is done; it will not be run again.
+    /// A step is finished; it will not be run again.
     StepFinished = "step_finished" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
         /// The attempt that succeeded.
         attempt: u32,
-        /// The answer.
         output: Text,
-        /// What it took.
         usage: Usage,
-        /// How long it took.
         elapsed_ms: u64,
     }
     /// An attempt failed.
     StepFailed = "step_failed" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
-        /// Why.
         error: Failure,
-        /// What it took nevertheless.
+        /// The usage of the failed attempt.
         usage: Usage,
-        /// After how long it is tried again; absent if it is not.
+        /// The delay until the next attempt; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ms: Option<u64>,
-        /// The limit that is in the way, where it was told when that is lifted.
+        /// The limit that was reached, if the provider said when it is lifted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suspended: Option<Suspension>,
     }
     /// A step was in flight when its run was lost: whether it took effect is unknown (P6).
     StepUnknown = "step_unknown" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
     }
-    /// A finished step's result no longer counts, because its question changed.
+    /// A finished step's result no longer counts, because its input changed.
     StepDiscarded = "step_discarded" {
-        /// The step.
         path: Path,
-        /// The revision that no longer counts.
+        /// The discarded revision.
         revision: u32,
     }
-    /// A model answered in the middle of a step, and asks for tools. The conversation of a step is
-    /// kept turn by turn, so that a crash costs at most the one call in flight.
+    /// A model answered within a step and requests tools. The journal stores a step's conversation turn
+    /// by turn, so that a crash loses at most the one call in flight.
     ModelReplied = "model_replied" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
-        /// Which answer of this step it is, from 1.
+        /// The number of this answer within the step, from 1.
         turn: u32,
-        /// What it said, as JSON: see [`crate::model::Part`].
+        /// The answer's parts as JSON: see [`crate::model::Part`].
         parts: Text,
-        /// What it took.
         usage: Usage,
     }
-    /// What was said first in a step was summed up, to make room for what comes.
+    /// The first messages of a step's conversation were summarized, to free space in the context window.
     TalkShortened = "talk_shortened" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
-        /// After which answer of this step.
+        /// The answer of this step after which it happened.
         turn: u32,
-        /// How many messages it stands for.
+        /// How many messages the summary replaces.
         messages: u32,
-        /// The sum of them.
         summary: Text,
-        /// What it took.
+        /// The usage of the summarization.
         usage: Usage,
     }
-    /// A tool is about to be run, whose effect must not be had twice unnoticed (P6).
+    /// A tool is about to be executed whose effect must not happen twice unnoticed (P6).
     ToolStarted = "tool_started" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The turn that asked for it.
+        /// The turn that requested the tool.
         turn: u32,
-        /// The call's own name.
+        /// The id of the tool call.
         call: String,
-        /// The tool.
         tool: String,
     }
-    /// A tool answered.
+    /// A tool returned.
     ToolFinished = "tool_finished" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The turn that asked for it.
+        /// The turn that requested the tool.
         turn: u32,
-        /// The call's own name.
+        /// The id of the tool call.
         call: String,
-        /// The tool.
         tool: String,
-        /// What it answered.
         output: Text,
-        /// Whether it went wrong.
         is_error: bool,
     }
-    /// An agent's program has a conversation of its own for a step: it began one, or goes on with one.
+    /// A CLI agent has a conversation of its own for a step: it started or resumed one.
     AgentOpened = "agent_opened" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
-        /// The program.
         program: Program,
-        /// The program's name for the conversation.
+        /// The CLI agent's own id of the conversation.
         native: String,
-        /// The folder that it works in.
+        /// The CLI agent's working directory.
         folder: String,
-        /// How it goes on; absent if it begins.
+        /// The resume strategy; absent if the conversation is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rung: Option<Rung>,
     }
-    /// What was said in an agent's own conversation, as its program told it. A crash in the middle of a
-    /// step loses nothing that stands here.
+    /// Messages of a CLI agent's own conversation, as the agent reported them. A crash in the middle of
+    /// a step loses nothing that is recorded here.
     AgentSaid = "agent_said" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
         /// A list of [`crate::conversation::Entry`], as JSON.
         entries: Text,
-        /// What it took.
         usage: Usage,
-        /// How full the model's context is, if that is known.
+        /// How full the model's context window is, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<Gauge>,
     }
-    /// What a program's transcript says stands in this journal, up to some byte of it: the session was
-    /// made of that transcript, or brought up to date with it.
+    /// This journal contains a CLI agent's transcript up to some byte: the session was imported from
+    /// that transcript, or updated from it.
     TranscriptAdopted = "transcript_adopted" {
         /// The step that the conversation belongs to.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The program.
         program: Program,
-        /// The program's name for the conversation.
+        /// The CLI agent's own id of the conversation.
         native: String,
-        /// Where the transcript was.
+        /// The path of the transcript.
         file: String,
         /// How many bytes of it were read.
         bytes: u64,
         /// The digest of these bytes.
         digest: Digest,
-        /// The snapshot that has the file as it was, byte for byte.
+        /// The snapshot that contains the file byte for byte.
         papers: Digest,
-        /// What could not be read since the last entry of this kind, in words.
+        /// What could not be parsed since the last event of this kind, as text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     }
-    /// A step was stopped between two turns; it goes on from there.
+    /// A step was stopped between two turns; it resumes from there.
     StepPaused = "step_paused" {
-        /// The step.
         path: Path,
-        /// Its revision.
         revision: u32,
-        /// The attempt.
         attempt: u32,
     }
-    /// A person is to be asked. It stands here before it is shown, and is asked once (P6).
+    /// A question to the user. It is journaled before it is shown, and is asked once (P6).
     QuestionAsked = "question_asked" {
-        /// The step.
         path: Path,
-        /// The question.
         prompt: String,
-        /// What is shown with it.
+        /// What is shown with the question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<Text>,
-        /// The answer if nobody gives one in time.
+        /// The answer if the user gives none in time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<String>,
-        /// How long an answer is waited for; absent: for ever.
+        /// How long to wait for an answer; absent: forever.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_s: Option<u64>,
-        /// What an answer must look like: a regular expression.
+        /// The pattern that an answer must match: a regular expression.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         validation: Option<String>,
     }
-    /// A person answered, or the time for it ran out. It stands here before it is used.
+    /// A user answered, or the timeout passed. The answer is journaled before it is used.
     QuestionAnswered = "question_answered" {
-        /// The step.
         path: Path,
-        /// The answer.
         answer: Text,
-        /// Who gave it.
         by: String,
     }
-    /// A limit comes near.
+    /// A limit is nearly reached.
     LimitNeared = "limit_neared" {
-        /// Which one.
         limit: Limit,
-        /// How much of it is used up: steps, tokens, seconds or millionths of a dollar.
+        /// The amount used: steps, tokens, seconds or millionths of a dollar.
         used: u64,
-        /// How much there is.
+        /// The limit, in the same unit.
         of: u64,
     }
-    /// A file was written for the person.
+    /// A file was written for the user.
     ArtifactWritten = "artifact_written" {
-        /// Where, as the spec names it.
+        /// The path as the spec names it.
         path: String,
-        /// What is in it.
         digest: Digest,
-        /// How long it is.
         bytes: u64,
     }
-    /// How the workspace looked to git when a run let go of it, so that a later one notices what others
-    /// did to it.
+    /// The git status of the workspace when a run released the session, so that a later run notices
+    /// changes that others made.
     WorkspaceSeen = "workspace_seen" {
         /// The branch; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The commit; absent before the first.
+        /// The commit; absent before the first commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         commit: Option<String>,
         /// How many files differ from the commit.
         changed: u64,
-        /// The digest of their names.
+        /// The digest of the changed files' names.
         names: Digest,
     }
-    /// Someone noted what whoever goes on must know. Stands in a run, or between runs under a number of
-    /// its own.
+    /// Notes for the next run. Written during a run, or between runs under a run number of its own.
     MemosWritten = "memos_written" {
-        /// What sort of writer.
+        /// The kind of author.
         source: Source,
-        /// Who.
         by: String,
-        /// The step that they are about.
+        /// The step that the notes are about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<Path>,
-        /// What they say.
         memos: Vec<Written>,
-        /// Up to which entry a model read what was said, if it was one.
+        /// The last event that the model read to extract these notes, if a model wrote them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         read_to: Option<Seq>,
-        /// What it took to learn it.
+        /// The usage of extracting the notes.
         #[serde(default)]
         usage: Usage,
     }
-    /// A memo no longer holds. Stands where memos do.
+    /// A note no longer applies. Written during a run or between runs, like notes.
     MemoWithdrawn = "memo_withdrawn" {
-        /// Its name.
         memo: MemoId,
-        /// Who says so.
         by: String,
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
-    /// A person edited what agents are told that know nothing of the work before. It counts until a run
-    /// has ended. Stands between runs.
+    /// A user edited the resume context for new agents. The edit applies until a run has ended. Written
+    /// between runs.
     BriefEdited = "brief_edited" {
-        /// What they are told; empty if it is compiled as usual again.
+        /// The resume context; empty if Segno compiles it as usual again.
         text: Text,
-        /// Who.
         by: String,
     }
     /// The session is a chat.
     ChatOpened = "chat_opened" {
-        /// Who is spoken to.
         agent: String,
-        /// How often the model may answer within one exchange.
+        /// How many times the model may answer within one exchange.
         max_turns: u32,
     }
-    /// A message of the person is dealt with, and will not be asked again.
+    /// A user message was handled and will not be sent again.
     ExchangeEnded = "exchange_ended" {
         /// The step of the message.
         path: Path,
-        /// How.
         ending: Ending,
-        /// How often the model answered.
+        /// How many times the model answered.
         replies: u64,
-        /// How many tools it asked for.
+        /// How many tools the model requested.
         tool_calls: u64,
-        /// The model that answered, if it is known.
+        /// The model that answered, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     }
-    /// What was said in a chat up to here is forgotten: no agent is told of it any more, and the
-    /// conversation of an agent's program is not gone on with. It stays in the journal.
+    /// The chat was cleared: later agents see none of the earlier messages, and no CLI agent's
+    /// conversation from before is resumed. The messages stay in the journal.
     ChatCleared = "chat_cleared" {
-        /// Who wanted it.
         by: String,
     }
-    /// Someone asked the run to stop.
+    /// A user or program asked the run to stop.
     StopRequested = "stop_requested" {
-        /// Who or what asked.
+        /// The user or program that asked.
         by: String,
-        /// When it takes effect.
         mode: StopMode,
-        /// Where the session will then stand.
+        /// The session's status after the stop.
         status: Status,
-        /// What a person said about it.
+        /// The reason that a user gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// The checkpoint that is taken for it, whatever the spec says.
+        /// The checkpoint to take for the stop, whatever the spec says.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Trigger>,
     }
-    /// A run was found lost: its owner is gone, and it said nothing more. Stands between runs.
+    /// A run was found lost: its owner process is gone and wrote no final event. Written between runs.
     RunLost = "run_lost" {
-        /// The run.
         lost: Run,
     }
-    /// A run let go of the session.
+    /// A run released the session.
     RunEnded = "run_ended" {
-        /// Where the session stands now.
+        /// The session's status after the run.
         status: Status,
-        /// Why it does not go on, if it failed.
+        /// Why the run does not continue, if it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Failure>,
     }
 }
 
 impl Event {
-    /// The version of the set. A reader refuses newer ones.
+    /// The version of the event set. A reader refuses newer versions.
     pub const VERSION: u16 = 1;
 
-    /// The step it is about, and that step's revision.
+    /// The event's step and that step's revision.
     pub fn step(&self) -> Option<(&Path, u32)> {
         match self {
             Event::StepStarted(StepStarted { path, revision, .. })
@@ -645,7 +566,7 @@ impl Event {
         }
     }
 
-    /// The long text in it, which may stand in the blob store.
+    /// The event's long text, which may be in the blob store.
     pub fn text(&self) -> Option<&Text> {
         match self {
             Event::SessionCreated(event) => Some(&event.spec),

@@ -1,8 +1,9 @@
-//! The journal: what happened in a session, in order, and the only truth about what was done.
+//! The journal: the ordered list of events of a session, and the only source of truth about what was
+//! done.
 //!
-//! Events are closed, versioned types ([`Event`]). In the store each becomes a [`Record`] that
-//! carries the hash of everything before it, so that a missing, moved or altered record is noticed
-//! by whoever reads it (P2, P9).
+//! Events are closed, versioned types ([`Event`]). The store keeps each as a [`Record`] that carries the
+//! hash of everything before it, so that every reader notices a missing, moved or altered record (P2,
+//! P9).
 
 mod chain;
 mod event;
@@ -24,15 +25,15 @@ pub use event::{
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// A record's place in its journal, from 1, without gaps.
+/// An event's position in its journal, from 1, without gaps.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
-/// One life of a session, from 1. It is also the fencing epoch: the store refuses a write that
-/// carries a run older than the newest granted (P3).
+/// The number of a run, from 1. It is also the fencing epoch: the store refuses a write that carries a
+/// run older than the newest granted one (P3).
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -40,7 +41,7 @@ pub struct Seq(pub u64);
 pub struct Run(pub u64);
 
 impl Seq {
-    /// The place after this one.
+    /// The next position.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -48,7 +49,6 @@ impl Seq {
 }
 
 impl Run {
-    /// The run after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -67,17 +67,15 @@ impl fmt::Display for Run {
     }
 }
 
-/// An event with its place in the journal.
+/// An event with its position in the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its place.
     pub seq: Seq,
     /// The run that wrote it.
     pub run: Run,
-    /// When, by that run's clock.
+    /// When the event was written, by that run's clock.
     pub at: Timestamp,
-    /// What happened.
     pub event: Event,
-    /// The hash of the journal up to and including it.
+    /// The hash of the journal up to and including this event.
     pub hash: Digest,
 }

@@ -1,4 +1,4 @@
-//! What the memos of a session add up to.
+//! Folds the notes of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,45 +11,42 @@ use crate::step::Path;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 
-/// How many memos of a sort are at hand. Older ones stay in the journal.
-const AT_HAND: usize = 200;
+/// How many notes of a kind are held in memory. Older ones stay in the journal.
+const MAX_NOTES: usize = 200;
 
-/// How many files are named.
-const NAMED: usize = 200;
+/// How many files are listed.
+const MAX_FILES: usize = 200;
 
-/// What the memos of a session add up to. It stays small however long the session goes on.
+/// The fold of a session's notes. It stays small however long the session is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handoff {
-    /// What was decided.
     pub decisions: Shelf<Decision>,
-    /// What went wrong.
     pub errors: Shelf<Trouble>,
-    /// What reviewers said.
     pub feedback: Shelf<Feedback>,
-    /// Single things to do.
+    /// Single todos.
     pub todos: Shelf<Todo>,
-    /// The newest list that an agent kept for itself.
+    /// The newest todo list of an agent.
     pub list: Option<Kept<Todos>>,
-    /// How the tests stood when they were last run.
+    /// The newest test result.
     pub tests: Option<Kept<Tests>>,
-    /// The files that were written last, newest last.
+    /// The most recently written files, newest last.
     pub files: Vec<String>,
-    /// How many others were written before.
+    /// How many other files were written before.
     pub earlier_files: u64,
-    /// Up to where a model has read what was said.
+    /// The last event that a model has read to extract notes.
     pub read_to: Option<Seq>,
 }
 
-/// Memos of one sort, oldest first.
+/// Notes of one kind, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shelf<T> {
-    /// Those at hand.
+    /// The notes held in memory.
     pub kept: Vec<Kept<T>>,
-    /// How many there were in all.
+    /// The total number of notes.
     pub count: u64,
-    /// The number of the last one that has a name.
+    /// The number of the last note with an id.
     pub last: u64,
 }
 
@@ -64,7 +61,7 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// Those that hold, oldest first.
+    /// The notes that were not withdrawn, oldest first.
     pub fn standing(&self) -> impl DoubleEndedIterator<Item = &Kept<T>> {
         self.kept.iter().filter(|kept| kept.withdrawn.is_none())
     }
@@ -75,41 +72,39 @@ impl<T> Shelf<T> {
     }
 }
 
-/// A memo, and what is known about it.
+/// A note and its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept<T> {
-    /// Its name; what follows from other entries, and what only the newest counts of, has none.
+    /// The note's id; `None` for notes derived from other events, and for kinds of which only the newest
+    /// counts.
     pub id: Option<MemoId>,
-    /// When it was written or last corrected.
+    /// When the note was written or last corrected.
     pub at: Timestamp,
-    /// By what sort of writer.
+    /// The kind of author.
     pub source: Source,
-    /// By whom.
+    /// The author.
     pub by: String,
-    /// The step that it is about.
+    /// The step that the note is about.
     pub path: Option<Path>,
-    /// The entry of the journal that it stands in.
+    /// The journal event that contains the note.
     pub seq: Seq,
-    /// The tool call that it was learnt from.
+    /// The tool call that the note was derived from.
     pub call: Option<String>,
-    /// Whether it was corrected.
     pub corrected: bool,
-    /// Why it no longer holds, if it does not.
+    /// Why the note was withdrawn, if it was.
     pub withdrawn: Option<String>,
-    /// What it says.
     pub memo: T,
 }
 
-/// What can be on a shelf.
+/// A kind of note that [`Shelf`] can hold.
 pub trait Item: PartialEq + Sized {
-    /// Its sort.
     const SORT: Sort;
 
-    /// Whether nobody has to do anything about it.
+    /// Whether the note needs no further action.
     fn is_settled(&self) -> bool;
 
-    /// Whether `other` is about the same, and says how that stands now.
+    /// Whether `other` has the same subject and is an update of this note.
     fn is_followed_by(&self, other: &Self) -> bool;
 }
 
@@ -161,24 +156,24 @@ impl Item for Todo {
     }
 }
 
-/// What the failure of a step is about.
+/// The subject of a step's failure.
 fn subject(path: &Path) -> String {
     format!("step {path}")
 }
 
-/// A memo on its way in, with what is known about all that came with it.
-struct Arriving<'a> {
+/// A note to be added, with its metadata.
+struct NewNote<'a> {
     event: &'a MemosWritten,
     seq: Seq,
     at: Timestamp,
     call: Option<String>,
     corrects: Option<MemoId>,
-    /// Whether it gets a name. What follows from another entry has none: names would not be the same in
-    /// a copy of the session that lacks this entry.
+    /// Whether the note gets an id. A note derived from another event has none: ids would differ in a
+    /// fork of the session that lacks that event.
     named: bool,
 }
 
-impl Arriving<'_> {
+impl NewNote<'_> {
     fn kept<T>(&self, id: Option<MemoId>, memo: T) -> Kept<T> {
         Kept {
             id,
@@ -196,24 +191,24 @@ impl Arriving<'_> {
 }
 
 impl Handoff {
-    /// Takes memos in.
+    /// Adds notes.
     pub fn write(&mut self, event: &MemosWritten, seq: Seq, at: Timestamp) {
-        self.take(event, seq, at, true);
+        self.add_all(event, seq, at, true);
     }
 
-    /// Takes in what follows from other entries: it has no names.
+    /// Adds notes that are derived from other events: they have no ids.
     pub fn learn(&mut self, event: &MemosWritten, seq: Seq, at: Timestamp) {
-        self.take(event, seq, at, false);
+        self.add_all(event, seq, at, false);
     }
 
-    fn take(&mut self, event: &MemosWritten, seq: Seq, at: Timestamp, named: bool) {
+    fn add_all(&mut self, event: &MemosWritten, seq: Seq, at: Timestamp, named: bool) {
         for Written {
             memo,
             call,
             corrects,
         } in &event.memos
         {
-            let arriving = Arriving {
+            let new_note = NewNote {
                 event,
                 seq,
                 at,
@@ -222,26 +217,26 @@ impl Handoff {
                 named,
             };
             match memo.clone() {
-                Memo::Decision(decision) => self.decisions.take(decision, &arriving),
-                Memo::Error(trouble) => self.errors.take(trouble, &arriving),
-                Memo::Feedback(feedback) => self.feedback.take(feedback, &arriving),
-                Memo::Todo(todo) => self.todos.take(todo, &arriving),
-                Memo::Todos(list) => self.list = Some(arriving.kept(None, list)),
-                Memo::Files(files) => self.name(files.paths),
+                Memo::Decision(decision) => self.decisions.add(decision, &new_note),
+                Memo::Error(trouble) => self.errors.add(trouble, &new_note),
+                Memo::Feedback(feedback) => self.feedback.add(feedback, &new_note),
+                Memo::Todo(todo) => self.todos.add(todo, &new_note),
+                Memo::Todos(list) => self.list = Some(new_note.kept(None, list)),
+                Memo::Files(files) => self.add_files(files.paths),
                 Memo::Tests(mut tests) => {
-                    // Who only ran them says nothing about which are meant to fail.
+                    // A plain test run says nothing about which tests are expected to fail.
                     if tests.expected.is_none() {
                         let before = self.tests.take();
                         tests.expected = before.and_then(|before| before.memo.expected);
                     }
-                    self.tests = Some(arriving.kept(None, tests));
+                    self.tests = Some(new_note.kept(None, tests));
                 }
             }
         }
         self.read_to = self.read_to.max(event.read_to);
     }
 
-    /// Takes in that a memo no longer holds. One that is not at hand is not missed.
+    /// Marks a note as withdrawn. Does nothing if the note is no longer held in memory.
     pub fn withdraw(&mut self, event: &MemoWithdrawn) {
         let reason = event.reason.as_deref().unwrap_or_default();
         let why = format!("{}: {reason}", event.by);
@@ -258,28 +253,28 @@ impl Handoff {
         }
     }
 
-    /// The subjects of errors that stand in the way, as a source that is no person told them.
+    /// The subjects of unresolved errors that `source` reported.
     pub fn in_the_way(&self, source: Source) -> impl Iterator<Item = &str> {
         let open = self.errors.standing();
         let open = open.filter(move |kept| kept.source == source && !kept.memo.is_settled());
         open.filter_map(|kept| kept.memo.subject.as_deref())
     }
 
-    /// A step failed for good. It stands in the way until the step is done.
+    /// Adds the error of a step that failed permanently. It is unresolved until the step finishes.
     pub fn fail(&mut self, event: &StepFailed, seq: Seq, at: Timestamp) {
         let (sort, text) = (event.error.kind.clone(), event.error.message.clone());
-        self.tell(&event.path, sort, text, Resolution::Unresolved, seq, at);
+        self.add_step_error(&event.path, sort, text, Resolution::Unresolved, seq, at);
     }
 
-    /// A step is done that had failed for good before.
+    /// Marks the errors of a step as fixed, if it had failed permanently before.
     pub fn finish(&mut self, event: &StepFinished, seq: Seq, at: Timestamp) {
         let failed = self.errors_of(&event.path).next();
         if let Some(Trouble { sort, text, .. }) = failed.cloned() {
-            self.tell(&event.path, sort, text, Resolution::Fixed, seq, at);
+            self.add_step_error(&event.path, sort, text, Resolution::Fixed, seq, at);
         }
     }
 
-    /// Failures of a step that stand in the way.
+    /// Unresolved errors of a step.
     pub fn errors_of(&self, path: &Path) -> impl Iterator<Item = &Trouble> {
         let subject = subject(path);
         let open = self.errors.standing().map(|kept| &kept.memo);
@@ -288,7 +283,7 @@ impl Handoff {
         })
     }
 
-    fn tell(
+    fn add_step_error(
         &mut self,
         path: &Path,
         sort: String,
@@ -304,7 +299,7 @@ impl Handoff {
             resolution,
             notes: None,
         });
-        let told = MemosWritten {
+        let event = MemosWritten {
             source: Source::Driver,
             by: "segno".to_owned(),
             path: Some(path.clone()),
@@ -312,10 +307,10 @@ impl Handoff {
             read_to: None,
             usage: Usage::default(),
         };
-        self.learn(&told, seq, at);
+        self.learn(&event, seq, at);
     }
 
-    /// Whether nothing is there.
+    /// Whether there are no notes.
     pub fn is_empty(&self) -> bool {
         *self
             == Self {
@@ -324,26 +319,26 @@ impl Handoff {
             }
     }
 
-    fn name(&mut self, paths: Vec<String>) {
+    fn add_files(&mut self, paths: Vec<String>) {
         for path in paths {
             self.files.retain(|known| *known != path);
             self.files.push(path);
         }
-        let over = self.files.len().saturating_sub(NAMED);
+        let over = self.files.len().saturating_sub(MAX_FILES);
         self.files.drain(..over);
         self.earlier_files += over as u64;
     }
 }
 
 impl<T: Item> Shelf<T> {
-    fn take(&mut self, memo: T, arriving: &Arriving<'_>) {
-        if let Some(corrected) = arriving.corrects
+    fn add(&mut self, memo: T, new_note: &NewNote<'_>) {
+        if let Some(corrected) = new_note.corrects
             && corrected.sort == T::SORT
             && let Some(kept) = self.find(corrected.number)
         {
             *kept = Kept {
                 corrected: true,
-                ..arriving.kept(kept.id, memo)
+                ..new_note.kept(kept.id, memo)
             };
             return;
         }
@@ -351,25 +346,25 @@ impl<T: Item> Shelf<T> {
         let standing = standing.find(|kept| {
             kept.withdrawn.is_none() && (kept.memo == memo || kept.memo.is_followed_by(&memo))
         });
-        // What a person said stands against what anyone else sees.
+        // A note of a user takes precedence over what any other source reports.
         if let Some(kept) = standing {
-            if kept.source >= arriving.event.source && kept.memo != memo {
+            if kept.source >= new_note.event.source && kept.memo != memo {
                 let corrected = kept.corrected;
                 *kept = Kept {
                     corrected,
-                    ..arriving.kept(kept.id, memo)
+                    ..new_note.kept(kept.id, memo)
                 };
             }
             return;
         }
         self.count += 1;
-        self.last += u64::from(arriving.named);
-        let id = arriving.named.then_some(MemoId {
+        self.last += u64::from(new_note.named);
+        let id = new_note.named.then_some(MemoId {
             sort: T::SORT,
             number: self.last,
         });
-        self.kept.push(arriving.kept(id, memo));
-        if self.kept.len() > AT_HAND {
+        self.kept.push(new_note.kept(id, memo));
+        if self.kept.len() > MAX_NOTES {
             let mut settled = self.kept.iter();
             let settled = settled.position(|kept| kept.memo.is_settled());
             self.kept.remove(settled.unwrap_or(0));
@@ -418,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_kept_once_and_numbers_do_not_change() {
+    fn repeated_notes_are_merged_and_keep_their_ids() {
         let mut handoff = Handoff::default();
         add(
             &mut handoff,
@@ -443,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_word_about_the_same_subject_says_how_it_stands() {
+    fn later_note_updates_the_same_subject() {
         let mut handoff = Handoff::default();
         let failed = error("make", "no such file", Resolution::Unresolved);
         add(&mut handoff, Source::Rule, vec![failed]);
@@ -460,7 +455,7 @@ mod tests {
         );
         assert_eq!(handoff.errors.count, 1);
         assert_eq!(handoff.errors.kept[0].memo.resolution, Resolution::Fixed);
-        // The next failure is another one.
+        // The next failure is a new error.
         add(
             &mut handoff,
             Source::Rule,
@@ -470,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_of_a_person_holds_against_what_a_rule_sees() {
+    fn user_correction_outranks_a_rule() {
         let mut handoff = Handoff::default();
         let failed = error("make", "no such file", Resolution::Unresolved);
         add(&mut handoff, Source::Rule, vec![failed]);
@@ -497,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_does_not_stand_and_keeps_its_name() {
+    fn withdrawn_note_is_hidden_and_keeps_its_id() {
         let mut handoff = Handoff::default();
         add(
             &mut handoff,
@@ -523,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small_and_what_stands_in_the_way_stays_longest() {
+    fn handoff_is_bounded_and_keeps_unresolved_errors() {
         let mut handoff = Handoff::default();
         add(
             &mut handoff,
@@ -544,14 +539,17 @@ mod tests {
                 vec![Memo::Files(super::super::Files { paths })],
             );
         }
-        assert_eq!(handoff.errors.kept.len(), AT_HAND);
+        assert_eq!(handoff.errors.kept.len(), MAX_NOTES);
         assert_eq!(handoff.errors.count, 1001);
         assert_eq!(
             handoff.errors.kept[0].memo.subject.as_deref(),
             Some("first")
         );
-        assert_eq!(handoff.decisions.kept.len(), AT_HAND);
+        assert_eq!(handoff.decisions.kept.len(), MAX_NOTES);
         assert_eq!(handoff.files.last().map(String::as_str), Some("999"));
-        assert_eq!((handoff.files.len(), handoff.earlier_files), (NAMED, 800));
+        assert_eq!(
+            (handoff.files.len(), handoff.earlier_files),
+            (MAX_FILES, 800)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The names of memos: short enough to be typed.
+//! Note ids, short enough to be typed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::session::words;
 
 words! {
-    /// The sorts of memos that have names of their own.
+    /// The kinds of notes that have ids.
     Sort {
-        /// A choice between ways that were open.
         Decision = "decision",
-        /// Something that went wrong.
         Error = "error",
-        /// What a reviewer said.
         Feedback = "feedback",
-        /// One thing to do.
+        /// A single todo.
         Todo = "todo",
     }
 }
@@ -32,17 +29,16 @@ impl Sort {
     }
 }
 
-/// The name of a memo in its session: `d1` is the first decision. It follows from the journal, and is
-/// the same wherever that is read.
+/// The id of a note within its session: `d1` is the first decision. It is derived from the journal and
+/// therefore the same everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemoId {
-    /// What it is.
     pub sort: Sort,
-    /// Which one of these, from 1.
+    /// The number among notes of this kind, from 1.
     pub number: u64,
 }
 
-/// The text is not the name of a memo.
+/// The text is not a note id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "memos are called d1, e2, f3 or t4: a letter for decision, error, feedback or todo, and a number"
@@ -92,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_as_it_is_written_and_no_other_way() {
+    fn note_ids_parse_only_in_canonical_form() {
         for text in ["d1", "e20", "f3", "t18446744073709551615"] {
             assert_eq!(text.parse::<MemoId>().unwrap().to_string(), text);
         }

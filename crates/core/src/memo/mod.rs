@@ -1,9 +1,8 @@
-//! Memos: what whoever goes on with a session must know, and the files do not say.
+//! Notes: knowledge for the next run that the files do not contain.
 //!
-//! A decision and why it was made, an error and what became of it, what a reviewer said, what is still
-//! to do, how the tests stand. Each says who wrote it and from where it was learnt, so that what a
-//! person said is never mixed up with what a rule found or a model believed. [`Handoff`] is what all of
-//! them add up to.
+//! A note is a decision with its reason, an error and its resolution, a reviewer's feedback, a todo, or
+//! a test result. Each note records its author and its source, so that what a user said is never mixed
+//! up with what a rule found or a model concluded. [`Handoff`] is the fold of all notes.
 
 mod handoff;
 mod id;
@@ -17,38 +16,38 @@ pub use handoff::{Handoff, Item, Kept, Shelf};
 pub use id::{MemoId, Sort};
 pub use reader::{Found, Reader};
 
-/// The longest text of a memo, in characters. What is longer is evidence, and stands where it was said.
+/// The maximum length of a note's text, in characters. Longer text is evidence and stays in the
+/// conversation.
 pub const LONGEST: usize = 2000;
 
-/// How many things one memo may list.
+/// The maximum number of list elements in one note.
 pub const MOST: usize = 50;
 
 words! {
-    /// Who wrote a memo. Whoever comes first here is believed first.
+    /// Who wrote a note, ordered by trust: an earlier source takes precedence.
     Source {
-        /// A person.
         Person = "person",
-        /// The agent, on purpose.
+        /// The agent, explicitly.
         Agent = "agent",
-        /// The agent's program, in a form of its own: a list of things to do, a tool that failed.
+        /// The CLI agent, in a format of its own: a todo list, a failed tool.
         Driver = "driver",
-        /// A rule, from what tools answered.
+        /// A rule that parses tool results.
         Rule = "rule",
-        /// A model that was asked to read what was said.
+        /// A model that read the conversation.
         Model = "model",
     }
 }
 
 words! {
-    /// What a decision is about.
+    /// The subject of a decision.
     Matter {
         /// How something is done.
         Approach = "approach",
-        /// What is used for it.
+        /// Which library or tool is used.
         Library = "library",
         /// How parts fit together.
         Architecture = "architecture",
-        /// A way around something that is in the way.
+        /// A workaround for an obstacle.
         Workaround = "workaround",
         /// Something that is not done.
         Skip = "skip",
@@ -58,174 +57,154 @@ words! {
 }
 
 words! {
-    /// What became of an error.
+    /// The resolution of an error.
     Resolution {
-        /// It is gone.
         Fixed = "fixed",
-        /// It is there, and something leads around it.
+        /// The error remains, with a workaround.
         Workaround = "workaround",
-        /// It is left for later.
+        /// Postponed.
         Deferred = "deferred",
-        /// It stands in the way.
+        /// The error still blocks the work.
         Unresolved = "unresolved",
     }
 }
 
 words! {
-    /// How much a reviewer minds.
+    /// The severity of a reviewer's feedback.
     Severity {
-        /// Not at all.
         None = "none",
-        /// A little.
         Minor = "minor",
-        /// Much.
         Major = "major",
-        /// It must not stay so.
+        /// It must be changed.
         Critical = "critical",
     }
 }
 
 words! {
-    /// Where the work stands between a failing test and tidy code.
+    /// The phase of test-driven work.
     Phase {
         /// Tests fail.
         Red = "red",
-        /// What failed passes now.
+        /// Tests that failed before pass now.
         Green = "green",
-        /// All passes, and the code is being put in order.
+        /// All tests pass, and the code is being cleaned up.
         Refactor = "refactor",
-        /// Nobody knows.
         Unknown = "unknown",
     }
 }
 
 words! {
-    /// How a thing to do stands.
+    /// The progress of a todo.
     Progress {
-        /// Not begun.
         Pending = "pending",
-        /// Begun.
         InProgress = "in_progress",
-        /// Done.
         Done = "done",
         /// No longer wanted.
         Dropped = "dropped",
     }
 }
 
-/// Something that whoever goes on must know.
+/// A note for the next run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memo {
-    /// A choice between ways that were open.
     Decision(Decision),
-    /// Something that went wrong.
     Error(Trouble),
-    /// What a reviewer said.
     Feedback(Feedback),
-    /// One thing to do.
+    /// A single todo.
     Todo(Todo),
-    /// How the tests stand. The newest counts.
+    /// A test result. The newest counts.
     Tests(Tests),
-    /// Everything that an agent has on its own list. The newest list counts.
+    /// An agent's complete todo list. The newest list counts.
     Todos(Todos),
     /// Files that were written.
     Files(Files),
 }
 
-/// A choice between ways that were open.
+/// A choice between alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// What it is about.
     pub matter: Matter,
-    /// What was chosen.
+    /// The chosen alternative.
     pub text: String,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What was not chosen.
+    /// The rejected alternatives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<String>,
 }
 
-/// Something that went wrong.
+/// An error that occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trouble {
-    /// The sort of it, in one or two words.
+    /// The kind of error, in one or two words.
     pub sort: String,
-    /// What happened.
+    /// The error's message.
     pub text: String,
-    /// What was being done: the command, the file. A later memo of the same source about the same
-    /// subject says what became of it.
+    /// The command or file that the error is about. A later note of the same source with the same
+    /// subject updates the resolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What became of it.
     pub resolution: Resolution,
-    /// More about that.
+    /// Details of the resolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
 }
 
-/// What a reviewer said.
+/// A reviewer's feedback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feedback {
-    /// In whose part.
+    /// The reviewer's role.
     pub persona: String,
-    /// Whether it may stay as it is.
     pub approved: bool,
-    /// How much they mind.
     pub severity: Severity,
-    /// What they said, point by point.
+    /// The comments, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
-    /// Whether it was acted upon.
+    /// Whether the feedback was acted upon.
     #[serde(default)]
     pub addressed: bool,
 }
 
-/// One thing to do.
+/// A todo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Todo {
-    /// What.
     pub text: String,
-    /// How it stands.
     pub progress: Progress,
 }
 
-/// How the tests stand.
+/// A test result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tests {
-    /// Where the work stands.
     pub phase: Phase,
-    /// What was run.
+    /// The test command.
     pub command: String,
-    /// Which fail: as many as are named.
+    /// The names of failing tests, as far as the output lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<String>,
-    /// Which are meant to fail for now; absent if this memo says nothing about it.
+    /// Tests that are expected to fail for now; absent if this note says nothing about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Vec<String>>,
-    /// How many passed, if it was told.
+    /// The number of passed tests, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<u64>,
-    /// How many failed, if it was told.
+    /// The number of failed tests, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
-    /// The runner's own words about all of it, cut.
+    /// The test runner's summary, shortened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
 }
 
-/// An agent's own list.
+/// An agent's complete todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Todos {
-    /// What is on it.
     pub items: Vec<Todo>,
 }
 
@@ -233,20 +212,19 @@ pub struct Todos {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// As the agent named them.
+    /// The paths as the agent named them.
     pub paths: Vec<String>,
 }
 
-/// A memo as it is written down.
+/// A note as it is journaled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
-    /// What it says.
     pub memo: Memo,
-    /// The tool call that it was learnt from.
+    /// The tool call that the note was derived from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The memo that it stands in the place of.
+    /// The note that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrects: Option<MemoId>,
 }
@@ -262,7 +240,7 @@ impl From<Memo> for Written {
 }
 
 impl Memo {
-    /// Its sort, if memos like it have names of their own.
+    /// The note's kind, if notes of this kind have ids.
     pub fn sort(&self) -> Option<Sort> {
         match self {
             Self::Decision(_) => Some(Sort::Decision),
@@ -273,7 +251,7 @@ impl Memo {
         }
     }
 
-    /// Hands over every text in it, to be changed.
+    /// Calls `change` on every text in the note.
     pub fn each_text(&mut self, mut change: impl FnMut(&mut String)) {
         match self {
             Self::Decision(decision) => {
@@ -306,7 +284,7 @@ impl Memo {
         }
     }
 
-    /// The same with every text and every list cut to what is kept.
+    /// Returns the note with every text and every list cut to its maximum length.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         match &mut self {

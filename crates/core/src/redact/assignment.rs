@@ -1,23 +1,23 @@
-//! Values that a name calls secret: `password=…`, `"api_key": "…"`, `export FOO_TOKEN=…`.
+//! Values that a name marks as secret: `password=…`, `"api_key": "…"`, `export FOO_TOKEN=…`.
 //!
-//! Only the value is hidden, and only if it can be one. These stay, because they are code or
+//! Only the value is replaced, and only if it can be a secret. These stay, because they are code or
 //! configuration that an agent must be able to read again:
 //!
 //! - variables, templates, calls and references (`${X}`, `os.environ["X"]`, `self.token`);
 //! - stand-ins (`<your key>`, `xxx`, `***`, `changeme`) and common words;
-//! - types and names (`token: String`, `secret: db-credentials-v2`): words without chance;
-//! - numbers and moments (`max_tokens`, times of expiry), paths, addresses, digests with a name;
-//! - texts with blanks, which are labels and messages (`"password": "Enter your password"`);
-//! - bookmarks (`nextPageToken`), which say where an agent was.
+//! - types and names (`token: String`, `secret: db-credentials-v2`): words without randomness;
+//! - numbers and timestamps (`max_tokens`, expiry times), paths, URLs, digests with a name;
+//! - texts with spaces, which are labels and messages (`"password": "Enter your password"`);
+//! - bookmarks (`nextPageToken`), which mark an agent's position in a list.
 
-use super::name::{self, Weight};
+use super::name::{self, Confidence};
 use super::piece::{Hit, LastRun, Piece};
 use super::{placeholder, shape};
 
-/// Longer names and values are not those of an assignment, and need not be searched through.
+/// Longer names and values do not belong to an assignment and need not be searched.
 const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 512;
-/// Blanks, quotes and backslashes between a name, its mark and the value.
+/// Blanks, quotes and backslashes between a name, its separator and the value.
 const LONGEST_GAP: usize = 12;
 
 /// The last run of each kind of value.
@@ -29,23 +29,22 @@ struct Runs {
     back: LastRun,
 }
 
-/// Finds assigned secrets.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let mut runs = Runs::default();
     let mut hidden = 0;
     let bytes = piece.text.bytes().enumerate();
-    for (mark, _) in bytes.filter(|(_, byte)| b"=:".contains(byte)) {
-        if mark < hidden {
+    for (separator, _) in bytes.filter(|(_, byte)| b"=:".contains(byte)) {
+        if separator < hidden {
             continue;
         }
-        let Some(name) = name_before(piece, mark) else {
+        let Some(name) = name_before(piece, separator) else {
             continue;
         };
-        let Some((weight, family)) = name::judge(name) else {
+        let Some((confidence, family)) = name::classify(name) else {
             continue;
         };
-        if let Some((start, value)) = value_after(piece, mark + 1, &mut runs)
-            && is_secret(weight, value)
+        if let Some((start, value)) = value_after(piece, separator + 1, &mut runs)
+            && is_secret(confidence, value)
         {
             hidden = start + value.len();
             hits.push(piece.hide(start..hidden, family));
@@ -53,14 +52,14 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     }
 }
 
-/// What to write instead of the whole `value` of a member called `name`.
+/// The replacement for the whole `value` of a member called `name`.
 pub(super) fn replacement(name: &str, value: &str) -> Option<String> {
-    let (weight, family) = name::judge(name)?;
+    let (confidence, family) = name::classify(name)?;
     let one_word = !value.contains(char::is_whitespace) && value.len() <= LONGEST_VALUE;
-    (one_word && is_secret(weight, value)).then(|| placeholder::of(family, value))
+    (one_word && is_secret(confidence, value)).then(|| placeholder::of(family, value))
 }
 
-/// The name that stands before the mark at `at`.
+/// The name before the separator at `at`.
 fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
     let mut before = &piece.text.as_bytes()[..at];
     if let [rest @ .., b':'] = before {
@@ -86,10 +85,10 @@ fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
     (length > 0).then(|| &piece.text[end - length..end])
 }
 
-/// The value that stands after a mark, and where it begins.
+/// The value after a separator, and its position.
 fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usize, &'a str)> {
     let bytes = piece.text.as_bytes();
-    // `=>` assigns too; `==`, `=~`, `::`, `:=` and `://` do not, or not here.
+    // `=>` assigns, too; `==`, `=~`, `::`, `:=` and `://` do not, or not here.
     let at = match bytes.get(at)? {
         b'>' => at + 1,
         b'=' | b'~' | b':' | b'/' => return None,
@@ -135,32 +134,32 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usi
     (end - start <= LONGEST_VALUE).then(|| (start, &piece.text[start..end]))
 }
 
-fn is_secret(weight: Weight, value: &str) -> bool {
+fn is_secret(confidence: Confidence, value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
     let harmless = shape::is_common_word(value)
         || shape::is_numeric(value)
         || shape::is_stand_in(value)
         || shape::is_path(value)
-        || refers(value);
+        || is_reference(value);
     if harmless {
         return false;
     }
-    match weight {
-        Weight::Strong => {
+    match confidence {
+        Confidence::Strong => {
             let joined = value.contains(['_', '-', '.', '/', ':']);
             let word = shape::is_identifier(value) && (joined || !has(u8::is_ascii_digit));
             value.len() >= 6 && !word
         }
-        Weight::Weak => {
+        Confidence::Weak => {
             let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
             value.len() >= 8 && mixed && !shape::is_identifier(value) && !shape::is_uuid(value)
         }
     }
 }
 
-/// Whether `value` points to something instead of being it: an address, a digest with the name of
-/// its function, a resource, code.
-fn refers(value: &str) -> bool {
+/// Whether `value` refers to a secret instead of being one: a URL, a digest with the name of its
+/// function, a resource, code.
+fn is_reference(value: &str) -> bool {
     const REFERENCES: [&str; 8] = [
         "sha256:",
         "sha512:",

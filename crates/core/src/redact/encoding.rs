@@ -1,14 +1,14 @@
-//! The other spellings of a secret: in JSON, in addresses, in base64.
+//! Encodings of a secret: in JSON, in URLs, in base64.
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// `text` as it stands between the quotes of a JSON string.
+/// `text` as it appears between the quotes of a JSON string.
 pub(super) fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// `text` with every byte outside letters, digits and `kept` as `%XX`.
+/// Percent-encodes every byte of `text` except letters, digits and `kept`.
 pub(super) fn percent(text: &str, kept: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 3);
     for byte in text.bytes() {
@@ -24,7 +24,7 @@ pub(super) fn percent(text: &str, kept: &str) -> String {
     encoded
 }
 
-/// `bytes` in base64, without padding.
+/// Encodes `bytes` in base64, without padding.
 pub(super) fn base64(bytes: &[u8]) -> String {
     let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -39,27 +39,27 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     encoded
 }
 
-/// What is certain to appear in the base64 of any text that holds `secret`, for each of the three
-/// places where it may begin inside a group.
+/// The substrings that must appear in the base64 of any text that contains `secret`, for each of the
+/// three possible offsets within a group.
 pub(super) fn base64_cores(secret: &str) -> [String; 3] {
     [0, 1, 2].map(|shift| {
         let mut bytes = vec![0; shift];
         bytes.extend_from_slice(secret.as_bytes());
         let encoded = base64(&bytes);
-        // Digits that also hold bits of a neighbour: at the front `shift + 1` if there is one
-        // before, at the end one unless the last group is full.
+        // Digits that also contain bits of a neighbor: `shift + 1` digits at the front if bytes precede,
+        // one digit at the end unless the last group is full.
         let front = if shift == 0 { 0 } else { shift + 1 };
         let whole = bytes.len() * 8 / 6;
         encoded[front..whole].to_owned()
     })
 }
 
-/// The same base64 in the alphabet of addresses.
+/// The same base64 in the URL-safe alphabet.
 pub(super) fn url_safe(base64: &str) -> String {
     base64.replace('+', "-").replace('/', "_")
 }
 
-/// The bytes of base64 in either alphabet, padded or not; `None` if it is no base64.
+/// Decodes base64 in either alphabet, with or without padding; `None` if the text is not base64.
 pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     if digits.len() % 4 == 1 {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_agrees_with_the_known_examples() {
+    fn base64_matches_known_examples() {
         for (plain, encoded) in [
             ("f", "Zg"),
             ("fo", "Zm8"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_is_found_wherever_the_secret_begins_and_ends() {
+    fn base64_core_is_found_at_every_offset() {
         let secret = "correct horse";
         let cores = base64_cores(secret);
         for before in ["", "a", "bc", "def", "user:"] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_those_of_json_and_of_addresses() {
+    fn json_and_url_escapes_are_correct() {
         assert_eq!(json("a\"b\\c\n"), r#"a\"b\\c\n"#);
         assert_eq!(percent("a b/é-", "-"), "a%20b%2F%C3%A9-");
         assert_eq!(url_safe("a+b/c"), "a-b_c");

@@ -1,19 +1,19 @@
 //! Long random tokens that no other finder explains.
 //!
-//! Only a token that stands free is judged: between blanks, quotes or brackets, perhaps after
-//! `name=` or `name:`. It needs all kinds of letters and at least 4.5 bits per letter. What looks
-//! random and must stay, because work would be lost with it, has a test in `tests::ordinary`:
+//! Only a delimited token counts: between whitespace, quotes or brackets, possibly after `name=` or
+//! `name:`. It needs all character classes and at least 4.5 bits per character. Values that look random
+//! and must stay, because redacting them would lose work, have a test in `tests::ordinary`:
 //!
-//! - digests in hexadecimal, UUIDs (too few letters for the bits) and ULIDs (one case): they name
+//! - hexadecimal digests and UUIDs (too few bits per character) and ULIDs (one case): they identify
 //!   commits, objects and sessions;
-//! - digests in base64 behind the name of their function (`sha512-…`, `h1:…`, `SHA256:…`): lock
-//!   files and checks depend on them;
-//! - what its name calls an id, digest, signature or bookmark, and typed ids (`toolu_…`, `msg_…`,
-//!   `cus_…`): a conversation cannot be resumed without them. Keys of that form are
+//! - base64 digests after the name of their function (`sha512-…`, `h1:…`, `SHA256:…`): lock files and
+//!   checks depend on them;
+//! - values that their name marks as id, digest, signature or bookmark, and typed ids (`toolu_…`,
+//!   `msg_…`, `cus_…`): a conversation cannot be resumed without them. Keys of that form belong to
 //!   `families`;
-//! - identifiers, words with versions, paths and everything inside addresses;
-//! - contents of files: data addresses, base64 over several lines, the first letters of known
-//!   formats, public keys, and base64 of readable text.
+//! - identifiers, words with versions, paths and everything inside URLs;
+//! - file contents: data URLs, base64 over several lines, the first bytes of known formats, public keys,
+//!   and base64 of readable text.
 
 use std::ops::Range;
 
@@ -23,16 +23,16 @@ use super::shape;
 const SHORTEST: usize = 24;
 const LONGEST: usize = 200;
 const LEAST_BITS: f64 = 4.5;
-/// How far a name may stand before its token.
+/// The maximum distance between a name and its token.
 const LONGEST_GAP: usize = 8;
 
-/// Functions whose base64 digests are written behind their name.
+/// Hash functions whose base64 digests are written after their name.
 #[rustfmt::skip]
 const DIGESTS: [&str; 9] = [
     "sha1", "sha224", "sha256", "sha384", "sha512", "md5", "h1", "blake3", "xxh3",
 ];
 
-/// Ends of names whose values are random and not secret.
+/// Suffixes of names whose values are random and not secret.
 #[rustfmt::skip]
 const PUBLIC_NAMES: [&str; 20] = [
     "id", "ids", "uuid", "guid", "hash", "digest", "checksum", "integrity", "signature", "etag",
@@ -40,8 +40,8 @@ const PUBLIC_NAMES: [&str; 20] = [
     "publickey",
 ];
 
-/// How base64 of well-known formats begins: PNG, JPEG, GIF, WebP, SVG, ZIP, gzip, PDF, WOFF and
-/// WOFF2, WebAssembly, certificates, and zeros (video, public SSH keys).
+/// Base64 prefixes of well-known formats: PNG, JPEG, GIF, WebP, SVG, ZIP, gzip, PDF, WOFF and WOFF2,
+/// WebAssembly, certificates, and zeros (video, public SSH keys).
 #[rustfmt::skip]
 const FORMATS: [&str; 14] = [
     "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "PHN2Zy", "UEsDB", "H4sI", "JVBERi", "d09GRg",
@@ -56,18 +56,18 @@ fn belongs_to_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/_=-".contains(&byte)
 }
 
-/// Finds random tokens. Looks at the end of each stretch of the shortest length first, so that
-/// ordinary words are leapt over.
+/// Finds random tokens. Checks the end of each window of the minimum length first, so that ordinary
+/// words are skipped quickly.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let bytes = piece.text.as_bytes();
     let mut at = 0;
-    while let Some(stretch) = bytes.get(at..at + SHORTEST) {
-        if let Some(end) = stretch.iter().rposition(|byte| ends_token(*byte)) {
+    while let Some(segment) = bytes.get(at..at + SHORTEST) {
+        if let Some(end) = segment.iter().rposition(|byte| ends_token(*byte)) {
             at += end + 1;
             continue;
         }
         let end = piece.run(at + SHORTEST, |byte| !ends_token(byte));
-        // The cheap question first: digests in hexadecimal and long words end here.
+        // The cheap check first: it rejects hexadecimal digests and long words.
         let short = end - at <= LONGEST + 64;
         if short
             && shape::has_all_kinds(&piece.text[at..end])
@@ -80,29 +80,29 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     }
 }
 
-/// The token in a stretch without blanks, if it stands free and nothing before it explains it.
-fn candidate(piece: &Piece<'_>, mut stretch: Range<usize>) -> Option<Range<usize>> {
-    let cut = (piece.cut_before && stretch.start == 0)
-        || (piece.cut_after && stretch.end == piece.text.len());
+/// The token in a segment without whitespace, if it is delimited and nothing before it explains it.
+fn candidate(piece: &Piece<'_>, mut segment: Range<usize>) -> Option<Range<usize>> {
+    let cut = (piece.cut_before && segment.start == 0)
+        || (piece.cut_after && segment.end == piece.text.len());
     if cut {
         return None;
     }
     let bytes = piece.text.as_bytes();
-    if stretch.start > 0 && bytes[stretch.start - 1] == b'\\' {
+    if segment.start > 0 && bytes[segment.start - 1] == b'\\' {
         // The letter of an escaped line end; otherwise a path with backslashes.
-        if !b"nrt".contains(&bytes[stretch.start]) {
+        if !b"nrt".contains(&bytes[segment.start]) {
             return None;
         }
-        stretch.start += 1;
+        segment.start += 1;
     }
-    let text = piece.text[stretch.clone()].trim_end_matches(['.', ':', '!', '?']);
-    stretch.end = stretch.start + text.len();
+    let text = piece.text[segment.clone()].trim_end_matches(['.', ':', '!', '?']);
+    segment.end = segment.start + text.len();
     let split = text.trim_end_matches('=').rfind(['=', ':']);
     let (name, token) = match split {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => ("", text),
     };
-    // The mark of a diff.
+    // The marker of a diff line.
     let token = token.trim_start_matches(['+', '-']);
     let simple = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     if !(SHORTEST..=LONGEST).contains(&token.len())
@@ -112,17 +112,17 @@ fn candidate(piece: &Piece<'_>, mut stretch: Range<usize>) -> Option<Range<usize
         return None;
     }
     let name = match name {
-        "" => name_before(piece, stretch.start),
+        "" => name_before(piece, segment.start),
         name => name,
     };
     let explained = is_public_name(name)
         || piece.name.is_some_and(is_public_name)
-        || piece.text[..stretch.start].ends_with("base64,")
-        || has_neighbour_line(bytes, &stretch);
-    (!explained).then(|| stretch.end - token.len()..stretch.end)
+        || piece.text[..segment.start].ends_with("base64,")
+        || has_neighbor_line(bytes, &segment);
+    (!explained).then(|| segment.end - token.len()..segment.end)
 }
 
-/// The name before the quotes and the mark that stand before `at`.
+/// The name before the quotes and the separator that precede `at`.
 fn name_before<'a>(piece: &Piece<'a>, at: usize) -> &'a str {
     let before = &piece.text.as_bytes()[..at];
     let gap = before
@@ -151,7 +151,7 @@ fn is_public_name(name: &str) -> bool {
     DIGESTS.contains(&lower.as_str())
         || lower.contains("public")
         || PUBLIC_NAMES.iter().any(|end| {
-            // `id` must be a word of its own: `paid` is none, `toolUseId` and `user_id` are.
+            // `id` must be a word of its own: `paid` does not count, `toolUseId` and `user_id` do.
             lower.strip_suffix(end).is_some_and(|rest| {
                 let capital = name[rest.len()..].starts_with(|c: char| c.is_ascii_uppercase());
                 rest.is_empty() || rest.ends_with(['_', '-', '.']) || capital || end.len() > 4
@@ -159,24 +159,24 @@ fn is_public_name(name: &str) -> bool {
         })
 }
 
-/// Whether the line before or after is one long token too: a file in base64.
-fn has_neighbour_line(bytes: &[u8], stretch: &Range<usize>) -> bool {
-    let after = line_end(bytes[stretch.end..].iter().copied(), false)
-        .map(|gap| token_length(bytes[stretch.end + gap..].iter().copied()));
-    let before = line_end(bytes[..stretch.start].iter().rev().copied(), true)
-        .map(|gap| token_length(bytes[..stretch.start - gap].iter().rev().copied()));
+/// Whether the previous or next line is also one long token: a file in base64.
+fn has_neighbor_line(bytes: &[u8], segment: &Range<usize>) -> bool {
+    let after = line_end(bytes[segment.end..].iter().copied(), false)
+        .map(|gap| token_length(bytes[segment.end + gap..].iter().copied()));
+    let before = line_end(bytes[..segment.start].iter().rev().copied(), true)
+        .map(|gap| token_length(bytes[..segment.start - gap].iter().rev().copied()));
     // The last line of a file may be short, but follows a full one.
-    after.is_some_and(|length| length >= SHORTEST / 2) && stretch.len() >= 40
+    after.is_some_and(|length| length >= SHORTEST / 2) && segment.len() >= 40
         || before.is_some_and(|length| length >= 40)
 }
 
-/// How many bytes of line end and margin stand here; `None` if the line does not end.
+/// The length of the line end and indentation here; `None` if the line does not end.
 fn line_end(bytes: impl Iterator<Item = u8>, backwards: bool) -> Option<usize> {
     let mut ends = false;
     let mut gap = 0;
     let mut last = b' ';
     for byte in bytes.take(24) {
-        // `\n` in text of JSON: forwards the backslash comes first.
+        // `\n` in JSON text: in forward direction the backslash comes first.
         let pair = if backwards {
             [byte, last]
         } else {
@@ -225,7 +225,7 @@ fn is_named_digest(token: &str) -> bool {
         .is_some_and(|(function, _)| DIGESTS.contains(&function))
 }
 
-/// A small word and a mark before the random part, as services write the ids of their objects.
+/// A short word and a separator before the random part, as services write the ids of their objects.
 fn is_typed_id(token: &str) -> bool {
     const SECRET_TYPES: [&str; 7] = ["key", "token", "secret", "api", "pat", "sk", "auth"];
     token.split_once(['_', '-']).is_some_and(|(kind, _)| {

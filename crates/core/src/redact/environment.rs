@@ -1,4 +1,4 @@
-//! The secrets of this process: exact values, in every spelling they are likely to be met.
+//! The secrets of this process: exact values, in every encoding in which they are likely to appear.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,22 +7,22 @@ use regex::Regex;
 use super::piece::{Hit, Piece};
 use super::{encoding, families, name, placeholder, shape};
 
-/// Shorter values occur by chance, and hiding them would eat ordinary words.
+/// Shorter values occur by accident, and replacing them would destroy ordinary words.
 const SHORTEST: usize = 8;
 
-/// From here on even a value of nothing but letters is taken for a secret. A shorter one is more
-/// likely a word that the text uses too.
+/// From this length on even a value of letters only counts as a secret. A shorter one is more likely a
+/// word that the text also uses.
 const SHORTEST_WORD: usize = 12;
 
-/// One spelling of a secret.
+/// One encoding of a secret.
 #[derive(Clone)]
 struct Form {
     text: String,
     placeholder: String,
 }
 
-/// The values to hide, found by their first letters and then compared in full. That keeps the
-/// search small however long the values are.
+/// The values to replace, found by their first letters and then compared in full. That keeps the search
+/// cheap however long the values are.
 #[derive(Clone, Default)]
 pub(super) struct Known {
     heads: Option<Regex>,
@@ -31,34 +31,37 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Takes what is secret from `environment`. `inert` says whether a name can stand in a
-    /// placeholder without being taken for a secret itself.
-    pub(super) fn learn(
+    /// Collects the secrets from `environment`. `is_safe` tells whether a label can appear in a
+    /// placeholder without being treated as a secret itself.
+    pub(super) fn from_environment(
         environment: impl IntoIterator<Item = (String, String)>,
-        inert: impl Fn(&str) -> bool,
+        is_safe: impl Fn(&str) -> bool,
     ) -> Self {
-        // Equal values have one name, whatever the order of the environment.
+        // Equal values get one label, whatever the order of the environment.
         let mut labels: BTreeMap<String, String> = BTreeMap::new();
         for (variable, value) in environment {
             for secret in secrets(&variable, value.trim()) {
-                name_it(&mut labels, secret, &variable, &inert);
+                add_label(&mut labels, secret, &variable, &is_safe);
             }
         }
         Self::of(&labels)
     }
 
-    /// Takes these for secrets, whatever they look like.
-    pub(super) fn take(secrets: &[(String, String)], inert: impl Fn(&str) -> bool) -> Self {
+    /// Treats these values as secrets, whatever they look like.
+    pub(super) fn from_declared(
+        secrets: &[(String, String)],
+        is_safe: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut labels = BTreeMap::new();
         for (name, value) in secrets {
             if value.chars().count() >= SHORTEST {
-                name_it(&mut labels, value, name, &inert);
+                add_label(&mut labels, value, name, &is_safe);
             }
         }
         Self::of(&labels)
     }
 
-    /// `labels` are the names of values.
+    /// `labels` maps values to their labels.
     fn of(labels: &BTreeMap<String, String>) -> Self {
         let mut known = Self {
             values: labels.len(),
@@ -66,8 +69,8 @@ impl Known {
         };
         for (value, label) in labels {
             for text in spellings(value) {
-                // A value that is itself the name of a variable or family would be found in
-                // placeholders, and is no secret.
+                // A value that equals the name of a variable or family would match inside of
+                // placeholders, and is not a secret.
                 let named = |label: &str| format!("[secret:{label}:").contains(&text);
                 if !labels.values().any(|label| named(label)) && !families::labels().any(named) {
                     known.add(Form {
@@ -88,7 +91,8 @@ impl Known {
 
     fn finish(&mut self) {
         for forms in self.forms.values_mut() {
-            // The longest that fits wins; of equal spellings the first by name, always the same.
+            // The longest match wins; of equal encodings the first by name, which makes the choice
+            // deterministic.
             forms.sort_by(|a, b| {
                 (b.text.len(), &a.placeholder).cmp(&(a.text.len(), &b.placeholder))
             });
@@ -103,13 +107,12 @@ impl Known {
         });
     }
 
-    /// How many values are known.
     pub(super) fn count(&self) -> usize {
         self.values
     }
 
-    /// Finds the known values in `piece`. Where two overlap, the first is hidden whole and of the
-    /// second what is left, so that nothing of either stays.
+    /// Finds the known values in `piece`. Where two overlap, the first is replaced as a whole, and of
+    /// the second the rest, so that nothing of either remains.
     pub(super) fn find(&self, piece: &Piece<'_>, hits: &mut Vec<Hit>) {
         let Some(heads) = &self.heads else { return };
         let (mut at, mut hidden) = (0, 0);
@@ -129,14 +132,14 @@ impl Known {
     }
 }
 
-fn name_it(
+fn add_label(
     labels: &mut BTreeMap<String, String>,
     secret: &str,
     variable: &str,
-    inert: impl Fn(&str) -> bool,
+    is_safe: impl Fn(&str) -> bool,
 ) {
     let mut label = placeholder::label(variable);
-    if !inert(&label) {
+    if !is_safe(&label) {
         label = placeholder::label("");
     }
     labels
@@ -145,8 +148,8 @@ fn name_it(
         .or_insert(label);
 }
 
-/// What is secret in the value of one variable: the value, if the name says so, and a password
-/// inside an address under any name.
+/// The secrets in the value of one variable: the value itself, if the name marks it as secret, and a
+/// password inside a URL under any name.
 fn secrets<'a>(variable: &str, value: &'a str) -> BTreeSet<&'a str> {
     let mut secrets = BTreeSet::new();
     let address = value.split_once("://").map(|(_, rest)| {
@@ -158,7 +161,7 @@ fn secrets<'a>(variable: &str, value: &'a str) -> BTreeSet<&'a str> {
     {
         secrets.insert(password);
     }
-    // An address without a login is public.
+    // A URL without credentials is public.
     let public = address == Some(None);
     if name::is_secret_variable(variable) && !public && is_worth_hiding(value) {
         secrets.insert(value);
@@ -166,7 +169,7 @@ fn secrets<'a>(variable: &str, value: &'a str) -> BTreeSet<&'a str> {
     secrets
 }
 
-/// Whether hiding every occurrence of `value` protects more than it destroys.
+/// Whether replacing every occurrence of `value` protects more than it destroys.
 fn is_worth_hiding(value: &str) -> bool {
     let length = value.chars().count();
     let word = value.bytes().all(|byte| byte.is_ascii_alphabetic())
@@ -180,7 +183,7 @@ fn is_worth_hiding(value: &str) -> bool {
     length >= shortest && !harmless
 }
 
-/// `value` as it appears in text, in JSON, in JSON inside JSON, in addresses and in base64.
+/// `value` as it appears in text, in JSON, in JSON inside JSON, in URLs and in base64.
 fn spellings(value: &str) -> BTreeSet<String> {
     let json = encoding::json(value);
     let percent = encoding::percent(value, "-_.~");
@@ -190,7 +193,7 @@ fn spellings(value: &str) -> BTreeSet<String> {
         value.to_owned(),
         encoding::json(&json),
         json,
-        // As browsers and as older libraries write it.
+        // As browsers and as older libraries encode it.
         encoding::percent(value, "-_.~!'()*"),
         percent.replace("%20", "+"),
         lower_escapes(&percent),
@@ -207,7 +210,7 @@ fn spellings(value: &str) -> BTreeSet<String> {
     spellings
 }
 
-/// `%2F` as `%2f`.
+/// Converts `%2F` to `%2f`.
 fn lower_escapes(percent: &str) -> String {
     let mut escape = 0;
     percent
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_looks_secret_is_not_learned() {
+    fn harmless_values_are_not_collected() {
         for (variable, value) in [
             ("AUTH_MODE", "development"),
             ("MY_TOKEN", "production"),
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_in_an_address_is_learned_under_any_name() {
+    fn url_credentials_are_collected_under_any_name() {
         let value = format!("postgres://me:{}@db/app", "s3cr3t-value");
         assert_eq!(
             secrets("DATABASE_URL", &value),
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_lowered_and_nothing_else() {
+    fn only_percent_escapes_are_lowercased() {
         assert_eq!(lower_escapes("AB%2FCD%3D"), "AB%2fCD%3d");
     }
 }

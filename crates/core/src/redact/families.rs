@@ -1,30 +1,29 @@
-//! Keys that carry their maker's mark, and the search that starts from such marks.
+//! Keys with a vendor's prefix, and the search that starts from such prefixes.
 
 use std::sync::LazyLock;
 
-use super::mark::Marks;
 use super::piece::{Hit, LastRun, Piece};
+use super::prefix::Prefixes;
 use super::{shape, structured};
 
-/// What may follow a mark.
+/// Which characters may follow a prefix.
 #[derive(Clone, Copy)]
 enum Tail {
     /// Letters and digits.
     Plain,
-    /// The digits of base 32.
+    /// Base 32 digits.
     Base32,
-    /// Hexadecimal digits.
     Hex,
     /// Letters, digits, `_` and `-`.
     Dashed,
     /// The same and `.`.
     Dotted,
-    /// The digits of base 64.
+    /// Base 64 digits.
     Base64,
 }
 
 impl Tail {
-    fn holds(self, byte: u8) -> bool {
+    fn accepts(self, byte: u8) -> bool {
         match self {
             Self::Plain => byte.is_ascii_alphanumeric(),
             Self::Base32 => byte.is_ascii_uppercase() || (b'2'..=b'7').contains(&byte),
@@ -36,12 +35,13 @@ impl Tail {
     }
 }
 
-/// One kind of key: the name in its placeholder, its mark, what follows, at least and at most.
+/// One kind of key: the label in its placeholder, its prefix, the characters after it, and their minimum
+/// and maximum number.
 struct Family(&'static str, &'static str, Tail, usize, usize);
 
 const FAMILIES: [Family; 66] = [
     Family("anthropic-key", "sk-ant-", Tail::Dashed, 24, 256),
-    // Many makers of compatible interfaces use this mark too.
+    // Many vendors of compatible APIs use this prefix, too.
     Family("openai-key", "sk-", Tail::Dashed, 20, 256),
     Family("github-token", "ghp_", Tail::Plain, 30, 255),
     Family("github-token", "gho_", Tail::Plain, 30, 255),
@@ -109,12 +109,12 @@ const FAMILIES: [Family; 66] = [
     Family("age-key", "AGE-SECRET-KEY-1", Tail::Plain, 50, 70),
 ];
 
-static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+static PREFIXES: LazyLock<Prefixes> = LazyLock::new(|| {
     let families = FAMILIES.iter().map(|family| family.1);
-    Marks::new(families.chain(structured::MARKS))
+    Prefixes::new(families.chain(structured::PREFIXES))
 });
 
-/// The names that this finder puts into placeholders.
+/// The labels that this finder puts into placeholders.
 pub(super) fn labels() -> impl Iterator<Item = &'static str> {
     FAMILIES
         .iter()
@@ -122,16 +122,16 @@ pub(super) fn labels() -> impl Iterator<Item = &'static str> {
         .chain(structured::LABELS)
 }
 
-/// Finds keys by their marks.
+/// Finds keys by their prefixes.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let mut runs = Runs::default();
     let mut at = 0;
-    while let Some((start, word)) = MARKS.next(piece.text, at) {
+    while let Some((start, word)) = PREFIXES.next(piece.text, at) {
         at = start + word.len();
-        let found = if structured::MARKS.contains(&word) {
+        let found = if structured::PREFIXES.contains(&word) {
             structured::find(piece, start..at, word, |at| key_at(piece, at, &mut runs))
         } else {
-            marked(piece, start, word, &mut runs)
+            prefixed_key(piece, start, word, &mut runs)
         };
         if let Some(hit) = found {
             at = at.max(hit.range.end - piece.offset);
@@ -143,17 +143,17 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
 /// The last run of each kind of tail.
 type Runs = [LastRun; 6];
 
-/// The marked key that begins at `at`.
+/// The key with a known prefix that starts at `at`.
 fn key_at(piece: &Piece<'_>, at: usize, runs: &mut Runs) -> Option<Hit> {
-    let mark = MARKS.at(piece.text, at)?;
-    structured::find(piece, at..at + mark.len(), mark, |_| None)
-        .or_else(|| marked(piece, at, mark, runs))
+    let prefix = PREFIXES.at(piece.text, at)?;
+    structured::find(piece, at..at + prefix.len(), prefix, |_| None)
+        .or_else(|| prefixed_key(piece, at, prefix, runs))
 }
 
-fn marked(piece: &Piece<'_>, start: usize, mark: &str, runs: &mut Runs) -> Option<Hit> {
-    let Family(label, _, tail, least, most) = FAMILIES.iter().find(|family| family.1 == mark)?;
-    let body = start + mark.len();
-    let run = runs[*tail as usize].end(piece, body, |byte| tail.holds(byte));
+fn prefixed_key(piece: &Piece<'_>, start: usize, prefix: &str, runs: &mut Runs) -> Option<Hit> {
+    let Family(label, _, tail, least, most) = FAMILIES.iter().find(|family| family.1 == prefix)?;
+    let body = start + prefix.len();
+    let run = runs[*tail as usize].end(piece, body, |byte| tail.accepts(byte));
     if !piece.begins_word(start) || run - body > most + 8 {
         return None;
     }
@@ -162,8 +162,8 @@ fn marked(piece: &Piece<'_>, start: usize, mark: &str, runs: &mut Runs) -> Optio
     let end = body + secret.len();
     let next = piece.text.as_bytes().get(end);
     let word_ends = !next.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    // Names such as `sk-learn-model-name-2` have the mark and no chance in them. Base 32 has one
-    // case and may come without a digit, but its length is exact.
+    // Names such as `sk-learn-model-name-2` have the prefix but no randomness. Base 32 has one case and
+    // may lack a digit, but its length is exact.
     let random = matches!(tail, Tail::Base32)
         || secret.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(secret);
     let fits = (*least..=*most).contains(&secret.len()) && word_ends && random;

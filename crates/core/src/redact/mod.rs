@@ -1,33 +1,33 @@
-//! Takes secrets out of text before it is written anywhere (P12).
+//! Replaces secrets in text before it is written anywhere (P12).
 //!
-//! Four finders look at a text, one after the other; what one has found is closed to the next:
+//! Four finders search a text, one after the other; a later finder skips what an earlier one has found:
 //!
-//! 1. `environment`: the exact values of this process's secrets, however they are encoded;
-//! 2. `families` and `structured`: keys that carry their maker's mark, private key blocks,
-//!    credentials in headers and addresses;
-//! 3. `assignment`: values that a name calls secret (`password=…`, `"api_key": "…"`);
-//! 4. `entropy`: long random tokens that nothing explains.
+//! 1. `environment`: the exact values of this process's secrets, in any encoding;
+//! 2. `families` and `structured`: keys with a vendor's prefix, private key blocks, credentials in
+//!    headers and URLs;
+//! 3. `assignment`: values that a name marks as secret (`password=…`, `"api_key": "…"`);
+//! 4. `entropy`: long random tokens without another explanation.
 //!
-//! Where a workflow asks for it, `personal` looks for personal data after the first.
+//! If a workflow asks for it, `personal` searches for personal data after the first finder.
 //!
-//! A secret becomes `[secret:NAME:xxxxxx]`. The digits depend on the secret alone, so that equal
-//! secrets stay equal and a redacted transcript can still be followed. Placeholders are closed to
-//! every finder, and the finders run until they find nothing: redacting twice changes nothing.
+//! A secret becomes `[secret:NAME:xxxxxx]`. The digits depend only on the secret, so that equal secrets
+//! stay equal and a redacted transcript can still be followed. Finders skip placeholders, and they run
+//! until they find nothing more: redaction is idempotent.
 //!
-//! A false alarm destroys somebody's work, a miss may be caught by another finder. So only the
-//! first finder is strict; the later ones leave alone what an agent may need again. Each exclusion
-//! stands in its finder with its reason, and `tests::ordinary` holds what must pass untouched.
+//! A false positive destroys the user's work; a false negative may be caught by another finder. So only
+//! the first finder is strict; the later ones keep what an agent may need again. Each exclusion is in
+//! its finder with its reason, and `tests::ordinary` contains text that must stay unchanged.
 
 mod assignment;
 mod encoding;
 mod entropy;
 mod environment;
 mod families;
-mod mark;
 mod name;
 mod personal;
 mod piece;
 mod placeholder;
+mod prefix;
 mod redactor;
 mod shape;
 mod structured;

@@ -1,9 +1,9 @@
-//! Which names say that their value is secret.
+//! Decides which names mark their value as secret.
 
-/// How surely a name means a secret.
+/// How certain it is that a name means a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// `password`, `api_key`: nearly everything below it is one.
+pub(super) enum Confidence {
+    /// `password`, `api_key`: nearly every value is one.
     Strong,
     /// `token`, `secret`, `auth`: also words of parsers, clusters and protocols.
     Weak,
@@ -16,7 +16,7 @@ const PARTS: [&str; 18] = [
     "pwd", "pass", "credential", "credentials", "creds", "auth", "private", "cookie", "dsn",
 ];
 
-/// Endings that do the same without a mark before them, as in `PGPASSWORD` and `authtoken`.
+/// Suffixes that do the same without a separator before them, as in `PGPASSWORD` and `authtoken`.
 const ENDINGS: [&str; 6] = [
     "password",
     "passwd",
@@ -26,30 +26,30 @@ const ENDINGS: [&str; 6] = [
     "accesskey",
 ];
 
-/// A name that ends in one of these is about a secret and does not hold it.
+/// A name that ends in one of these describes a secret and does not contain it.
 #[rustfmt::skip]
-const ABOUT: [&str; 26] = [
+const DESCRIPTIVE_SUFFIXES: [&str; 26] = [
     "name", "type", "mode", "method", "algorithm", "alg", "path", "file", "dir", "host", "port",
     "domain", "region", "provider", "prefix", "header", "ttl", "expiry", "sock", "enabled",
     "server", "endpoint", "url", "uri", "length", "count",
 ];
 
-/// Words before `key` that make it a key to something.
+/// Words before `key` that make it a key to a service.
 #[rustfmt::skip]
-const KEYS_TO: [&str; 17] = [
+const KEY_QUALIFIERS: [&str; 17] = [
     "api", "access", "secret", "private", "account", "shared", "signing", "encryption", "master",
     "service", "storage", "auth", "admin", "app", "application", "subscription", "deploy",
 ];
 
-/// Words before `token` that make it a bookmark: losing one would lose an agent's place.
+/// Words before `token` that make it a bookmark: losing one would lose an agent's position.
 #[rustfmt::skip]
 const BOOKMARKS: [&str; 12] = [
     "next", "page", "continuation", "sync", "cursor", "pagination", "resume", "start", "end",
     "change", "skip", "previous",
 ];
 
-/// The words of a name in small letters: split at marks, and where a small letter or digit meets
-/// a capital. Numbers at the end are dropped (`PASSWORD_2`).
+/// The words of a name in lowercase: split at separators, and where a lowercase letter or digit precedes
+/// an uppercase letter. Numbers at the end are dropped (`PASSWORD_2`).
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -73,20 +73,20 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether an environment variable of this name holds a secret.
+/// Whether an environment variable of this name contains a secret.
 pub(super) fn is_secret_variable(name: &str) -> bool {
     let words = words(name);
-    let about = words
+    let descriptive = words
         .last()
-        .is_some_and(|last| ABOUT.contains(&last.as_str()));
-    !about
+        .is_some_and(|last| DESCRIPTIVE_SUFFIXES.contains(&last.as_str()));
+    !descriptive
         && words.iter().any(|word| {
             PARTS.contains(&word.as_str()) || ENDINGS.iter().any(|ending| word.ends_with(ending))
         })
 }
 
-/// What a name in a text says about its value: how surely it is secret, and which family.
-pub(super) fn judge(name: &str) -> Option<(Weight, &'static str)> {
+/// What a name in a text says about its value: how certainly it is secret, and its label.
+pub(super) fn classify(name: &str) -> Option<(Confidence, &'static str)> {
     if !may_be_secret(name) {
         return None;
     }
@@ -95,12 +95,12 @@ pub(super) fn judge(name: &str) -> Option<(Weight, &'static str)> {
     let before = before.last().map_or("", String::as_str);
     let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
     if ends(&["password", "passwd", "passphrase", "passcode"]) || last == "pwd" {
-        return Some((Weight::Strong, "password"));
+        return Some((Confidence::Strong, "password"));
     }
     if last == "key" && before == "access" && words.iter().any(|word| word == "secret") {
-        return Some((Weight::Strong, "aws-secret-key"));
+        return Some((Confidence::Strong, "aws-secret-key"));
     }
-    if (last == "key" && KEYS_TO.contains(&before))
+    if (last == "key" && KEY_QUALIFIERS.contains(&before))
         || ends(&[
             "apikey",
             "secretkey",
@@ -110,25 +110,25 @@ pub(super) fn judge(name: &str) -> Option<(Weight, &'static str)> {
             "authkey",
         ])
     {
-        return Some((Weight::Strong, "api-key"));
+        return Some((Confidence::Strong, "api-key"));
     }
     if last == "key" && before != "public" && name.bytes().all(|byte| !byte.is_ascii_lowercase()) {
-        return (words.len() > 1).then_some((Weight::Weak, "key"));
+        return (words.len() > 1).then_some((Confidence::Weak, "key"));
     }
     if ends(&["token"]) {
-        return (!BOOKMARKS.contains(&before)).then_some((Weight::Weak, "token"));
+        return (!BOOKMARKS.contains(&before)).then_some((Confidence::Weak, "token"));
     }
     if ends(&["secret"]) {
-        return Some((Weight::Weak, "secret"));
+        return Some((Confidence::Weak, "secret"));
     }
     matches!(
         last.as_str(),
         "credential" | "credentials" | "auth" | "cookie"
     )
-    .then_some((Weight::Weak, "credential"))
+    .then_some((Confidence::Weak, "credential"))
 }
 
-/// A quick look at the end of the name; nearly all names are done with here.
+/// A quick check of the name's end, which rejects nearly all names.
 fn may_be_secret(name: &str) -> bool {
     let name =
         name.trim_end_matches(|mark: char| mark.is_ascii_digit() || mark == '_' || mark == '-');
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_judged_by_the_parts_of_their_names() {
+    fn variables_are_classified_by_their_name_parts() {
         for name in [
             "GITHUB_TOKEN",
             "PGPASSWORD",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_text_are_judged_by_how_they_end() {
+    fn names_in_text_are_classified_by_their_suffix() {
         for name in [
             "password",
             "DB_PASSWORD",
@@ -201,8 +201,8 @@ mod tests {
             "password2",
         ] {
             assert_eq!(
-                judge(name).map(|found| found.0),
-                Some(Weight::Strong),
+                classify(name).map(|found| found.0),
+                Some(Confidence::Strong),
                 "{name}"
             );
         }
@@ -215,8 +215,8 @@ mod tests {
             "FOO_TOKEN",
         ] {
             assert_eq!(
-                judge(name).map(|found| found.0),
-                Some(Weight::Weak),
+                classify(name).map(|found| found.0),
+                Some(Confidence::Weak),
                 "{name}"
             );
         }
@@ -233,11 +233,11 @@ mod tests {
             "monkey",
             "sword",
         ] {
-            assert_eq!(judge(name), None, "{name}");
+            assert_eq!(classify(name), None, "{name}");
         }
         assert_eq!(
-            judge("aws_secret_access_key"),
-            Some((Weight::Strong, "aws-secret-key"))
+            classify("aws_secret_access_key"),
+            Some((Confidence::Strong, "aws-secret-key"))
         );
     }
 }

@@ -1,39 +1,39 @@
-//! A part of a text that is still open, and what was found in it.
+//! A part of a text that is still searched, and what was found in it.
 
 use std::ops::Range;
 
 use super::placeholder;
 
-/// A place in the whole text that is closed to further search.
+/// A range of the whole text that later finders skip.
 #[derive(Clone)]
 pub(super) struct Hit {
     pub(super) range: Range<usize>,
-    /// What to write there; `None` for a placeholder that stands there already.
+    /// The text to write there; `None` for an existing placeholder.
     pub(super) replacement: Option<String>,
 }
 
-/// The text between two hits. Its ends count as ends of words: they will stand beside a bracket.
+/// The text between two hits. Its ends count as word boundaries: a bracket will be next to them.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
     pub(super) text: &'a str,
-    /// Where the piece begins in the whole text.
+    /// The piece's offset in the whole text.
     pub(super) offset: usize,
-    /// A hit stands directly before the piece.
+    /// Whether a hit directly precedes the piece.
     pub(super) cut_before: bool,
-    /// A hit stands directly after the piece.
+    /// Whether a hit directly follows the piece.
     pub(super) cut_after: bool,
-    /// What the whole text is the value of, if it is known.
+    /// The name that the whole text is the value of, if known.
     pub(super) name: Option<&'a str>,
 }
 
 impl Piece<'_> {
-    /// The hit that hides `range` of this piece under the name of a family.
+    /// The hit that replaces `range` of this piece by a placeholder with the label `family`.
     pub(super) fn hide(&self, range: Range<usize>, family: &str) -> Hit {
         let replacement = placeholder::of(family, &self.text[range.clone()]);
         self.replace(range, replacement)
     }
 
-    /// The hit that puts `replacement` in the place of `range` of this piece.
+    /// The hit that replaces `range` of this piece by `replacement`.
     pub(super) fn replace(&self, range: Range<usize>, replacement: String) -> Hit {
         Hit {
             range: range.start + self.offset..range.end + self.offset,
@@ -41,8 +41,8 @@ impl Piece<'_> {
         }
     }
 
-    /// Whether a word may begin at `at`: no letter, digit or underscore stands before it, unless
-    /// that belongs to an escape (`\n`, `%3D`), as in JSON inside text and in addresses.
+    /// Whether a word may start at `at`: no letter, digit or underscore precedes it, unless that belongs
+    /// to an escape (`\n`, `%3D`), as in JSON inside text and in URLs.
     pub(super) fn begins_word(&self, at: usize) -> bool {
         match &self.text.as_bytes()[..at] {
             [] | [.., b'\\', b'n' | b'r' | b't'] => true,
@@ -51,7 +51,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Where the run of bytes that `belongs` accepts, beginning at `at`, ends.
+    /// The end of the run of bytes that `belongs` accepts, starting at `at`.
     pub(super) fn run(&self, at: usize, belongs: impl Fn(u8) -> bool) -> usize {
         let rest = &self.text.as_bytes()[at..];
         at + rest
@@ -61,13 +61,13 @@ impl Piece<'_> {
     }
 }
 
-/// Where the last run ended. Starts inside it have the same end, so that a text full of starts is
-/// still read once. For places that only move forward.
+/// The end of the last run. Starts within it have the same end, so that a text full of starts is still
+/// read once. Only for positions that move forward.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LastRun(usize);
 
 impl LastRun {
-    /// Where the run that `belongs` accepts and that holds `at` ends.
+    /// The end of the run that `belongs` accepts and that contains `at`.
     pub(super) fn end(
         &mut self,
         piece: &Piece<'_>,

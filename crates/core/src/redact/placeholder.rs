@@ -1,26 +1,26 @@
-//! What stands where a secret stood.
+//! Placeholders that replace secrets.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Separates these digits from every other use of BLAKE3 in the system. Changing it changes all
-/// placeholders, and old journals no longer match new ones.
+/// Separates these digits from every other use of BLAKE3 in Segno. Changing it changes all placeholders,
+/// and old journals no longer match new ones.
 const DOMAIN: &str = "segno 2026 redacted secret";
 
 /// Longer names are cut, so that a placeholder stays readable.
 const LONGEST_NAME: usize = 64;
 
-/// What every placeholder begins with.
+/// The beginning of every placeholder.
 const BEGINNING: &str = "[secret:";
 
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\[secret:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{6}\]").expect("the pattern is constant")
 });
 
-/// The placeholder of `secret`. The digits are too few to guess a good secret from them, and
-/// enough to tell the secrets of one session apart.
+/// The placeholder of `secret`. Its digits are too few to guess a good secret from them, and enough to
+/// distinguish the secrets of one session.
 pub(super) fn of(name: &str, secret: &str) -> String {
     let key = blake3::derive_key(DOMAIN, b"");
     let hash = blake3::keyed_hash(&key, secret.as_bytes());
@@ -28,7 +28,7 @@ pub(super) fn of(name: &str, secret: &str) -> String {
     format!("[secret:{name}:{a:02x}{b:02x}{c:02x}]")
 }
 
-/// `name` in the letters that a placeholder may carry.
+/// Maps `name` to the characters that a placeholder may contain.
 pub(super) fn label(name: &str) -> String {
     let mut label: String = name
         .chars()
@@ -44,9 +44,9 @@ pub(super) fn label(name: &str) -> String {
     label
 }
 
-/// The placeholders that already stand in `text`, each with its name.
+/// The placeholders that `text` already contains, each with its label.
 pub(super) fn all(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
-    // Compiling the pattern takes longer than a command has, and hardly any text needs it.
+    // Compiling the pattern takes longer than a short command may, and hardly any text needs it.
     let pattern = text.contains(BEGINNING).then(|| &*PLACEHOLDER);
     let found = pattern.into_iter().flat_map(|one| one.captures_iter(text));
     found.map(|found| {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_recognised() {
+    fn written_placeholders_are_recognized() {
         let text = format!("x{}y", of(&label("MY TOKEN é"), "one"));
         let found: Vec<_> = all(&text).collect();
         assert_eq!(found, [(1..text.len() - 1, "MY_TOKEN__")]);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_resembles_a_placeholder_is_not_one() {
+    fn malformed_placeholders_are_not_recognized() {
         for text in ["[secret:A:12345]", "[secret::123456]", "[secret:A:12345G]"] {
             assert_eq!(all(text).count(), 0, "{text}");
         }

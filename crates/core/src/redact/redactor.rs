@@ -10,23 +10,23 @@ use super::environment::Known;
 use super::piece::{Hit, Piece};
 use super::{assignment, entropy, families, personal, placeholder};
 
-/// What one finder hides can bring out something for another, so they take turns. Ordinary text
-/// needs one round and a second to be sure; the limit keeps the time linear for hostile text.
+/// A replacement by one finder can expose a match for another, so they run in rounds. Ordinary text
+/// needs one round and a second to confirm; the limit keeps the time linear for hostile text.
 const ROUNDS: usize = 8;
 
-/// Replaces secrets in text by placeholders. Knows the secrets of the environment it was made
-/// with, and never shows them.
+/// Replaces secrets in text by placeholders. Knows the secrets of the environment that it was created
+/// with, and never prints them.
 #[derive(Clone)]
 pub struct Redactor {
     known: Known,
     /// Secrets that a workflow declares.
     declared: Known,
-    /// Whether personal data is replaced too.
+    /// Whether personal data is replaced, too.
     personal: bool,
 }
 
 impl Redactor {
-    /// Learns the values of those variables whose name or content says that they are secret.
+    /// Collects the values of environment variables whose name or content marks them as secret.
     pub fn new(environment: impl IntoIterator<Item = (String, String)>) -> Self {
         let blank = Self {
             known: Known::default(),
@@ -34,32 +34,32 @@ impl Redactor {
             personal: false,
         };
         Self {
-            known: Known::learn(environment, |label| blank.is_inert(label)),
+            known: Known::from_environment(environment, |label| blank.is_safe_label(label)),
             ..blank
         }
     }
 
-    /// The same, and it also knows these secrets by name, and personal data if asked.
+    /// A redactor that also knows these secrets by name, and replaces personal data if asked.
     pub fn knowing(&self, secrets: &[(String, String)], personal: bool) -> Self {
-        let inert = |label: &str| self.is_inert(label);
+        let is_safe = |label: &str| self.is_safe_label(label);
         Self {
             known: self.known.clone(),
-            declared: Known::take(secrets, inert),
+            declared: Known::from_declared(secrets, is_safe),
             personal,
         }
     }
 
-    fn is_inert(&self, label: &str) -> bool {
+    fn is_safe_label(&self, label: &str) -> bool {
         self.search(label, None).is_empty()
     }
 
-    /// `text` with a placeholder for each secret; borrowed if there was none.
+    /// Returns `text` with a placeholder for each secret; borrowed if there is none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact_value_of(text, None)
     }
 
-    /// Redacts every string in `value`, the keys of objects included. Keys are also read as names:
-    /// what stands under `password` is hidden, what stands under `signature` is not random.
+    /// Redacts every string in `value`, object keys included. Keys also count as names: a value under
+    /// `password` is replaced, a value under `signature` is not treated as random.
     pub fn redact_json(&self, value: &mut Value) {
         self.redact_member(None, value);
     }
@@ -67,11 +67,11 @@ impl Redactor {
     fn redact_member(&self, name: Option<&str>, value: &mut Value) {
         match value {
             Value::String(text) => {
-                let judged = name.and_then(|name| assignment::replacement(name, text));
-                // What the finders know gets its own name; the member's name is the last resort.
+                let by_name = name.and_then(|name| assignment::replacement(name, text));
+                // A finder's own placeholder takes precedence over the member's name.
                 if let Cow::Owned(redacted) = self.redact_value_of(text, name) {
                     *text = redacted;
-                } else if let Some(placeholder) = judged {
+                } else if let Some(placeholder) = by_name {
                     *text = placeholder;
                 }
             }
@@ -97,7 +97,7 @@ impl Redactor {
         }
         for (name, member) in std::mem::take(members) {
             let mut name = self.redact(&name).into_owned();
-            // Two spellings of one secret must not push each other out.
+            // Two encodings of one secret must not overwrite each other.
             while members.contains_key(&name) {
                 name.push('+');
             }
@@ -125,11 +125,11 @@ impl Redactor {
         Cow::Owned(redacted)
     }
 
-    /// Everything that is closed in `text`, in order and apart from each other.
+    /// All hits and placeholders in `text`, in order and without overlap.
     fn search(&self, text: &str, name: Option<&str>) -> Vec<Hit> {
-        // A secret in the place of a placeholder's name would be carried through the door.
+        // A secret inside of a placeholder's label would otherwise pass unredacted.
         let mut hits: Vec<Hit> = placeholder::all(text)
-            .filter(|(_, label)| self.is_inert(label))
+            .filter(|(_, label)| self.is_safe_label(label))
             .map(|(range, _)| Hit {
                 range,
                 replacement: None,
@@ -137,18 +137,18 @@ impl Redactor {
             .collect();
         for _ in 0..ROUNDS {
             let before = hits.len();
-            look(text, name, &mut hits, |piece, found| {
+            run_finder(text, name, &mut hits, |piece, found| {
                 self.known.find(piece, found);
             });
-            look(text, name, &mut hits, |piece, found| {
+            run_finder(text, name, &mut hits, |piece, found| {
                 self.declared.find(piece, found);
             });
             if self.personal {
-                look(text, name, &mut hits, personal::find);
+                run_finder(text, name, &mut hits, personal::find);
             }
-            look(text, name, &mut hits, families::find);
-            look(text, name, &mut hits, assignment::find);
-            look(text, name, &mut hits, entropy::find);
+            run_finder(text, name, &mut hits, families::find);
+            run_finder(text, name, &mut hits, assignment::find);
+            run_finder(text, name, &mut hits, entropy::find);
             if hits.len() == before {
                 break;
             }
@@ -157,8 +157,8 @@ impl Redactor {
     }
 }
 
-/// Gives every part of `text` that is still open to one finder.
-fn look(
+/// Passes every part of `text` without a hit to one finder.
+fn run_finder(
     text: &str,
     name: Option<&str>,
     hits: &mut Vec<Hit>,

@@ -1,15 +1,15 @@
-//! What a value looks like: a word, a path, a number, a stand-in, or chance.
+//! Classifies values: a word, a path, a number, a stand-in, or random.
 
 use super::encoding;
 
-/// Parts of values that people write where a secret will go.
+/// Parts of values that people write in place of a secret.
 #[rustfmt::skip]
 const STAND_INS: [&str; 17] = [
     "example", "your", "placeholder", "changeme", "change-me", "change_me", "redacted", "dummy",
     "xxxx", "****", "....", "insert", "replace", "todo", "sample", "goes-here", "goes_here",
 ];
 
-/// Values that are words of configuration and never worth hiding.
+/// Configuration words that are never worth replacing.
 #[rustfmt::skip]
 const COMMON_WORDS: [&str; 34] = [
     "true", "false", "null", "none", "undefined", "enabled", "disabled", "required", "optional",
@@ -18,15 +18,15 @@ const COMMON_WORDS: [&str; 34] = [
     "root", "guest", "user", "username", "test", "postgres", "postgresql", "mysql", "anonymous",
 ];
 
-/// Whether `value` is a word that many configurations hold.
+/// Whether `value` is a common configuration word.
 pub(super) fn is_common_word(value: &str) -> bool {
     COMMON_WORDS
         .iter()
         .any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// Whether `value` stands in for a secret: a template, a variable, a hint to the reader, a row of
-/// the same few letters.
+/// Whether `value` is a stand-in for a secret: a template, a variable, a hint to the reader, or a
+/// repetition of the same few characters.
 pub(super) fn is_stand_in(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let template = value.starts_with(['$', '<', '{', '[', '%', '(', '@', '#', '!'])
@@ -44,7 +44,7 @@ fn distinct(value: &str) -> usize {
     seen.iter().filter(|seen| **seen).count()
 }
 
-/// Whether `value` is a number, a moment or a dotted address: nothing but digits and their marks.
+/// Whether `value` is a number, a timestamp or an IP address: only digits and their separators.
 pub(super) fn is_numeric(value: &str) -> bool {
     value.parse::<f64>().is_ok()
         || value
@@ -52,7 +52,6 @@ pub(super) fn is_numeric(value: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || b"TZ:.,+-_ /%".contains(&byte))
 }
 
-/// Whether `value` is a UUID.
 pub(super) fn is_uuid(value: &str) -> bool {
     value.len() == 36
         && value.bytes().enumerate().all(|(index, byte)| match index {
@@ -61,9 +60,9 @@ pub(super) fn is_uuid(value: &str) -> bool {
         })
 }
 
-/// Whether the letters of `value` keep to words. Between two letters or digits that stand side by
-/// side, chance changes between capitals, small letters and digits almost every second time
-/// (a capital before small letters is not a change); names do so once a word.
+/// Whether the characters of `value` form words. Between two adjacent letters or digits, random text
+/// switches between uppercase, lowercase and digits almost every second time (an uppercase letter before
+/// lowercase ones is not a switch); names do so once per word.
 pub(super) fn is_wordlike(value: &str) -> bool {
     let class = |byte: u8| match byte {
         b'a'..=b'z' => 1,
@@ -71,19 +70,19 @@ pub(super) fn is_wordlike(value: &str) -> bool {
         b'0'..=b'9' => 3,
         _ => 0,
     };
-    let (mut pairs, mut turns) = (0, 0);
+    let (mut pairs, mut changes) = (0, 0);
     for pair in value.as_bytes().windows(2) {
         let (before, after) = (class(pair[0]), class(pair[1]));
         if before != 0 && after != 0 {
             pairs += 1;
-            turns += usize::from(before != after && (before, after) != (2, 1));
+            changes += usize::from(before != after && (before, after) != (2, 1));
         }
     }
-    turns * 10 < pairs * 3
+    changes * 10 < pairs * 3
 }
 
-/// Whether `value` reads as a name in code or configuration: words, each perhaps with a small
-/// number, joined by marks.
+/// Whether `value` looks like a name in code or configuration: words, each possibly with a small number,
+/// joined by separators.
 pub(super) fn is_identifier(value: &str) -> bool {
     is_wordlike(value)
         && value.split(['_', '-', '.', '/', ':']).all(|part| {
@@ -93,8 +92,8 @@ pub(super) fn is_identifier(value: &str) -> bool {
         })
 }
 
-/// Whether `value` is a path from a known place. One random part makes it none: `/` belongs to
-/// base64 too.
+/// Whether `value` is a path from a known root. One random part makes it none: `/` also occurs in
+/// base64.
 pub(super) fn is_rooted_path(value: &str) -> bool {
     let rooted = ["/", "./", "../", "~/", "\\\\"]
         .iter()
@@ -106,7 +105,7 @@ pub(super) fn is_rooted_path(value: &str) -> bool {
     rooted && !value.split(['/', '\\']).any(random)
 }
 
-/// Whether `value` is a path: from a known place, or words between slashes.
+/// Whether `value` is a path: from a known root, or words between slashes.
 pub(super) fn is_path(value: &str) -> bool {
     let simple = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.@-".contains(&byte);
     let relative = value.contains('/')
@@ -119,7 +118,7 @@ fn is_wordlike_or_short(part: &str) -> bool {
     part.len() < 4 || is_wordlike(part)
 }
 
-/// Whether `value` has small letters, capitals and digits.
+/// Whether `value` has lowercase letters, uppercase letters and digits.
 pub(super) fn has_all_kinds(value: &str) -> bool {
     value.bytes().any(|byte| byte.is_ascii_lowercase())
         && value.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -136,7 +135,7 @@ pub(super) fn is_encoded_text(value: &str) -> bool {
     })
 }
 
-/// Shannon's entropy of the bytes of `value`, in bits per byte.
+/// The Shannon entropy of the bytes of `value`, in bits per byte.
 pub(super) fn entropy(value: &str) -> f64 {
     let mut counts = [0_u32; 256];
     value
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_wordlike_and_chance_is_not() {
+    fn names_are_wordlike_and_random_text_is_not() {
         for name in [
             "getUserByIdentifierAndName2",
             "snake_case_name_3",
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_may_carry_small_numbers() {
+    fn identifiers_may_contain_small_numbers() {
         for name in [
             "db-credentials-v2",
             "self.password",
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_known_by_its_words() {
+    fn paths_are_recognized_by_their_words() {
         for path in [
             "/tmp/ssh-agent.42/sock",
             "~/.ssh/id_ed25519",
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_are_what_people_write_for_the_reader() {
+    fn stand_ins_are_recognized() {
         for value in [
             "${TOKEN}",
             "<your key>",
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_moments_and_addresses_are_numeric() {
+    fn numbers_timestamps_and_ip_addresses_are_numeric() {
         for value in ["123456789", "1e10", "2024-01-15T10:00:00Z", "10.0.0.1:8080"] {
             assert!(is_numeric(value), "{value}");
         }

@@ -1,5 +1,5 @@
-//! Secrets that are known by where they stand: private key blocks, signed tokens, headers,
-//! logins in addresses, addresses that are secret themselves.
+//! Secrets that are recognized by their context: private key blocks, signed tokens, headers, credentials
+//! in URLs, and URLs that are secret themselves.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use regex::Regex;
 use super::piece::{Hit, Piece};
 use super::{encoding, shape};
 
-/// Where to look closer.
+/// Prefixes from which a detailed match starts.
 #[rustfmt::skip]
-pub(super) const MARKS: [&str; 12] = [
+pub(super) const PREFIXES: [&str; 12] = [
     "-----BEGIN ", "eyJ", "://", "Bearer ", "bearer ", "BEARER ", "Basic ", "basic ", "BASIC ",
     "hooks.slack.com/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
 ];
 
-/// The names of what is found here.
+/// The labels of what is found here.
 pub(super) const LABELS: [&str; 6] = [
     "private-key",
     "jwt",
@@ -26,11 +26,11 @@ pub(super) const LABELS: [&str; 6] = [
     "webhook",
 ];
 
-/// Longer logins than this are no logins, and need not be searched through.
+/// Longer text is not a login and need not be searched.
 const LONGEST_LOGIN: usize = 512;
 
-/// What may stand between the first and the last line of a key, whoever shows it: base64, headers,
-/// line ends as such or escaped, quotes, line numbers and the margins of listings and diffs.
+/// What may appear between the first and the last line of a key, whatever tool prints it: base64,
+/// headers, line ends (plain or escaped), quotes, line numbers and the margins of listings and diffs.
 static WHOLE_KEY: LazyLock<Regex> = LazyLock::new(|| {
     let kind = "(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?";
     let body = r#"(?:-{0,2}[A-Za-z0-9+/=\s\\:,.()"'>|*@<→])*-?"#;
@@ -40,7 +40,7 @@ static WHOLE_KEY: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is constant")
 });
 
-/// A key whose end was cut off: the first line and the full lines of base64 after it.
+/// A key whose end is missing: the first line and the full lines of base64 after it.
 static CUT_KEY: LazyLock<Regex> = LazyLock::new(|| {
     let line = r#"(?:(?:\\+[nr]|[\s"',+>|→0-9])*[A-Za-z0-9+/=]{32,})+"#;
     Regex::new(&format!(
@@ -49,24 +49,24 @@ static CUT_KEY: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is constant")
 });
 
-/// The secret at one mark. `key_at` finds a marked key, so that a key has the same name behind
-/// `Bearer` as elsewhere.
+/// The secret at one prefix. `key_at` finds a key with a known prefix, so that a key has the same label
+/// after `Bearer` as elsewhere.
 pub(super) fn find(
     piece: &Piece<'_>,
-    mark: Range<usize>,
+    prefix: Range<usize>,
     word: &str,
     key_at: impl FnOnce(usize) -> Option<Hit>,
 ) -> Option<Hit> {
     match word {
-        "-----BEGIN " => private_key(piece, mark.start),
-        "eyJ" => signed_token(piece, mark.start),
-        "://" => login(piece, mark, key_at),
+        "-----BEGIN " => private_key(piece, prefix.start),
+        "eyJ" => signed_token(piece, prefix.start),
+        "://" => login(piece, prefix, key_at),
         "Bearer " | "bearer " | "BEARER " => {
-            let at = piece.run(mark.end, |byte| byte == b' ');
-            key_at(at).or_else(|| bearer(piece, mark.start, at))
+            let at = piece.run(prefix.end, |byte| byte == b' ');
+            key_at(at).or_else(|| bearer(piece, prefix.start, at))
         }
-        "Basic " | "basic " | "BASIC " => basic(piece, mark),
-        _ if word.ends_with('/') => webhook(piece, mark.end),
+        "Basic " | "basic " | "BASIC " => basic(piece, prefix),
+        _ if word.ends_with('/') => webhook(piece, prefix.end),
         _ => None,
     }
 }
@@ -82,10 +82,10 @@ fn is_url_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
 }
 
-/// A JSON Web Token: a header and a body that both begin as JSON, and a signature. Five parts if
-/// it is encrypted.
+/// A JSON Web Token: a header and a body that both start as JSON, and a signature. Five parts if it is
+/// encrypted.
 fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
-    // Inside another token; reading on from each such place would take forever.
+    // Inside another token; parsing from each such position would take quadratic time.
     if piece.text[..start].ends_with(['.', '-']) || !piece.begins_word(start) {
         return None;
     }
@@ -106,25 +106,25 @@ fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
 /// The password in `scheme://user:password@host`.
 fn login(
     piece: &Piece<'_>,
-    mark: Range<usize>,
+    prefix: Range<usize>,
     key_at: impl FnOnce(usize) -> Option<Hit>,
 ) -> Option<Hit> {
-    let scheme = piece.text.as_bytes()[..mark.start].last()?;
+    let scheme = piece.text.as_bytes()[..prefix.start].last()?;
     let inside = |byte: u8| byte > b' ' && byte < 0x7f && !b"/?#\"'`<>\\".contains(&byte);
-    let end = piece.run(mark.end, inside);
-    let authority = &piece.text[mark.end..end];
+    let end = piece.run(prefix.end, inside);
+    let authority = &piece.text[prefix.end..end];
     if !scheme.is_ascii_alphanumeric() || authority.len() > LONGEST_LOGIN {
         return None;
     }
     let (login, _) = authority.rsplit_once('@')?;
     let (user, password) = login.split_once(':')?;
-    // Formats and patterns describe an address; a password equal to its user is a default that
-    // every tutorial has.
+    // Formats and patterns only describe a URL; a password equal to its user is a default from
+    // tutorials.
     let described = password.contains(['(', '[', '{', '<', ')', ']', '}', '>'])
         || shape::is_stand_in(password)
         || shape::is_common_word(password)
         || password == user;
-    let start = mark.end + user.len() + 1;
+    let start = prefix.end + user.len() + 1;
     if described || password.len() < 4 {
         return None;
     }
@@ -134,29 +134,30 @@ fn login(
         .or_else(|| Some(piece.hide(start..end, "url-password")))
 }
 
-/// The token after `Bearer`. The word stands in prose too, so what follows must not be a word.
-fn bearer(piece: &Piece<'_>, mark: usize, at: usize) -> Option<Hit> {
+/// The token after `Bearer`. The word also occurs in prose, so what follows must not be a word.
+fn bearer(piece: &Piece<'_>, prefix: usize, at: usize) -> Option<Hit> {
     let belongs = |byte: u8| is_url_digit(byte) || b".~+/=".contains(&byte);
     let end = piece.run(at, belongs);
     let token = piece.text[at..end].trim_end_matches('.');
     let random = token.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(token);
-    (token.len() >= 16 && random && piece.begins_word(mark) && !shape::is_stand_in(token))
+    (token.len() >= 16 && random && piece.begins_word(prefix) && !shape::is_stand_in(token))
         .then(|| piece.hide(at..at + token.len(), "bearer-token"))
 }
 
 /// The login after `Basic`: base64 of a readable `user:password`.
-fn basic(piece: &Piece<'_>, mark: Range<usize>) -> Option<Hit> {
-    let at = piece.run(mark.end, |byte| byte == b' ');
+fn basic(piece: &Piece<'_>, prefix: Range<usize>) -> Option<Hit> {
+    let at = piece.run(prefix.end, |byte| byte == b' ');
     let end = piece.run(at, |byte| is_url_digit(byte) || b"+/=".contains(&byte));
     let token = &piece.text[at..end];
     let login = String::from_utf8(encoding::decode_base64(token)?).ok()?;
     let (user, password) = login.split_once(':')?;
     let readable = !login.chars().any(char::is_control);
     let real = user.len() + password.len() >= 4 && !shape::is_stand_in(password);
-    (readable && real && piece.begins_word(mark.start)).then(|| piece.hide(at..end, "basic-login"))
+    (readable && real && piece.begins_word(prefix.start))
+        .then(|| piece.hide(at..end, "basic-login"))
 }
 
-/// The path of an address to which anybody may post who knows it.
+/// The path of a webhook URL, to which anybody who knows it may post.
 fn webhook(piece: &Piece<'_>, at: usize) -> Option<Hit> {
     let end = piece.run(at, |byte| is_url_digit(byte) || byte == b'/');
     let path = piece.text[at..end].trim_end_matches('/');

@@ -1,4 +1,5 @@
-//! A chat as its journal tells it: who is spoken to, how much was said, and what of it counts.
+//! The state of a chat, folded from its journal: the agent, message counts, and which messages still
+//! count.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +8,33 @@ use crate::journal::{ChatOpened, Ending, ExchangeEnded, Seq, StepStarted};
 use crate::step::Path;
 use crate::time::Timestamp;
 
-/// What a chat adds up to.
+/// The state of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chat {
-    /// Who is spoken to.
+    /// The agent that answers.
     pub agent: String,
-    /// How often the model may answer within one exchange.
+    /// How many times the model may answer within one exchange.
     pub max_turns: u32,
-    /// Messages of the person.
+    /// The number of user messages.
     pub messages: u64,
-    /// The number of the next one.
+    /// The number of the next message.
     pub next: u64,
-    /// Exchanges that were answered.
+    /// The number of answered exchanges.
     pub answers: u64,
-    /// How often the model answered, in exchanges that are over.
+    /// How many times the model answered, in ended exchanges.
     pub replies: u64,
-    /// How many tools it asked for, in the same.
+    /// How many tools the model requested, in ended exchanges.
     pub tool_calls: u64,
-    /// When something was said last.
+    /// When the last message was sent, by either side.
     pub last_message_at: Timestamp,
-    /// How the newest exchange ended that is over.
+    /// How the newest ended exchange ended.
     pub ending: Option<Ending>,
-    /// The model that answered in it, if it is known.
+    /// The model that answered in it, if known.
     pub model: Option<String>,
-    /// The entry since which what was said counts: the chat was opened, or cleared.
+    /// The event since which messages count: the chat was opened or cleared.
     pub since: Seq,
-    /// The conversation that the agent's program keeps of what counts, if it does.
+    /// The conversation that the CLI agent has of the messages that count, if any.
     pub native: Option<Native>,
 }
 
@@ -55,13 +56,13 @@ impl Chat {
         }
     }
 
-    /// The step of a message.
+    /// The step path of a message.
     pub fn path(number: u64) -> Path {
         Path::first("messages").then(number.to_string())
     }
 
-    /// The person said something, unless it is asked once more.
-    pub(super) fn asked(&mut self, event: &StepStarted, at: Timestamp) {
+    /// Counts a user message, unless it is a further attempt at the same message.
+    pub(super) fn count_message(&mut self, event: &StepStarted, at: Timestamp) {
         if event.attempt > 1 || event.revision > 0 {
             return;
         }
@@ -72,28 +73,28 @@ impl Chat {
         self.next = number.map_or(self.next, |number| number + 1);
     }
 
-    /// The agent has answered.
-    pub(super) fn answered(&mut self, open: Option<&Open>, at: Timestamp) {
+    /// Counts an answer of the agent.
+    pub(super) fn count_answer(&mut self, open: Option<&Open>, at: Timestamp) {
         self.answers += 1;
         self.last_message_at = at;
-        self.keep(open);
+        self.retain_native(open);
     }
 
-    pub(super) fn ended(&mut self, event: &ExchangeEnded, open: Option<&Open>) {
+    pub(super) fn end_exchange(&mut self, event: &ExchangeEnded, open: Option<&Open>) {
         self.replies += event.replies;
         self.tool_calls += event.tool_calls;
         self.ending = Some(event.ending);
         self.model = event.model.clone().or(self.model.take());
-        self.keep(open);
+        self.retain_native(open);
     }
 
-    pub(super) fn cleared(&mut self, seq: Seq) {
+    pub(super) fn clear(&mut self, seq: Seq) {
         self.since = seq;
         self.native = None;
     }
 
-    /// The next exchange goes on with the conversation in which this one was.
-    fn keep(&mut self, open: Option<&Open>) {
+    /// Keeps the conversation of this exchange, so that the next exchange resumes it.
+    fn retain_native(&mut self, open: Option<&Open>) {
         let native = open.and_then(|open| open.native.clone());
         self.native = native.or(self.native.take());
     }
@@ -107,7 +108,7 @@ mod tests {
     use crate::journal::{ChatCleared, Entry, Event, Run, Text};
     use crate::state::{Illegal, State};
 
-    /// A chat into which these events were folded, none of them the first of its session.
+    /// Folds these events into a chat whose session already exists.
     fn folded(events: &[Event]) -> Result<State, Illegal> {
         let mut state = State::empty(SessionId::new(Timestamp(1), [7; 10]));
         state.created = Some(crate::state::Created {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn another_attempt_is_no_other_message() {
+    fn second_attempt_is_not_a_new_message() {
         let state = folded(&[opened(), asked(0, 1), asked(0, 2), ended(0, Ending::Left)]).unwrap();
         let chat = state.chat.unwrap();
         assert_eq!((chat.messages, chat.next), (1, 1));
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_forgets_what_is_open_and_where_it_was_said() {
+    fn clear_drops_open_steps_and_native_conversation() {
         let by = "me".into();
         let cleared: Event = ChatCleared { by }.into();
         let state = folded(&[opened(), asked(0, 1), cleared]).unwrap();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chat_has_no_exchanges() {
+    fn exchange_outside_a_chat_is_refused() {
         let error = folded(&[ended(0, Ending::EndTurn)]).unwrap_err();
         assert!(error.reason.contains("no chat"));
     }

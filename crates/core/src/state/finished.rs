@@ -1,4 +1,4 @@
-//! Which steps are done, and where their answers stand: the fold that a run begins with.
+//! Finished steps and the positions of their answers: the fold that a run starts with.
 
 use std::collections::HashMap;
 
@@ -10,61 +10,59 @@ use crate::journal::{
 use crate::step::Path;
 use crate::usage::Usage;
 
-/// The steps that are done, and where their answers stand.
+/// The finished steps and the positions of their answers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finished {
     steps: HashMap<Path, FinishedStep>,
-    begun: HashMap<Path, Begun>,
+    started: HashMap<Path, Started>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Begun {
-    /// Where it was asked.
+struct Started {
+    /// The position of the event that started the step.
     asked: Seq,
     agent: String,
     input_digest: Digest,
     revision: u32,
-    /// Where what was said in it stands in the journal.
+    /// The positions of the events of the step's conversation.
     turns: Vec<Seq>,
-    /// What that took.
+    /// The usage of that conversation.
     usage: Usage,
 }
 
-/// A step that is done.
+/// A finished step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedStep {
-    /// Where the question stands in the journal.
+    /// The position of the event that started the step.
     pub asked: Seq,
-    /// Where the answer stands in the journal.
+    /// The position of the event that finished it.
     pub seq: Seq,
-    /// The revision.
     pub revision: u32,
     /// The attempt that succeeded.
     pub attempt: u32,
-    /// Who answered.
+    /// The agent that answered.
     pub agent: String,
-    /// The digest of what the answer depended on.
+    /// The digest of everything that the answer depended on.
     pub input_digest: Digest,
-    /// What it took.
     pub usage: Usage,
 }
 
 impl Finished {
-    /// Who answered, where it was a person.
+    /// The agent name of answers that a user gave.
     pub const PERSON: &str = "hitl";
 
-    /// Takes the next entry in.
+    /// Applies the next event.
     pub fn apply(&mut self, entry: &Entry) {
         match &entry.event {
             Event::StepStarted(event) => {
-                // Another attempt at the same question goes on with what was said.
-                let turns = self.begun.remove(&event.path).filter(|begun| {
-                    (begun.revision, begun.input_digest) == (event.revision, event.input_digest)
+                // Another attempt with the same input continues the conversation.
+                let turns = self.started.remove(&event.path).filter(|started| {
+                    (started.revision, started.input_digest) == (event.revision, event.input_digest)
                 });
                 let (turns, usage) = turns
-                    .map(|begun| (begun.turns, begun.usage))
+                    .map(|started| (started.turns, started.usage))
                     .unwrap_or_default();
-                let begun = Begun {
+                let started = Started {
                     asked: entry.seq,
                     agent: event.agent.clone(),
                     input_digest: event.input_digest,
@@ -72,18 +70,18 @@ impl Finished {
                     turns,
                     usage,
                 };
-                self.begun.insert(event.path.clone(), begun);
+                self.started.insert(event.path.clone(), started);
             }
             Event::StepFinished(event) => {
-                if let Some(begun) = self.begun.remove(&event.path) {
+                if let Some(started) = self.started.remove(&event.path) {
                     let step = FinishedStep {
-                        asked: begun.asked,
+                        asked: started.asked,
                         seq: entry.seq,
                         revision: event.revision,
                         attempt: event.attempt,
-                        agent: begun.agent,
-                        input_digest: begun.input_digest,
-                        usage: event.usage + begun.usage,
+                        agent: started.agent,
+                        input_digest: started.input_digest,
+                        usage: event.usage + started.usage,
                     };
                     self.steps.insert(event.path.clone(), step);
                 }
@@ -91,16 +89,16 @@ impl Finished {
             Event::ModelReplied(ModelReplied { path, usage, .. })
             | Event::TalkShortened(TalkShortened { path, usage, .. })
             | Event::AgentSaid(AgentSaid { path, usage, .. }) => {
-                if let Some(begun) = self.begun.get_mut(path) {
-                    begun.turns.push(entry.seq);
-                    begun.usage += *usage;
+                if let Some(started) = self.started.get_mut(path) {
+                    started.turns.push(entry.seq);
+                    started.usage += *usage;
                 }
             }
             Event::ToolStarted(ToolStarted { path, .. })
             | Event::ToolFinished(ToolFinished { path, .. })
             | Event::AgentOpened(AgentOpened { path, .. }) => {
-                if let Some(begun) = self.begun.get_mut(path) {
-                    begun.turns.push(entry.seq);
+                if let Some(started) = self.started.get_mut(path) {
+                    started.turns.push(entry.seq);
                 }
             }
             Event::StepDiscarded(event) => {
@@ -122,32 +120,32 @@ impl Finished {
         }
     }
 
-    /// The step at `path`, if it is done.
+    /// The step at `path`, if it is finished.
     pub fn get(&self, path: &Path) -> Option<&FinishedStep> {
         self.steps.get(path)
     }
 
-    /// Where what was said in an unfinished step stands, if it was the answer to this question.
+    /// The positions of the events of an unfinished step's conversation, if it has the same input.
     pub fn turns(&self, path: &Path, revision: u32, input_digest: Digest) -> &[Seq] {
-        match self.begun.get(path) {
-            Some(begun) if (begun.revision, begun.input_digest) == (revision, input_digest) => {
-                &begun.turns
+        match self.started.get(path) {
+            Some(started)
+                if (started.revision, started.input_digest) == (revision, input_digest) =>
+            {
+                &started.turns
             }
             _ => &[],
         }
     }
 
-    /// All of them, in no particular order.
+    /// All finished steps, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, &FinishedStep)> {
         self.steps.iter()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -1,8 +1,8 @@
-//! What a journal adds up to.
+//! Folds a journal into a session's state.
 //!
-//! [`State`] is a pure fold that stays small however long the journal grows: what is finished is
-//! counted, not kept. [`Finished`] is the other fold, made when a run begins: which steps are
-//! done, and where their answers stand.
+//! [`State`] is a pure fold that stays small however long the journal grows: finished steps are counted,
+//! not stored. [`Finished`] is a second fold, built when a run starts: it maps finished steps to the
+//! positions of their answers in the journal.
 
 mod chat;
 mod finished;
@@ -33,102 +33,97 @@ pub use chat::Chat;
 pub use finished::{Finished, FinishedStep};
 pub use open::{Native, Open, Standing};
 
-/// What failures are called after which one waits, and goes on waiting in the next run.
+/// The failure kind after which a step waits, and keeps waiting in the next run.
 const RATE_LIMITED: &str = crate::agent::ErrorKind::RateLimited(None).as_str();
 
-/// How many finished steps are named. A state is copied at every commit, so they are few.
+/// How many finished steps [`State::newest`] lists. Every commit copies the state, so the list is short.
 const NEWEST: usize = 30;
 
-/// A session as its journal tells it.
+/// A session's state, folded from its journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// The end of the journal that was folded.
+    /// The head of the folded journal.
     pub head: Head,
-    /// What the session was started with; absent only before the first entry.
+    /// What the session was started with; absent only before the first event.
     pub created: Option<Created>,
-    /// Where it was copied from, if it was.
+    /// The source session, if this one is a fork.
     pub forked: Option<Forked>,
-    /// Where it stands.
     pub status: Status,
-    /// Its newest run.
+    /// The newest run.
     pub run: Run,
-    /// When the newest entry was written.
+    /// When the newest event was written.
     pub updated_at: Timestamp,
-    /// Where the spec in force was written down.
+    /// The position of the event that contains the spec in force.
     pub spec_seq: Seq,
-    /// Its digest.
+    /// The digest of the spec in force.
     pub spec_digest: Option<Digest>,
-    /// Finished steps whose results count.
+    /// The number of finished steps whose results count.
     pub finished: u64,
-    /// The newest of them, newest last.
+    /// The most recently finished steps, newest last.
     pub newest: VecDeque<Path>,
-    /// What everything took, failed attempts included.
+    /// The total usage, failed attempts included.
     pub usage: Usage,
-    /// The same, by agent.
+    /// The total usage by agent.
     pub usage_by_agent: BTreeMap<String, Usage>,
-    /// Steps that were begun and are not finished.
+    /// Steps that were started and are not finished.
     pub open: BTreeMap<Path, Open>,
-    /// What people were asked and have not answered.
+    /// Questions that no user has answered yet.
     pub questions: BTreeMap<Path, Question>,
-    /// Limits that people were warned of.
+    /// Limits that users were warned about.
     pub warned: BTreeSet<Limit>,
-    /// How long runs went on, by their own clocks.
+    /// How long runs were active, by their own clocks.
     pub active_ms: u64,
-    /// How long it waited for limits to be lifted.
+    /// How long the session waited for limits to be lifted.
     pub waits: Waits,
-    /// How the workspace looked when the newest run let go of it; absent while one goes on, and after one
-    /// that was lost.
+    /// The workspace status when the newest run released the session; absent during a run, and after a
+    /// lost run.
     pub seen: Option<WorkspaceSeen>,
-    /// Files written so far.
+    /// The artifacts written so far.
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
     pub error: Option<Failure>,
-    /// Who asked the newest run to stop.
+    /// The stop request of the newest run.
     pub stopped: Option<Stopped>,
-    /// The transcript that it was made of, if it was.
+    /// The transcript that the session was imported from, if it was.
     pub adopted: Option<Adopted>,
-    /// The conversations that agents' programs have had for it, by their own names: nobody else may go on
-    /// with them.
+    /// The conversations that CLI agents have had for this session, by their own ids: no other session
+    /// may resume them.
     pub conversations: BTreeMap<String, Program>,
-    /// How many tokens fit into the context of an agent's model, as the program said that answers for it;
-    /// by agent.
+    /// The size of each agent's context window in tokens, as the named CLI agent reported it; by agent.
     pub windows: BTreeMap<String, (Program, u64)>,
-    /// What memos add up to. Shared, since a state is copied at every commit and memos are few.
+    /// The folded notes. Shared, since every commit copies the state and notes are few.
     pub handoff: Arc<Handoff>,
-    /// How often it was begun.
+    /// How many runs were started.
     pub runs: u64,
-    /// The entry that has what a person wants agents to be told, if they have said so since a run ended.
+    /// The event with the user's edited resume context, if a user edited it since a run ended.
     pub brief: Option<Seq>,
-    /// What was said, if it is a chat.
+    /// The chat's state, if the session is a chat.
     pub chat: Option<Box<Chat>>,
 }
 
-/// Someone asked a run to stop, and it did.
+/// A stop request that took effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stopped {
-    /// Who or what.
+    /// The user or program that asked.
     pub by: String,
-    /// What they said about it.
     pub reason: Option<String>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// Waiting for limits to be lifted, all of it together. What several steps wait for at once counts
-/// once.
+/// The total time spent waiting for limits to be lifted. Time in which several steps wait counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waits {
-    /// How long, from when each wait began to its end as it was told.
+    /// The total, from the start of each wait to its announced end.
     pub total_ms: u64,
-    /// The end of the one that ends last.
+    /// The end of the wait that ends last.
     pub until: Timestamp,
 }
 
 impl Waits {
-    /// How long it is together with a wait from `at` to `until`.
+    /// The total including a wait from `at` to `until`.
     pub fn with(self, at: Timestamp, until: Timestamp) -> Self {
         let more = until.since(at.max(self.until)).as_millis();
         Self {
@@ -140,52 +135,46 @@ impl Waits {
     }
 }
 
-/// A transcript that a session was made of.
+/// The transcript that a session was imported from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adopted {
-    /// The program.
     pub program: Program,
-    /// Its name for the conversation.
+    /// The CLI agent's own id of the conversation.
     pub native: String,
-    /// How many bytes of the transcript stand in the journal.
+    /// How many bytes of the transcript the journal contains.
     pub bytes: u64,
-    /// Their digest.
+    /// The digest of these bytes.
     pub digest: Digest,
-    /// The snapshot that has the file as it was.
+    /// The snapshot that contains the file byte for byte.
     pub papers: Digest,
-    /// The run that last read it.
+    /// The run that last read the transcript.
     pub run: Run,
-    /// The entry that says so.
+    /// The event that recorded this.
     pub seq: Seq,
 }
 
-/// What a session was started with; where it works, as of its newest move.
+/// What a session was started with. The paths are those of its newest move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Created {
-    /// What people call it.
     pub name: Name,
-    /// What it does.
     pub kind: Kind,
-    /// The folder it works in.
     pub workspace: String,
-    /// Where its spec was read.
+    /// The file that the spec was read from.
     pub spec_path: String,
-    /// Its variables.
     pub variables: BTreeMap<String, serde_json::Value>,
-    /// Where artifacts go.
+    /// The output folder of artifacts.
     pub out: String,
-    /// Whether artifacts may replace files of others.
+    /// Whether artifacts may replace files that this session did not write.
     pub force: bool,
-    /// The commit that the folder stood at, if there was one.
+    /// The workspace's commit at the start, if there was one.
     pub commit: Option<String>,
-    /// When.
     pub at: Timestamp,
 }
 
 impl Created {
-    /// Takes in that the session works in another folder from here on.
+    /// Applies a move to another workspace.
     pub fn relocate(&mut self, moved: &SessionMoved) {
         self.workspace.clone_from(&moved.workspace);
         self.spec_path.clone_from(&moved.spec_path);
@@ -193,69 +182,64 @@ impl Created {
     }
 }
 
-/// Where a session was copied from.
+/// The source of a forked session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forked {
-    /// The other session.
+    /// The source session.
     pub from: SessionId,
-    /// What it was called.
+    /// The source session's name.
     pub name: Name,
-    /// The last entry of it that was looked at.
+    /// The last event of the source session that was read.
     pub seq: Seq,
-    /// The step before which it was cut, if it was.
+    /// The step before which the copy was cut, if it was.
     pub before: Option<Path>,
-    /// The checkpoint that it was made from, if it was.
+    /// The checkpoint that the fork was made from, if any.
     pub checkpoint: Option<CheckpointId>,
-    /// The folder that the other worked in, if it is another one.
+    /// The source session's workspace, if it is a different one.
     pub workspace: Option<String>,
-    /// The snapshot that has the records of the conversations that go on.
+    /// The snapshot with the transcripts of the conversations that continue.
     pub papers: Option<Digest>,
 }
 
-/// A question that waits for a person.
+/// A question that waits for a user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// Where it stands in the journal, with what is shown with it.
+    /// The position of the question's event, which also contains its context.
     pub seq: Seq,
-    /// The question.
     pub prompt: String,
-    /// The answer if nobody gives one in time.
+    /// The answer if the user gives none in time.
     pub default: Option<String>,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     pub timeout_s: Option<u64>,
-    /// What an answer must look like.
+    /// The regular expression that an answer must match.
     pub validation: Option<String>,
-    /// When it was asked.
     pub asked_at: Timestamp,
 }
 
 impl Question {
-    /// Until when an answer is waited for.
+    /// The deadline for an answer.
     pub fn until(&self) -> Option<Timestamp> {
         let seconds = self.timeout_s?;
         Some(self.asked_at.after(Duration::from_secs(seconds)))
     }
 }
 
-/// An entry that cannot follow what came before it.
+/// An event that cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} ({kind}) cannot follow what came before it: {reason}")]
 pub struct Illegal {
-    /// The entry's place.
     pub seq: Seq,
-    /// Its kind.
     pub kind: &'static str,
-    /// What is wrong.
     pub reason: String,
 }
 
 impl State {
-    /// The version of the fold. A stored state of another version is thrown away and folded anew.
+    /// The version of the fold. A cached state of another version is discarded and folded again.
     pub const VERSION: u16 = 12;
 
-    /// The state before anything happened.
+    /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
         Self {
             head: Head::genesis(session),
@@ -292,20 +276,20 @@ impl State {
         }
     }
 
-    /// The commit that its folder stood at when it began, if there was one.
+    /// The workspace's commit when the session started, if there was one.
     pub fn began(&self) -> Option<&str> {
         self.created.as_ref()?.commit.as_deref()
     }
 
-    /// Steps asked and not answered.
+    /// Steps that were sent to an agent and have no answer.
     pub fn in_flight(&self) -> impl Iterator<Item = (&Path, &Open)> {
         self.open
             .iter()
             .filter(|(_, open)| open.standing == Standing::InFlight)
     }
 
-    /// What it waits for at `now`, if everything that it does waits for a limit to be lifted: the step
-    /// that goes on first, and when.
+    /// If everything that the session does at `now` waits for a limit to be lifted: the step that
+    /// continues first, and when.
     pub fn suspended(&self, now: Timestamp) -> Option<(&Path, Suspension)> {
         if self.status.is_final() || self.in_flight().next().is_some() {
             return None;
@@ -315,13 +299,13 @@ impl State {
         waiting.min_by_key(|(_, suspension)| suspension.until)
     }
 
-    /// How full the contexts are in which steps are under way, as far as that was told.
+    /// The context usage of all open steps, as far as it was reported.
     pub fn gauges(&self) -> impl Iterator<Item = (&Path, Gauge)> {
         let open = self.open.iter();
         open.filter_map(|(path, open)| Some((path, open.gauge()?)))
     }
 
-    /// Takes the next entry in. On an error the state is as it was.
+    /// Applies the next event. On an error the state is unchanged.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), Illegal> {
         let illegal = |reason: String| Illegal {
             seq: entry.seq,
@@ -335,10 +319,10 @@ impl State {
             if entry.run <= self.run {
                 return Err(illegal("a session is moved between runs".into()));
             }
-        } else if may_stand_between_runs(&entry.event) && entry.run > self.run {
-            // Under a number of its own.
+        } else if is_allowed_between_runs(&entry.event) && entry.run > self.run {
+            // Such an event has a run number of its own.
         } else if let Event::RunStarted(_) = &entry.event {
-            // A run that begins while another seems to go on has found it lost.
+            // A run that starts while another seems to be active has found that one lost.
             if entry.run <= self.run || !self.status.is_resumable() {
                 return Err(illegal(format!("the session is {}", self.status)));
             }
@@ -374,18 +358,18 @@ impl State {
         {
             return Err(illegal("the session is no chat".into()));
         }
-        // Only what a run did itself counts: the time between runs is nobody's.
+        // Only time within a run counts as active; time between runs does not.
         if entry.run == self.run {
             let since = entry.at.since(self.updated_at).as_millis();
             self.active_ms += u64::try_from(since).unwrap_or_default();
         }
-        self.take(entry);
+        self.fold_event(entry);
         self.head = entry.head();
         self.updated_at = entry.at;
         Ok(())
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn fold_event(&mut self, entry: &Entry) {
         match &entry.event {
             Event::SessionCreated(event) => {
                 self.spec_seq = entry.seq;
@@ -414,7 +398,7 @@ impl State {
                 });
             }
             Event::SessionMoved(event) => {
-                self.stand_between(entry.run);
+                self.set_run_between_runs(entry.run);
                 if let Some(created) = &mut self.created {
                     created.relocate(event);
                 }
@@ -422,7 +406,7 @@ impl State {
             Event::SpecChanged(event) => {
                 self.spec_seq = entry.seq;
                 self.spec_digest = Some(event.spec_digest);
-                // It may name other models.
+                // The new spec may name other models.
                 self.windows.clear();
             }
             Event::RunStarted(_) => {
@@ -461,24 +445,25 @@ impl State {
                 };
                 self.open.insert(event.path.clone(), open);
                 if let Some(chat) = &mut self.chat {
-                    chat.asked(event, entry.at);
+                    chat.count_message(event, entry.at);
                 }
             }
             Event::StepFinished(event) => {
                 let open = self.open.remove(&event.path);
                 if let Some(chat) = &mut self.chat {
-                    chat.answered(open.as_ref(), entry.at);
+                    chat.count_answer(open.as_ref(), entry.at);
                 }
-                self.spend(open.as_ref(), event.usage);
+                self.add_usage(open.as_ref(), event.usage);
                 self.finish(&event.path);
                 if self.handoff.errors_of(&event.path).next().is_some() {
                     Arc::make_mut(&mut self.handoff).finish(event, entry.seq, entry.at);
                 }
             }
             Event::StepFailed(event) => {
-                let open = self.stand(&event.path, Standing::Failed(event.error.clone()), entry.at);
-                self.spend(open.as_ref(), event.usage);
-                self.hold_off(event, entry.at);
+                let open =
+                    self.set_standing(&event.path, Standing::Failed(event.error.clone()), entry.at);
+                self.add_usage(open.as_ref(), event.usage);
+                self.set_backoff(event, entry.at);
                 if event.retry_in_ms.is_none() && event.suspended.is_none() {
                     Arc::make_mut(&mut self.handoff).fail(event, entry.seq, entry.at);
                 }
@@ -490,8 +475,8 @@ impl State {
                 {
                     open.weight = Some(usage.tokens());
                 }
-                let open = self.come_on(path, *usage);
-                self.spend(open.as_ref(), *usage);
+                let open = self.mark_progress(path, *usage);
+                self.add_usage(open.as_ref(), *usage);
             }
             Event::AgentOpened(event) => {
                 let name = event.native.clone();
@@ -524,8 +509,8 @@ impl State {
                     self.windows
                         .extend(window.map(|window| (open.agent.clone(), window)));
                 }
-                let open = self.come_on(&event.path, event.usage);
-                self.spend(open.as_ref(), event.usage);
+                let open = self.mark_progress(&event.path, event.usage);
+                self.add_usage(open.as_ref(), event.usage);
             }
             Event::TranscriptAdopted(event) => {
                 self.adopted = Some(Adopted {
@@ -547,10 +532,10 @@ impl State {
                 });
             }
             Event::StepPaused(event) => {
-                self.stand(&event.path, Standing::Paused, entry.at);
+                self.set_standing(&event.path, Standing::Paused, entry.at);
             }
             Event::StepUnknown(event) => {
-                self.stand(&event.path, Standing::Unknown, entry.at);
+                self.set_standing(&event.path, Standing::Unknown, entry.at);
             }
             Event::StepDiscarded(event) => {
                 self.finished = self.finished.saturating_sub(1);
@@ -590,25 +575,25 @@ impl State {
             }
             Event::WorkspaceSeen(event) => self.seen = Some(event.clone()),
             Event::MemosWritten(event) => {
-                self.stand_between(entry.run);
+                self.set_run_between_runs(entry.run);
                 let open = event.path.as_ref().and_then(|path| self.open.get(path));
-                self.spend(open.cloned().as_ref(), event.usage);
+                self.add_usage(open.cloned().as_ref(), event.usage);
                 Arc::make_mut(&mut self.handoff).write(event, entry.seq, entry.at);
             }
             Event::BriefEdited(event) => {
-                self.stand_between(entry.run);
+                self.set_run_between_runs(entry.run);
                 let empty = matches!(&event.text, Text::Inline(text) if text.is_empty());
                 self.brief = (!empty).then_some(entry.seq);
             }
             Event::MemoWithdrawn(event) => {
-                self.stand_between(entry.run);
+                self.set_run_between_runs(entry.run);
                 Arc::make_mut(&mut self.handoff).withdraw(event);
             }
             Event::ArtifactWritten(event) => {
                 self.artifacts.insert(event.path.clone(), event.digest);
             }
             Event::RunLost(_) => {
-                self.stand_between(entry.run);
+                self.set_run_between_runs(entry.run);
                 self.status = Status::Interrupted;
             }
             Event::ChatOpened(event) => {
@@ -616,20 +601,20 @@ impl State {
             }
             Event::ExchangeEnded(event) => {
                 let open = self.open.remove(&event.path);
-                // What was asked for it, nobody needs to know any more.
+                // Questions of this exchange are obsolete.
                 let below = format!("{}/", event.path);
                 let asked = |path: &Path| path.as_str().starts_with(&below);
                 self.questions.retain(|path, _| !asked(path));
                 if let Some(chat) = &mut self.chat {
-                    chat.ended(event, open.as_ref());
+                    chat.end_exchange(event, open.as_ref());
                 }
             }
             Event::ChatCleared(_) => {
-                // What was not answered is forgotten, too.
+                // Unanswered messages are dropped, too.
                 self.open.clear();
                 self.questions.clear();
                 if let Some(chat) = &mut self.chat {
-                    chat.cleared(entry.seq);
+                    chat.clear(entry.seq);
                 }
             }
             Event::RunEnded(event) => {
@@ -648,26 +633,26 @@ impl State {
         self.newest.push_back(path.clone());
     }
 
-    /// Takes in the number of an entry that may stand between runs.
-    fn stand_between(&mut self, run: Run) {
+    /// Sets the run number of an event that may be written between runs.
+    fn set_run_between_runs(&mut self, run: Run) {
         if let Some(adopted) = &mut self.adopted
             && adopted.run == self.run
         {
-            // It did not go on meanwhile: what its transcript says next still belongs to it.
+            // No run happened in between: further parts of the transcript still belong to this session.
             adopted.run = run;
         }
         self.run = run;
     }
 
-    fn spend(&mut self, open: Option<&Open>, usage: Usage) {
+    fn add_usage(&mut self, open: Option<&Open>, usage: Usage) {
         self.usage += usage;
         if let Some(open) = open {
             *self.usage_by_agent.entry(open.agent.clone()).or_default() += usage;
         }
     }
 
-    /// A step that failed is not to be asked again at once.
-    fn hold_off(&mut self, event: &StepFailed, at: Timestamp) {
+    /// Records until when a failed step must not be retried.
+    fn set_backoff(&mut self, event: &StepFailed, at: Timestamp) {
         let Some(open) = self.open.get_mut(&event.path) else {
             return;
         };
@@ -688,8 +673,9 @@ impl State {
         }
     }
 
-    /// A step came on, if what it says took anything: what was only refused costs nothing.
-    fn come_on(&mut self, path: &Path, usage: Usage) -> Option<Open> {
+    /// Resets the wait counter if the step made progress, that is, used tokens: a refused call uses
+    /// none.
+    fn mark_progress(&mut self, path: &Path, usage: Usage) -> Option<Open> {
         let open = self.open.get_mut(path)?;
         if usage.tokens() > 0 {
             open.waits = 0;
@@ -697,7 +683,7 @@ impl State {
         Some(open.clone())
     }
 
-    fn stand(&mut self, path: &Path, standing: Standing, at: Timestamp) -> Option<Open> {
+    fn set_standing(&mut self, path: &Path, standing: Standing, at: Timestamp) -> Option<Open> {
         let open = self.open.get_mut(path)?;
         open.standing = standing;
         open.since = at;
@@ -705,8 +691,8 @@ impl State {
     }
 }
 
-/// What needs no run around it: others say it while nobody runs the session.
-fn may_stand_between_runs(event: &Event) -> bool {
+/// Whether an event may be written outside of a run, while no process runs the session.
+fn is_allowed_between_runs(event: &Event) -> bool {
     matches!(
         event,
         Event::MemosWritten(_)

@@ -1,4 +1,4 @@
-//! A step that was begun and is not finished: how it stands, and who has it.
+//! Open steps: started and not finished.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,43 +7,41 @@ use crate::journal::{Failure, Seq, Suspension};
 use crate::ladder::Rung;
 use crate::time::Timestamp;
 
-/// A step that was begun and is not finished.
+/// A step that was started and is not finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// Its revision.
     pub revision: u32,
-    /// How often it was begun.
+    /// How many times the step was started.
     pub attempt: u32,
-    /// Who was asked.
     pub agent: String,
-    /// How the newest attempt stands.
+    /// The status of the newest attempt.
     pub standing: Standing,
-    /// Since when.
+    /// When the attempt got this status.
     pub since: Timestamp,
-    /// Not to be asked again before this: the other side said so.
+    /// Do not call the agent before this time: the provider demanded it.
     pub not_before: Option<Timestamp>,
-    /// Whose limit that is, if it was told when it is lifted.
+    /// The provider that set the limit, if it said when the limit is lifted.
     pub limited_by: Option<String>,
-    /// How often it waited for a limit to be lifted since it last came on.
+    /// How many times the step has waited for a limit since it last made progress.
     pub waits: u32,
-    /// The conversation that its agent's program keeps, if it does.
+    /// The conversation that a CLI agent has for this step, if any.
     pub native: Option<Native>,
-    /// The entry since which it is with another agent than the one that began it.
+    /// The event since which another agent has the step than the one that started it.
     pub handed: Option<Seq>,
-    /// How many tokens the newest call of a model behind an API took, if it is with one.
+    /// How many tokens the newest API model call took, if an API model has the step.
     pub weight: Option<u64>,
 }
 
 impl Open {
-    /// The program that had it last; `None` if whoever has it is no program that keeps conversations.
+    /// The CLI agent that has the step now; `None` if the current agent is not a CLI agent.
     pub fn with(&self) -> Option<Program> {
         let native = self.native.as_ref()?;
         let last = self.handed.is_none_or(|handed| native.opened > handed);
         last.then_some(native.program)
     }
 
-    /// How full the context is of whoever has it, as far as that was told.
+    /// The context usage of the agent that has the step, as far as it was reported.
     pub fn gauge(&self) -> Option<Gauge> {
         let model = self.weight.map(|used| Gauge { used, window: None });
         match self.with() {
@@ -52,7 +50,7 @@ impl Open {
         }
     }
 
-    /// The limit that is in its way at `now`.
+    /// The limit that blocks the step at `now`.
     pub fn suspended(&self, now: Timestamp) -> Option<Suspension> {
         let waits = matches!(self.standing, Standing::Failed(_));
         let until = self.not_before.filter(|until| waits && *until > now)?;
@@ -61,36 +59,34 @@ impl Open {
     }
 }
 
-/// A conversation that an agent's program keeps.
+/// A conversation that a CLI agent stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Native {
-    /// The program.
     pub program: Program,
-    /// Its name for it.
+    /// The CLI agent's own id of the conversation.
     pub id: String,
-    /// The folder that it worked in.
+    /// The CLI agent's working directory.
     pub folder: String,
-    /// How full the model's context is.
+    /// The usage of the model's context window.
     pub context: Option<Gauge>,
-    /// The ways in which it was gone on with.
+    /// The resume strategies that were used on it.
     pub rungs: Vec<Rung>,
-    /// The entry that last says so.
+    /// The event that last started or resumed it.
     pub opened: Seq,
 }
 
-/// How an attempt stands.
+/// The status of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Asked, not answered.
+    /// Sent to the agent, no answer yet.
     InFlight,
-    /// Asked by a run that was lost.
+    /// Sent by a run that was lost.
     Unknown,
-    /// Failed.
     Failed(Failure),
     /// Stopped between two turns.
     Paused,
-    /// Its result was thrown away; not asked again yet.
+    /// The step's result was discarded; the step has not been started again.
     Discarded,
 }

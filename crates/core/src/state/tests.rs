@@ -1,8 +1,8 @@
 use super::*;
 use crate::journal::{RunStarted, SessionCreated, StepStarted, Text, TranscriptAdopted};
 
-/// Applies events, each with the run that wrote it and when.
-fn folded(events: &[(u64, i64, Event)]) -> Result<State, Illegal> {
+/// Applies events, each with the run that wrote it and its timestamp.
+fn fold(events: &[(u64, i64, Event)]) -> Result<State, Illegal> {
     let mut state = State::empty(SessionId::new(Timestamp(1), [7; 10]));
     for (run, at, event) in events {
         let (run, at) = (Run(*run), Timestamp(*at));
@@ -18,7 +18,7 @@ fn folded(events: &[(u64, i64, Event)]) -> Result<State, Illegal> {
     Ok(state)
 }
 
-fn begun() -> Vec<(u64, i64, Event)> {
+fn started_session() -> Vec<(u64, i64, Event)> {
     let created = SessionCreated {
         name: Name::like("one"),
         session_kind: Kind::Workflow,
@@ -65,11 +65,11 @@ fn moved(to: &str) -> Event {
 }
 
 #[test]
-fn a_session_is_moved_between_runs_and_stands_as_it_stood() {
-    let mut events = begun();
-    let before = folded(&events).unwrap();
+fn moving_between_runs_keeps_the_state() {
+    let mut events = started_session();
+    let before = fold(&events).unwrap();
     events.push((2, 5000, moved("/b")));
-    let after = folded(&events).unwrap();
+    let after = fold(&events).unwrap();
     let created = after.created.clone().unwrap();
     assert_eq!(
         [created.workspace, created.spec_path, created.out],
@@ -86,11 +86,11 @@ fn a_session_is_moved_between_runs_and_stands_as_it_stood() {
     };
     assert_eq!(same, before);
     events.extend([(3, 6000, started_run())]);
-    assert_eq!(folded(&events).unwrap().status, Status::Running);
+    assert_eq!(fold(&events).unwrap().status, Status::Running);
 }
 
 #[test]
-fn a_session_that_was_only_moved_still_takes_what_its_transcript_says_next() {
+fn moved_session_still_accepts_its_transcript() {
     let adopted: Event = TranscriptAdopted {
         path: Path::new("steps/0").unwrap(),
         revision: 0,
@@ -103,23 +103,23 @@ fn a_session_that_was_only_moved_still_takes_what_its_transcript_says_next() {
         notes: Vec::new(),
     }
     .into();
-    let mut events = begun();
+    let mut events = started_session();
     events.push((1, 10, adopted));
     let newest = |events: &[_]| {
-        let state = folded(events).unwrap();
+        let state = fold(events).unwrap();
         (state.adopted.unwrap().run, state.run)
     };
-    let mut went_on = events.clone();
+    let mut resumed = events.clone();
     events.push((2, 20, moved("/b")));
     assert_eq!(newest(&events), (Run(2), Run(2)));
-    went_on.extend([(2, 20, started_run()), (3, 30, moved("/b"))]);
-    assert_eq!(newest(&went_on), (Run(1), Run(3)));
+    resumed.extend([(2, 20, started_run()), (3, 30, moved("/b"))]);
+    assert_eq!(newest(&resumed), (Run(1), Run(3)));
 }
 
 #[test]
-fn a_session_is_not_moved_in_the_middle_of_a_run_or_before_it_is_created() {
-    let mut events = begun();
+fn move_during_a_run_is_refused() {
+    let mut events = started_session();
     events.push((1, 20, moved("/b")));
-    assert!(folded(&events).unwrap_err().reason.contains("between runs"));
-    assert!(folded(&[(1, 0, moved("/b"))]).is_err());
+    assert!(fold(&events).unwrap_err().reason.contains("between runs"));
+    assert!(fold(&[(1, 0, moved("/b"))]).is_err());
 }

@@ -10,7 +10,7 @@ fn session() -> SessionId {
     SessionId::new(Timestamp(1), [7; 10])
 }
 
-fn sealed_by_hand(texts: &[&str], events: &[Event]) -> Vec<u8> {
+fn bundle_bytes(texts: &[&str], events: &[Event]) -> Vec<u8> {
     let header = Header {
         segno_session: VERSION,
         session: session(),
@@ -64,9 +64,9 @@ fn events(long: &str) -> Vec<Event> {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
+fn written_bundles_read_back() {
     let long = "ä\"\\\n".repeat(PIECE / 2);
-    let bytes = sealed_by_hand(&[&long], &events(&long));
+    let bytes = bundle_bytes(&[&long], &events(&long));
     let bundle = read(&bytes).unwrap();
     assert_eq!(bundle.header.session, session());
     assert_eq!(bundle.records.len(), 3);
@@ -76,7 +76,7 @@ fn what_was_written_is_read_back() {
 
 #[test]
 fn every_flipped_bit_and_every_cut_is_refused() {
-    let bytes = sealed_by_hand(&["a long text"], &events("a long text"));
+    let bytes = bundle_bytes(&["a long text"], &events("a long text"));
     assert!(read(&bytes).is_ok());
     for at in 0..bytes.len() {
         assert!(read(&bytes[..at]).is_err(), "cut at {at}");
@@ -90,12 +90,10 @@ fn every_flipped_bit_and_every_cut_is_refused() {
 }
 
 #[test]
-fn a_file_that_was_sealed_anew_must_still_make_sense() {
+fn resealed_file_with_invalid_events_is_refused() {
     let good = events("text");
     let refused = |texts: &[&str], events: &[Event]| {
-        read(&sealed_by_hand(texts, events))
-            .unwrap_err()
-            .to_string()
+        read(&bundle_bytes(texts, events)).unwrap_err().to_string()
     };
     assert!(refused(&[], &good).contains("it is missing"));
     assert!(refused(&["text", "more"], &good).contains("nothing refers to it"));
@@ -120,7 +118,7 @@ fn a_file_that_was_sealed_anew_must_still_make_sense() {
 }
 
 #[test]
-fn a_newer_format_and_another_file_are_told_apart() {
+fn newer_format_and_foreign_file_are_distinguished() {
     assert_eq!(
         read(b"{\"segno_session\":2}\n").unwrap_err(),
         Error::Newer(2)

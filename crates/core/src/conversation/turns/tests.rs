@@ -34,8 +34,8 @@ fn result(id: &str, text: &str) -> Entry {
     }))
 }
 
-/// The one rule that every vendor has.
-fn each_call_is_answered_at_once(turns: &[Turn]) -> bool {
+/// The rule that every vendor enforces.
+fn each_call_has_its_result(turns: &[Turn]) -> bool {
     let mut seen = std::collections::HashSet::new();
     turns.iter().enumerate().all(|(at, turn)| match turn {
         Turn::Assistant { parts, .. } => {
@@ -61,7 +61,7 @@ fn each_call_is_answered_at_once(turns: &[Turn]) -> bool {
 }
 
 #[test]
-fn a_late_answer_comes_to_its_call_and_a_missing_one_is_unknown() {
+fn late_result_joins_its_call_and_missing_is_unknown() {
     let (turns, losses) = turns(&[
         user("go"),
         calls(&["a", "b"]),
@@ -69,7 +69,7 @@ fn a_late_answer_comes_to_its_call_and_a_missing_one_is_unknown() {
         result("a", "late"),
         result("z", "nobody asked"),
     ]);
-    assert!(each_call_is_answered_at_once(&turns));
+    assert!(each_call_has_its_result(&turns));
     let Turn::Results { answers, .. } = &turns[2] else {
         panic!("{turns:?}");
     };
@@ -81,7 +81,7 @@ fn a_late_answer_comes_to_its_call_and_a_missing_one_is_unknown() {
 }
 
 #[test]
-fn what_came_before_the_last_summary_is_told_and_not_carried() {
+fn items_before_the_last_summary_are_counted_as_lost() {
     let summary = Entry::new(Said::Compaction {
         summary: Some("we looked".into()),
         before: Some(9),
@@ -100,7 +100,7 @@ fn what_came_before_the_last_summary_is_told_and_not_carried() {
 }
 
 #[test]
-fn thinking_side_branches_and_sub_agents_are_told_and_not_carried() {
+fn thinking_and_side_branches_are_counted_as_lost() {
     let thinking = Entry::new(Said::Assistant {
         message: None,
         model: None,
@@ -136,15 +136,15 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 
 proptest! {
     #[test]
-    fn whatever_was_said_each_call_is_answered_at_once(
+    fn every_call_is_followed_by_its_result(
         entries in proptest::collection::vec(any_entry(), 0..20)
     ) {
         let (turns, _) = turns(&entries);
-        prop_assert!(each_call_is_answered_at_once(&turns), "{turns:?}");
+        prop_assert!(each_call_has_its_result(&turns), "{turns:?}");
     }
 
     #[test]
-    fn no_answer_is_lost_or_made_up(entries in proptest::collection::vec(any_entry(), 0..20)) {
+    fn no_result_is_lost_or_invented(entries in proptest::collection::vec(any_entry(), 0..20)) {
         let (turns, losses) = turns(&entries);
         let asked = entries.iter().filter(|entry| matches!(entry.said, Said::Result(_))).count();
         let answered: usize = turns.iter().map(|turn| match turn {

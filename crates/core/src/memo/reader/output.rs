@@ -1,22 +1,22 @@
-//! What a command wrote, made fit to be read: plain lines, and not too many.
+//! Normalizes command output: plain lines, of bounded length.
 
 use std::borrow::Cow;
 
-/// How much is looked at from the beginning, and from the end.
+/// How many bytes are read from the beginning and from the end.
 const BEGINNING: usize = 128 * 1024;
 const END: usize = 384 * 1024;
 
-/// What stands where something is left out.
+/// The placeholder for the omitted middle.
 const GAP: &str = "[output cut: its middle is left out]";
 
-/// The longest line that is quoted, in characters.
+/// The maximum length of a quoted line, in characters.
 const LINE: usize = 200;
 
 /// How many of the last lines are quoted.
 const LAST: usize = 5;
 
-/// Text without colours and other commands to a terminal; where it was drawn over, line by line. The
-/// middle of what is very long is left out.
+/// Strips colors and other terminal control sequences; a carriage return becomes a newline. The middle
+/// of very long text is omitted.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     let text = if text.len() > BEGINNING + END {
         let begin = &text[..text.floor_char_boundary(BEGINNING)];
@@ -48,7 +48,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 
 type Rest<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// A sequence ends with a letter. One that is cut off takes no text with it.
+/// Skips a control sequence, which ends with a letter. A truncated sequence consumes no text.
 fn skip_sequence(rest: &mut Rest<'_>) {
     while rest.next_if(|c| (' '..='?').contains(c)).is_some() {}
     rest.next_if(|c| ('@'..='~').contains(c));
@@ -62,7 +62,7 @@ fn skip_string(rest: &mut Rest<'_>) {
     }
 }
 
-/// A line as it is quoted.
+/// Shortens a line to `most` characters.
 pub(super) fn cut(line: &str, most: usize) -> String {
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -70,18 +70,18 @@ pub(super) fn cut(line: &str, most: usize) -> String {
     }
 }
 
-/// The lines that tell what went wrong: the first that speaks of it, and the last ones.
-pub(super) fn telling(text: &str) -> String {
+/// The lines that describe the failure: the first line that mentions an error, and the last lines.
+pub(super) fn error_excerpt(text: &str) -> String {
     let lines = text.lines().map(str::trim_end);
     let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let last = lines.len().saturating_sub(LAST);
-    let first = lines[..last].iter().find(|line| speaks_of_trouble(line));
+    let first = lines[..last].iter().find(|line| mentions_error(line));
     let quoted = first.into_iter().chain(&lines[last..]);
     let quoted: Vec<String> = quoted.map(|line| cut(line, LINE)).collect();
     quoted.join("\n")
 }
 
-fn speaks_of_trouble(line: &str) -> bool {
+fn mentions_error(line: &str) -> bool {
     let begin = &line[..line.floor_char_boundary(1000)];
     let lower = begin.to_ascii_lowercase();
     let words = [
@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_and_drawing_over_leave_the_words() {
+    fn control_sequences_are_stripped() {
         let text = "\x1b[1m\x1b[31merror\x1b[0m: x\r\n 1%\r 2%\x1b]0;title\x07 done\x1b[";
         assert_eq!(plain(text), "error: x\n 1%\n 2% done");
         assert!(matches!(plain("as it is\n"), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn of_very_long_text_the_beginning_and_the_end_stay() {
+    fn long_output_keeps_its_beginning_and_end() {
         let text = format!("begin{}end", "é".repeat(END));
         let short = plain(&text);
         assert!(short.starts_with("begin") && short.ends_with("end"));
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_about_it_and_the_last_lines_tell() {
+    fn excerpt_has_the_first_error_line_and_the_last_lines() {
         let text = "a\nb error here\nc\n\nd\ne\nf\ng\nh\n";
-        assert_eq!(telling(text), "b error here\nd\ne\nf\ng\nh");
-        assert_eq!(telling("only\n"), "only");
-        assert_eq!(telling(&"x".repeat(999)).chars().count(), LINE + 1);
-        assert_eq!(telling(""), "");
+        assert_eq!(error_excerpt(text), "b error here\nd\ne\nf\ng\nh");
+        assert_eq!(error_excerpt("only\n"), "only");
+        assert_eq!(error_excerpt(&"x".repeat(999)).chars().count(), LINE + 1);
+        assert_eq!(error_excerpt(""), "");
     }
 }

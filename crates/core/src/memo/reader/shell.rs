@@ -1,65 +1,64 @@
-//! What a shell is asked to run: the commands in a line, without what is only wrapped around them.
+//! Splits a shell command line into its commands, without wrappers around them.
 //!
-//! This is no shell. It knows words, quotes, operators and here-documents, which is enough to tell a
-//! command that is run from one that is only written about. What it cannot follow it leaves whole.
+//! This is not a shell. It knows words, quotes, operators and here-documents, which is enough to
+//! distinguish a command that is run from one that is only mentioned. It leaves what it cannot parse
+//! unchanged.
 
-/// The longest line that is looked into.
+/// The maximum length of a command line that is parsed.
 const LONGEST: usize = 16 * 1024;
 
-/// How deep a shell in a shell is followed.
+/// The maximum nesting depth of shells that is followed.
 const DEEPEST: usize = 4;
 
-/// Programs that run another one, and nothing else.
+/// Programs that only run another program.
 const WRAPPERS: [&str; 15] = [
     "env", "timeout", "time", "nice", "nohup", "sudo", "exec", "command", "stdbuf", "setsid",
     "ionice", "unbuffer", "xvfb-run", "chronic", "gtimeout",
 ];
 
-/// Words of the shell itself that a command may follow.
+/// Shell keywords that a command may follow.
 const KEYWORDS: [&str; 10] = [
     "if", "then", "else", "elif", "while", "until", "do", "!", "{", "(",
 ];
 
 const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
 
-/// What comes after a command.
+/// The operator after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
-    /// Another one that reads what it writes.
+    /// The next command reads this one's output.
     Pipe,
-    /// Another one if it went well.
+    /// The next command runs if this one succeeds.
     And,
-    /// Another one if it went wrong.
+    /// The next command runs if this one fails.
     Or,
-    /// Another one in any case.
+    /// The next command runs in any case.
     Next,
-    /// Nothing.
     End,
 }
 
 /// One program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Simple {
-    /// The words of it; there is at least one.
+    /// The words of the command; there is at least one.
     pub(super) words: Vec<String>,
-    /// Whether what it writes goes into a file.
+    /// Whether the output goes into a file.
     pub(super) redirected: bool,
     pub(super) then: Then,
 }
 
 impl Simple {
-    /// The program, without its folder.
+    /// The program's name, without its folder.
     pub(super) fn program(&self) -> &str {
         let first = self.words.first().map_or("", String::as_str);
         first.rsplit('/').next().unwrap_or(first)
     }
 
-    /// Its arguments.
     pub(super) fn arguments(&self) -> &[String] {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// As it would be typed, more or less.
+    /// The command roughly as it would be typed.
     pub(super) fn text(&self) -> String {
         self.words.join(" ")
     }
@@ -71,7 +70,7 @@ pub(super) fn commands(line: &str) -> Vec<Simple> {
     unwrapped(Lexer::new(line).commands(), 0)
 }
 
-/// The commands in a list of words, as some agents hand it to the system.
+/// The commands in a list of words, as some agents pass it to the system.
 pub(super) fn commands_of(words: Vec<String>) -> Vec<Simple> {
     let simple = Simple {
         words,
@@ -81,7 +80,7 @@ pub(super) fn commands_of(words: Vec<String>) -> Vec<Simple> {
     unwrapped(vec![simple], 0)
 }
 
-/// The same commands without wrappers, and with those that an inner shell is given.
+/// The same commands without wrappers; an inner shell is replaced by the commands that it runs.
 fn unwrapped(commands: Vec<Simple>, depth: usize) -> Vec<Simple> {
     let mut all = Vec::new();
     for mut simple in commands {
@@ -103,7 +102,7 @@ fn unwrapped(commands: Vec<Simple>, depth: usize) -> Vec<Simple> {
     all
 }
 
-/// What `bash -lc "…"` is given.
+/// The script in `bash -lc "…"`.
 fn script(simple: &Simple) -> Option<String> {
     if !SHELLS.contains(&simple.program()) {
         return None;
@@ -115,7 +114,7 @@ fn script(simple: &Simple) -> Option<String> {
     words.next().cloned()
 }
 
-/// Takes away what is only wrapped around a command.
+/// Removes wrappers, keywords and assignments before a command.
 fn strip(words: &mut Vec<String>) {
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -131,7 +130,7 @@ fn strip(words: &mut Vec<String>) {
     words.drain(..at.min(words.len()));
 }
 
-/// How many words a wrapper takes for itself.
+/// How many of the words belong to the wrapper itself.
 fn own_words(wrapper: &str, words: &[String]) -> usize {
     let takes_value: &[&str] = match wrapper {
         "env" => &["-u", "-C", "-S"],
@@ -168,7 +167,7 @@ struct Lexer<'a> {
     word: Option<String>,
     words: Vec<String>,
     redirected: bool,
-    /// Ends of here-documents whose text begins with the next line.
+    /// Terminators of here-documents whose text starts with the next line.
     documents: Vec<String>,
     done: Vec<Simple>,
 }
@@ -187,13 +186,13 @@ impl<'a> Lexer<'a> {
 
     fn commands(mut self) -> Vec<Simple> {
         while let Some(c) = self.rest.next() {
-            self.take(c);
+            self.lex_char(c);
         }
         self.end(Then::End);
         self.done
     }
 
-    fn take(&mut self, c: char) {
+    fn lex_char(&mut self, c: char) {
         match c {
             '\'' => self.quoted('\''),
             '"' => self.quoted('"'),
@@ -263,7 +262,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What a command's answer is put in place of stays as it is written.
+    /// Keeps a command substitution as it is written.
     fn substituted(&mut self, close: char) {
         self.push(if close == ')' { '$' } else { '`' });
         let mut depth = 0_usize;
@@ -283,7 +282,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn redirect(&mut self, c: char) {
-        // `2>` names a stream, and is no word.
+        // `2>` names a stream and is not a word.
         if self
             .word
             .as_deref()
@@ -305,7 +304,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The word that a redirection leads to.
+    /// The target of a redirection.
     fn target(&mut self) -> String {
         let before = self.word.take();
         while let Some(c) = self.rest.peek().copied() {
@@ -324,7 +323,7 @@ impl<'a> Lexer<'a> {
         std::mem::replace(&mut self.word, before).unwrap_or_default()
     }
 
-    /// What is handed to a command as text is no command.
+    /// Skips the text of here-documents, which is not a command.
     fn skip_documents(&mut self) {
         for end in std::mem::take(&mut self.documents) {
             loop {
@@ -349,12 +348,12 @@ impl<'a> Lexer<'a> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Vec<String> {
+    fn texts(line: &str) -> Vec<String> {
         commands(line).iter().map(Simple::text).collect()
     }
 
     #[test]
-    fn a_command_is_found_in_whatever_is_wrapped_around_it() {
+    fn wrappers_around_a_command_are_stripped() {
         for line in [
             "cargo test",
             "  cargo test  # now",
@@ -370,7 +369,7 @@ mod tests {
             "{ cargo test; }",
             "if cargo test; then :; fi",
         ] {
-            assert_eq!(told(line)[0], "cargo test", "{line}");
+            assert_eq!(texts(line)[0], "cargo test", "{line}");
         }
         let words = ["bash", "-lc", "cd x && cargo test"].map(str::to_owned);
         let list = commands_of(words.to_vec());
@@ -379,9 +378,9 @@ mod tests {
     }
 
     #[test]
-    fn commands_come_apart_where_a_shell_takes_them_apart() {
+    fn commands_are_split_like_in_a_shell() {
         assert_eq!(
-            told("cd 'a b' && pytest -q 2>&1 | tail -5; echo $(date +%s) || true"),
+            texts("cd 'a b' && pytest -q 2>&1 | tail -5; echo $(date +%s) || true"),
             ["cd a b", "pytest -q", "tail -5", "echo $(date +%s)", "true"]
         );
         let line = commands("a | b |& c & d");
@@ -393,17 +392,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_written_about_is_no_command() {
-        assert_eq!(told("echo 'cargo test; pytest'").len(), 1);
+    fn quoted_text_and_here_documents_are_not_commands() {
+        assert_eq!(texts("echo 'cargo test; pytest'").len(), 1);
         assert_eq!(
-            told("cat > f <<'EOF' && ls\ncargo test\npytest\nEOF\nmake"),
+            texts("cat > f <<'EOF' && ls\ncargo test\npytest\nEOF\nmake"),
             ["cat", "ls", "make"]
         );
-        assert_eq!(told("cat <<-X\n\tcargo test\n\tX\nls"), ["cat", "ls"]);
+        assert_eq!(texts("cat <<-X\n\tcargo test\n\tX\nls"), ["cat", "ls"]);
         assert_eq!(
-            told("grep -r \"cargo test\" . # pytest"),
+            texts("grep -r \"cargo test\" . # pytest"),
             ["grep -r cargo test ."]
         );
-        assert_eq!(told("cat <<< 'cargo test'\nls"), ["cat", "ls"]);
+        assert_eq!(texts("cat <<< 'cargo test'\nls"), ["cat", "ls"]);
     }
 }

@@ -29,16 +29,16 @@ fn answer(id: &str, text: &str, outcome: Outcome) -> Entry {
     }))
 }
 
-/// A reader, and what its memos add up to.
+/// A reader, and the fold of its notes.
 #[derive(Default)]
-struct Desk {
+struct Fixture {
     reader: Reader,
     handoff: Handoff,
     calls: u64,
 }
 
-impl Desk {
-    fn hear(&mut self, entry: &Entry) -> Vec<Memo> {
+impl Fixture {
+    fn feed(&mut self, entry: &Entry) -> Vec<Memo> {
         let found = self.reader.read(entry);
         for (source, written) in found.clone() {
             self.calls += 1;
@@ -58,11 +58,11 @@ impl Desk {
     fn tool(&mut self, name: &str, input: Value, text: &str, outcome: Outcome) -> Vec<Memo> {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
-        assert_eq!(self.hear(&call(&id, name, input)), []);
-        self.hear(&answer(&id, text, outcome))
+        assert_eq!(self.feed(&call(&id, name, input)), []);
+        self.feed(&answer(&id, text, outcome))
     }
 
-    /// A command that ended with this status, as Claude Code tells it.
+    /// A command that ended with this status, as Claude Code reports it.
     fn shell(&mut self, command: &str, status: i32, text: &str) -> Vec<Memo> {
         let input = json!({"command": command, "description": "x"});
         match status {
@@ -87,7 +87,7 @@ impl Desk {
             .collect()
     }
 
-    /// The run is lost, and another begins.
+    /// The run is lost, and another starts.
     fn crash(&mut self) {
         self.reader = Reader::new(&self.handoff);
     }
@@ -98,9 +98,9 @@ const GREEN: &str = include_str!("../../../tests/golden/runners/cargo-green.txt"
 const BROKEN: &str = include_str!("../../../tests/golden/runners/cargo-broken.txt");
 
 #[test]
-fn the_phase_follows_from_the_run_before_and_survives_a_crash() {
+fn phase_depends_on_the_previous_run_across_crashes() {
     for crashes in [false, true] {
-        let mut desk = Desk::default();
+        let mut fixture = Fixture::default();
         let steps = [
             (0, GREEN, Phase::Unknown),
             (0, GREEN, Phase::Refactor),
@@ -111,20 +111,20 @@ fn the_phase_follows_from_the_run_before_and_survives_a_crash() {
             (101, BROKEN, Phase::Unknown),
         ];
         for (status, text, phase) in steps {
-            desk.shell("cargo test", status, text);
-            assert_eq!(desk.phase(), Some(phase), "{text}");
+            fixture.shell("cargo test", status, text);
+            assert_eq!(fixture.phase(), Some(phase), "{text}");
             if crashes {
-                desk.crash();
+                fixture.crash();
             }
         }
     }
 }
 
 #[test]
-fn a_run_with_failures_names_them_and_its_call() {
-    let mut desk = Desk::default();
-    desk.shell("cd rs && cargo test 2>&1", 101, RED);
-    let tests = desk.handoff.tests.clone().unwrap();
+fn failed_test_run_lists_failures_and_its_call() {
+    let mut fixture = Fixture::default();
+    fixture.shell("cd rs && cargo test 2>&1", 101, RED);
+    let tests = fixture.handoff.tests.clone().unwrap();
     assert_eq!(tests.source, Source::Rule);
     assert_eq!(tests.call.as_deref(), Some("call-1"));
     assert_eq!(tests.memo.command, "cd rs && cargo test 2>&1");
@@ -136,186 +136,198 @@ fn a_run_with_failures_names_them_and_its_call() {
             .summary
             .starts_with("test result: FAILED. 1 passed")
     );
-    assert_eq!(desk.open(), ["cargo test"]);
-    desk.shell("cargo test", 0, GREEN);
-    assert_eq!(desk.open(), [""; 0]);
-    assert_eq!(desk.handoff.errors.count, 1, "it is the same error, fixed");
+    assert_eq!(fixture.open(), ["cargo test"]);
+    fixture.shell("cargo test", 0, GREEN);
+    assert_eq!(fixture.open(), [""; 0]);
+    assert_eq!(
+        fixture.handoff.errors.count, 1,
+        "it is the same error, fixed"
+    );
 }
 
 #[test]
-fn only_commands_that_run_tests_bring_test_runs() {
-    let mut desk = Desk::default();
+fn only_test_commands_produce_test_notes() {
+    let mut fixture = Fixture::default();
     for line in [
         "cat log.txt",
         "echo 'cargo test'",
         "cat <<EOF\ncargo test\nEOF",
     ] {
-        assert_eq!(desk.shell(line, 0, RED), [], "{line}");
-        assert_eq!(desk.shell(line, 0, GREEN), [], "{line}");
+        assert_eq!(fixture.shell(line, 0, RED), [], "{line}");
+        assert_eq!(fixture.shell(line, 0, GREEN), [], "{line}");
     }
     let read = json!({"file_path": "log.txt"});
-    assert_eq!(desk.tool("Read", read, RED, Outcome::Succeeded), []);
-    // An answer that nobody asked for tells nothing.
-    assert_eq!(desk.hear(&answer("stray", RED, Outcome::Failed)), []);
+    assert_eq!(fixture.tool("Read", read, RED, Outcome::Succeeded), []);
+    // A result without a call is ignored.
+    assert_eq!(fixture.feed(&answer("stray", RED, Outcome::Failed)), []);
 }
 
 #[test]
-fn that_all_is_well_is_not_claimed_when_the_tool_failed() {
-    let mut desk = Desk::default();
-    desk.shell("cargo test && cargo clippy", 101, GREEN);
-    assert_eq!(desk.phase(), Some(Phase::Unknown));
-    assert_eq!(desk.open(), ["cargo test && cargo clippy"]);
-    // Failures show though the status is that of `tail`.
-    desk.shell("cargo test 2>&1 | tail -30", 0, RED);
-    assert_eq!(desk.phase(), Some(Phase::Red));
-    desk.shell(
+fn failed_tool_is_never_a_clean_test_run() {
+    let mut fixture = Fixture::default();
+    fixture.shell("cargo test && cargo clippy", 101, GREEN);
+    assert_eq!(fixture.phase(), Some(Phase::Unknown));
+    assert_eq!(fixture.open(), ["cargo test && cargo clippy"]);
+    // Failures are visible although the status is that of `tail`.
+    fixture.shell("cargo test 2>&1 | tail -30", 0, RED);
+    assert_eq!(fixture.phase(), Some(Phase::Red));
+    fixture.shell(
         "cargo test 2>&1 | grep result",
         0,
         "test result: ok. 9 passed; 0 failed; x",
     );
     assert_eq!(
-        desk.phase(),
+        fixture.phase(),
         Some(Phase::Red),
         "what is filtered proves nothing"
     );
 }
 
 #[test]
-fn an_error_is_told_once_and_again_when_it_is_fixed() {
-    let mut desk = Desk::default();
+fn error_is_noted_once_and_again_when_fixed() {
+    let mut fixture = Fixture::default();
     let text = "src/a.c:1: error: x\nmake: *** [all] Error 1";
-    assert_eq!(desk.shell("make all", 2, text).len(), 1);
-    assert_eq!(desk.shell("cd . && make all", 2, text), []);
-    desk.crash();
-    assert_eq!(desk.shell("make all", 2, text), []);
-    let kept = &desk.handoff.errors.kept[0];
+    assert_eq!(fixture.shell("make all", 2, text).len(), 1);
+    assert_eq!(fixture.shell("cd . && make all", 2, text), []);
+    fixture.crash();
+    assert_eq!(fixture.shell("make all", 2, text), []);
+    let kept = &fixture.handoff.errors.kept[0];
     assert_eq!(
         (kept.source, kept.memo.sort.as_str()),
         (Source::Rule, "command failed")
     );
     assert_eq!(kept.memo.text, text);
-    let fixed = desk.shell("make all", 0, "done");
-    let [Memo::Error(trouble)] = fixed.as_slice() else {
+    let fixed = fixture.shell("make all", 0, "done");
+    let [Memo::Error(error)] = fixed.as_slice() else {
         panic!("{fixed:?}");
     };
     assert_eq!(
-        (trouble.resolution, trouble.text.as_str()),
+        (error.resolution, error.text.as_str()),
         (Resolution::Fixed, text)
     );
-    assert_eq!(desk.shell("make all", 0, "done"), []);
+    assert_eq!(fixture.shell("make all", 0, "done"), []);
     assert_eq!(
-        desk.handoff.errors.kept[0].memo.resolution,
+        fixture.handoff.errors.kept[0].memo.resolution,
         Resolution::Fixed
     );
 }
 
 #[test]
-fn a_status_that_is_masked_neither_hides_an_error_nor_fixes_one() {
-    let mut desk = Desk::default();
-    desk.shell(
+fn masked_status_neither_hides_nor_fixes_an_error() {
+    let mut fixture = Fixture::default();
+    fixture.shell(
         "cargo build 2>&1 | tail -3",
         0,
         "error: could not compile `x`",
     );
-    assert_eq!(desk.open(), ["cargo build"]);
-    desk.shell("cargo build || true", 0, "error[E0425]: cannot find");
-    assert_eq!(desk.open(), ["cargo build"]);
-    desk.shell(
+    assert_eq!(fixture.open(), ["cargo build"]);
+    fixture.shell("cargo build || true", 0, "error[E0425]: cannot find");
+    assert_eq!(fixture.open(), ["cargo build"]);
+    fixture.shell(
         "cargo build 2>&1 | tail -3",
         0,
         "    Finished `dev` profile",
     );
-    assert_eq!(desk.open(), [""; 0]);
-    desk.shell("./deploy.sh", 1, "no");
-    desk.shell("./deploy.sh | tail -1", 0, "no");
-    assert_eq!(desk.open(), ["./deploy.sh"]);
+    assert_eq!(fixture.open(), [""; 0]);
+    fixture.shell("./deploy.sh", 1, "no");
+    fixture.shell("./deploy.sh | tail -1", 0, "no");
+    assert_eq!(fixture.open(), ["./deploy.sh"]);
 }
 
 #[test]
-fn looking_for_what_is_not_there_is_no_error_and_a_denial_is_one() {
-    let mut desk = Desk::default();
+fn empty_search_is_no_error_and_a_denial_is_one() {
+    let mut fixture = Fixture::default();
     for line in ["grep -r nothing .", "test -f x", "diff a b", "rg x | head"] {
-        assert_eq!(desk.shell(line, 1, ""), [], "{line}");
+        assert_eq!(fixture.shell(line, 1, ""), [], "{line}");
     }
     assert_eq!(
-        desk.shell("grep -r x nowhere", 2, "grep: nowhere: No such file")
+        fixture
+            .shell("grep -r x nowhere", 2, "grep: nowhere: No such file")
             .len(),
         1
     );
     let said = "Claude requested permissions to write to /w/a, but you haven't granted it yet.";
-    desk.tool(
+    fixture.tool(
         "Write",
         json!({"file_path": "/w/a", "content": ""}),
         said,
         Outcome::Failed,
     );
-    let kept = desk.handoff.errors.kept.last().unwrap();
+    let kept = fixture.handoff.errors.kept.last().unwrap();
     assert_eq!(kept.memo.sort, "denied");
     assert_eq!(
         (kept.source, kept.memo.subject.as_deref()),
         (Source::Driver, Some("Write /w/a"))
     );
     assert_eq!(
-        desk.handoff.files, [""; 0],
+        fixture.handoff.files, [""; 0],
         "what was denied is not written"
     );
-    desk.tool(
+    fixture.tool(
         "Write",
         json!({"file_path": "/w/a", "content": ""}),
         "written",
         Outcome::Succeeded,
     );
-    assert_eq!(desk.handoff.files, ["/w/a"]);
-    assert_eq!(desk.open(), ["grep -r x nowhere"]);
+    assert_eq!(fixture.handoff.files, ["/w/a"]);
+    assert_eq!(fixture.open(), ["grep -r x nowhere"]);
 }
 
 #[test]
-fn lists_count_of_the_agent_itself_and_files_of_all() {
-    let mut desk = Desk::default();
+fn sub_agents_report_files_but_no_todo_lists() {
+    let mut fixture = Fixture::default();
     let list =
         json!({"todos": [{"content": "a", "status": "in_progress", "activeForm": "doing a"}]});
     let below = |entry: Entry| Entry {
         thread: Thread::Agent("sub".into()),
         ..entry
     };
-    desk.hear(&below(call("s1", "TodoWrite", list.clone())));
+    fixture.feed(&below(call("s1", "TodoWrite", list.clone())));
     assert_eq!(
-        desk.hear(&below(answer("s1", "ok", Outcome::Succeeded))),
+        fixture.feed(&below(answer("s1", "ok", Outcome::Succeeded))),
         []
     );
-    desk.hear(&below(call("s2", "Edit", json!({"file_path": "b"}))));
+    fixture.feed(&below(call("s2", "Edit", json!({"file_path": "b"}))));
     assert_eq!(
-        desk.hear(&below(answer("s2", "ok", Outcome::Succeeded)))
+        fixture
+            .feed(&below(answer("s2", "ok", Outcome::Succeeded)))
             .len(),
         1
     );
     assert_eq!(
-        desk.tool("TodoWrite", list.clone(), "ok", Outcome::Succeeded)
+        fixture
+            .tool("TodoWrite", list.clone(), "ok", Outcome::Succeeded)
             .len(),
         1
     );
-    assert_eq!(desk.tool("TodoWrite", list, "ok", Outcome::Succeeded), []);
-    let kept = desk.handoff.list.clone().unwrap();
+    assert_eq!(
+        fixture.tool("TodoWrite", list, "ok", Outcome::Succeeded),
+        []
+    );
+    let kept = fixture.handoff.list.clone().unwrap();
     assert_eq!(kept.memo.items[0].progress, Progress::InProgress);
     let plan = json!({"plan": [{"step": "c", "status": "pending"}]});
     let unknown = "unsupported call: update_plan";
-    assert_eq!(desk.tool("update_plan", plan, unknown, Outcome::Unsaid), []);
-    desk.crash();
+    assert_eq!(
+        fixture.tool("update_plan", plan, unknown, Outcome::Unsaid),
+        []
+    );
+    fixture.crash();
     let plan = Utterance::Raw {
         value: json!({"type": "plan", "entries": [{"content": "b", "status": "pending"}]}),
     };
-    desk.hear(&Entry::new(Said::Assistant {
+    fixture.feed(&Entry::new(Said::Assistant {
         message: None,
         model: None,
         parts: vec![plan],
         usage: None,
     }));
-    assert_eq!(desk.handoff.list.unwrap().memo.items[0].text, "b");
-    assert_eq!(desk.handoff.files, ["b"]);
+    assert_eq!(fixture.handoff.list.unwrap().memo.items[0].text, "b");
+    assert_eq!(fixture.handoff.files, ["b"]);
 }
 
 #[test]
-fn what_was_left_behind_on_another_branch_is_not_read() {
+fn side_branches_are_not_read() {
     let mut reader = Reader::default();
     reader.read(&call("c", "Bash", json!({"command": "cargo test"})));
     let side = Entry {
@@ -326,17 +338,18 @@ fn what_was_left_behind_on_another_branch_is_not_read() {
 }
 
 #[test]
-fn what_is_heard_may_be_as_much_as_it_likes() {
-    let mut desk = Desk::default();
+fn reader_memory_is_bounded() {
+    let mut fixture = Fixture::default();
     let long = "error: x\n".repeat(70_000);
     for n in 0..1000 {
         let command = format!("make {n} {}", "y".repeat(2000));
-        desk.reader
+        fixture
+            .reader
             .read(&call(&n.to_string(), "Bash", json!({"command": command})));
     }
-    assert_eq!(desk.reader.open.len(), OPEN);
+    assert_eq!(fixture.reader.open.len(), OPEN);
     for n in 990..1000 {
-        let memos = desk.hear(&answer(&n.to_string(), &long, Outcome::Failed));
+        let memos = fixture.feed(&answer(&n.to_string(), &long, Outcome::Failed));
         for memo in memos {
             assert_eq!(memo.clone().bounded(), memo, "it is short already");
         }
@@ -346,8 +359,8 @@ fn what_is_heard_may_be_as_much_as_it_likes() {
         "
 ",
     );
-    desk.shell("cargo test", 1, &names);
-    assert_eq!(desk.handoff.tests.unwrap().memo.failing.len(), MOST);
+    fixture.shell("cargo test", 1, &names);
+    assert_eq!(fixture.handoff.tests.unwrap().memo.failing.len(), MOST);
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -390,7 +403,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn whatever_is_said_nothing_breaks_and_memos_stay_short(
+    fn any_conversation_yields_bounded_notes(
         said in prop::collection::vec((0_u8..6, any_text(), any_text(), 0_u8..3), 0..8)
     ) {
         let mut reader = Reader::default();
@@ -414,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_that_is_shown_never_becomes_a_test_run(text in any_text(), name in "[a-z./-]{1,12}") {
+    fn displayed_file_is_never_a_test_run(text in any_text(), name in "[a-z./-]{1,12}") {
         let mut reader = Reader::default();
         let found = [
             ("Bash", json!({"command": format!("cat {name}")})),

@@ -1,4 +1,4 @@
-//! Lists of things to do, as agents keep them.
+//! Todo lists of agents.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::memo::{MOST, Progress, Todo, Todos};
 
 use super::output::cut;
 
-/// The longest text of one thing to do.
+/// The maximum length of a todo's text.
 const TEXT: usize = 500;
 
-/// A change of one thing on a list that is kept by numbers.
+/// A change of one task in a numbered task list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// One more. Its number is in the answer.
+    /// A new task. The tool result contains its number.
     Create(String),
-    /// One stands differently, or is called differently.
+    /// A changed progress or text.
     Update {
         number: u64,
         text: Option<String>,
@@ -24,7 +24,7 @@ pub(super) enum Change {
     },
 }
 
-/// The whole list that a call hands over, if it is one that does.
+/// The complete todo list in a tool call, if the tool is one that passes it.
 pub(super) fn list(name: &str, input: &Value) -> Option<Vec<Todo>> {
     match name {
         "todowrite" | "todo_write" | "write_todos" => items(&input["todos"]),
@@ -33,8 +33,8 @@ pub(super) fn list(name: &str, input: &Value) -> Option<Vec<Todo>> {
     }
 }
 
-/// The whole list that a program tells of in a form of its own.
-pub(super) fn told(value: &Value) -> Option<Vec<Todo>> {
+/// The complete todo list in a vendor-specific part.
+pub(super) fn list_in_value(value: &Value) -> Option<Vec<Todo>> {
     match value["type"].as_str()? {
         "todo_list" => items(&value["items"]),
         "plan" => items(&value["entries"]),
@@ -69,7 +69,7 @@ fn progress(word: &str) -> Option<Progress> {
     }
 }
 
-/// The change that a call makes, if it is one that does.
+/// The change that a tool call makes, if it is one that changes a task.
 pub(super) fn change(name: &str, input: &Value) -> Option<Change> {
     let text = |key: &str| Some(cut(input[key].as_str()?.trim(), TEXT));
     let text = || text("subject").filter(|text| !text.is_empty());
@@ -88,24 +88,24 @@ pub(super) fn change(name: &str, input: &Value) -> Option<Change> {
     }
 }
 
-/// A list that is kept by numbers.
+/// A numbered task list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tasks(BTreeMap<u64, Todo>);
 
 impl Tasks {
-    /// A list that was kept before: numbers are given in order, from 1.
+    /// Restores a list from a note: tasks are numbered in order, from 1.
     pub(super) fn of(list: &Todos) -> Self {
         Self((1..).zip(list.items.iter().cloned()).collect())
     }
 
-    /// Makes a change that was answered so.
-    pub(super) fn make(&mut self, change: Change, answer: &str) {
+    /// Applies a change; `answer` is the tool's result.
+    pub(super) fn apply(&mut self, change: Change, answer: &str) {
         match change {
             Change::Create(text) => {
                 let Some(number) = number_in(answer) else {
                     return;
                 };
-                // What has a later number is of a list that was kept before.
+                // Later numbers belong to an earlier list.
                 self.0.split_off(&number);
                 let progress = Progress::Pending;
                 self.0.insert(number, Todo { text, progress });
@@ -113,10 +113,10 @@ impl Tasks {
                     let settled =
                         |todo: &Todo| matches!(todo.progress, Progress::Done | Progress::Dropped);
                     let done = self.0.iter().find(|(_, todo)| settled(todo));
-                    let goes = done
+                    let removed = done
                         .or_else(|| self.0.iter().next())
                         .map(|(number, _)| *number);
-                    goes.and_then(|number| self.0.remove(&number));
+                    removed.and_then(|number| self.0.remove(&number));
                 }
             }
             Change::Update {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_list_says_the_same() {
+    fn all_todo_list_formats_parse_alike() {
         let forms = [
             list(
                 "todowrite",
@@ -172,11 +172,11 @@ mod tests {
                     {"step": "b", "status": "pending"},
                 ]}),
             ),
-            told(&json!({"type": "todo_list", "items": [
+            list_in_value(&json!({"type": "todo_list", "items": [
                 {"text": "a", "completed": true},
                 {"text": "b", "completed": false},
             ]})),
-            told(&json!({"type": "plan", "entries": [
+            list_in_value(&json!({"type": "plan", "entries": [
                 {"content": "a", "priority": "high", "status": "completed"},
                 {"content": "b", "priority": "low", "status": "pending"},
             ]})),
@@ -192,24 +192,24 @@ mod tests {
             None
         );
         assert_eq!(list("bash", &json!({"todos": []})), None);
-        assert_eq!(told(&json!({"type": "image"})), None);
+        assert_eq!(list_in_value(&json!({"type": "image"})), None);
     }
 
     #[test]
-    fn a_list_that_is_kept_by_numbers_adds_up() {
+    fn numbered_tasks_are_folded_into_a_list() {
         let mut tasks = Tasks::default();
         for (number, text) in [(1, "a"), (2, "b"), (3, "c")] {
             let created = change("taskcreate", &json!({"subject": text})).unwrap();
-            tasks.make(
+            tasks.apply(
                 created,
                 &format!("Task #{number} created successfully: {text}"),
             );
         }
         let update = |input: Value| change("taskupdate", &input).unwrap();
-        tasks.make(update(json!({"taskId": "1", "status": "in_progress"})), "");
-        tasks.make(update(json!({"taskId": 3, "status": "deleted"})), "");
-        tasks.make(update(json!({"taskId": "2", "subject": "B"})), "");
-        tasks.make(update(json!({"taskId": "9", "status": "completed"})), "");
+        tasks.apply(update(json!({"taskId": "1", "status": "in_progress"})), "");
+        tasks.apply(update(json!({"taskId": 3, "status": "deleted"})), "");
+        tasks.apply(update(json!({"taskId": "2", "subject": "B"})), "");
+        tasks.apply(update(json!({"taskId": "9", "status": "completed"})), "");
         assert_eq!(
             shown(&tasks.items()),
             ["in_progress a", "pending B", "dropped c"]
@@ -218,19 +218,19 @@ mod tests {
             items: tasks.items(),
         };
         let mut later = Tasks::of(&kept);
-        later.make(update(json!({"taskId": "2", "status": "completed"})), "");
+        later.apply(update(json!({"taskId": "2", "status": "completed"})), "");
         assert_eq!(
             shown(&later.items()),
             ["in_progress a", "done B", "dropped c"]
         );
-        // Another conversation begins to count anew.
-        later.make(
+        // Another conversation starts to count from 1.
+        later.apply(
             Change::Create("new".into()),
             "Task #1 created successfully: new",
         );
         assert_eq!(shown(&later.items()), ["pending new"]);
         for number in 1..=200 {
-            later.make(
+            later.apply(
                 Change::Create("x".into()),
                 &format!("Task #{number} created"),
             );

@@ -1,8 +1,8 @@
 use super::super::{encoding, families};
-use super::{HEX, LETTERS, assert_hidden, assert_untouched, chance, plain};
+use super::{HEX, LETTERS, assert_hidden, assert_untouched, plain, random_text};
 
 #[test]
-fn marked_keys_are_hidden_and_their_look_alikes_stay() {
+fn prefixed_keys_are_hidden_and_lookalikes_stay() {
     let table = [
         ("anthropic-key", ["sk-", "ant-api03-"].concat(), LETTERS, 95),
         ("openai-key", ["sk-", "proj-"].concat(), LETTERS, 48),
@@ -27,7 +27,7 @@ fn marked_keys_are_hidden_and_their_look_alikes_stay() {
         ("huggingface-token", ["h", "f_"].concat(), LETTERS, 34),
     ];
     for (label, mark, alphabet, length) in table {
-        let key = format!("{mark}{}", chance(alphabet, length));
+        let key = format!("{mark}{}", random_text(alphabet, length));
         for (before, after) in [
             ("", ""),
             ("use ", "."),
@@ -45,7 +45,7 @@ fn marked_keys_are_hidden_and_their_look_alikes_stay() {
 }
 
 #[test]
-fn words_that_contain_a_mark_stay() {
+fn words_that_contain_a_prefix_stay() {
     for text in [
         "task-runner-for-many-things-2024",
         "sk-learn-some-kebab-case-name-2",
@@ -75,18 +75,18 @@ fn words_that_contain_a_mark_stay() {
     ] {
         assert_untouched(text);
     }
-    // The key of Amazon's own documentation.
+    // The key from Amazon's own documentation.
     assert_untouched(&["AKIA", "IOSFODNN7", "EXAMPLE"].concat());
 }
 
 #[test]
-fn signed_tokens_are_hidden_whole() {
+fn signed_tokens_are_hidden_completely() {
     let part = |json: &str| encoding::url_safe(&encoding::base64(json.as_bytes()));
     let token = format!(
         "{}.{}.{}",
         part(r#"{"alg":"HS256","typ":"JWT"}"#),
         part(r#"{"sub":"1234567890","name":"J"}"#),
-        chance(LETTERS, 43)
+        random_text(LETTERS, 43)
     );
     assert_hidden(&format!("cookie {token}."), &token, "jwt");
     assert_hidden(&format!("Authorization: Bearer {token}"), &token, "jwt");
@@ -99,7 +99,7 @@ fn private_keys_are_hidden_as_a_block() {
         ["-----BEGIN RSA PRIV", "ATE KEY-----"].concat(),
         ["-----END RSA PRIV", "ATE KEY-----"].concat(),
     );
-    let line = chance(LETTERS, 64);
+    let line = random_text(LETTERS, 64);
     for (block, rest) in [
         (format!("{begin}\n{line}\n{line}\n{end}"), "\nafter it"),
         (format!(r"{begin}\n{line}\n{line}\n{end}"), r"\n"),
@@ -115,8 +115,8 @@ fn private_keys_are_hidden_as_a_block() {
 }
 
 #[test]
-fn headers_and_addresses_lose_only_the_credential() {
-    let token = chance(LETTERS, 32);
+fn headers_and_urls_lose_only_the_credential() {
+    let token = random_text(LETTERS, 32);
     assert_hidden(
         &format!("Authorization: Bearer {token}\r\n"),
         &token,
@@ -145,7 +145,7 @@ fn headers_and_addresses_lose_only_the_credential() {
             "url-password",
         );
     }
-    let path = format!("services/T00000001/B00000002/{}", chance(LETTERS, 24));
+    let path = format!("services/T00000001/B00000002/{}", random_text(LETTERS, 24));
     assert_hidden(
         &format!("https://hooks.slack.com/{path} now"),
         &path,
@@ -154,8 +154,8 @@ fn headers_and_addresses_lose_only_the_credential() {
 }
 
 #[test]
-fn a_key_has_one_placeholder_wherever_it_stands() {
-    let key = format!("{}{}", ["gh", "p_"].concat(), chance(LETTERS, 36));
+fn key_has_one_placeholder_in_every_context() {
+    let key = format!("{}{}", ["gh", "p_"].concat(), random_text(LETTERS, 36));
     let alone = plain().redact(&key).into_owned();
     for context in [
         "Bearer KEY",
@@ -170,7 +170,7 @@ fn a_key_has_one_placeholder_wherever_it_stands() {
 
 #[test]
 fn assigned_secrets_lose_their_value_and_keep_their_name() {
-    let (hex, long) = (chance(HEX, 32), chance(LETTERS, 20));
+    let (hex, long) = (random_text(HEX, 32), random_text(LETTERS, 20));
     for (before, value, after, label) in [
         ("password=", "hunter2", "", "password"),
         ("password: ", "hunter2", "\n", "password"),
@@ -209,7 +209,7 @@ fn assigned_secrets_lose_their_value_and_keep_their_name() {
 }
 
 #[test]
-fn the_names_of_families_set_nothing_off() {
+fn family_labels_are_not_secrets() {
     for label in families::labels() {
         assert_untouched(&format!("{label} secret={label}"));
     }

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::super::Redactor;
-use super::{HEX, LETTERS, chance};
+use super::{HEX, LETTERS, random_text};
 
 fn with(environment: &[(&str, &str)]) -> Redactor {
     Redactor::new(
@@ -14,7 +14,7 @@ fn with(environment: &[(&str, &str)]) -> Redactor {
 }
 
 #[test]
-fn known_values_are_hidden_in_every_spelling_under_one_placeholder() {
+fn known_values_are_hidden_in_every_encoding() {
     let redactor = with(&[("MY_TOKEN", "pa ss\"wo/rd\\9")]);
     let placeholder = redactor.redact("pa ss\"wo/rd\\9").into_owned();
     assert!(placeholder.starts_with("[secret:MY_TOKEN:"));
@@ -47,7 +47,7 @@ fn overlapping_values_leave_nothing() {
 }
 
 #[test]
-fn equal_values_have_one_name_whatever_the_order() {
+fn equal_values_have_one_label_in_any_order() {
     let (one, two) = (("A_KEY", "abcdefgh1234"), ("B_KEY", "abcdefgh1234"));
     let text = "abcdefgh1234";
     assert_eq!(
@@ -57,14 +57,14 @@ fn equal_values_have_one_name_whatever_the_order() {
 }
 
 #[test]
-fn a_value_cannot_hide_in_the_name_of_a_placeholder() {
+fn value_cannot_hide_in_a_placeholder_label() {
     let redactor = with(&[("MY_TOKEN", "abcdefgh1234")]);
     let redacted = redactor.redact("[secret:abcdefgh1234:012345]").into_owned();
     assert!(!redacted.contains("abcdefgh1234"), "{redacted}");
 }
 
 #[test]
-fn a_value_that_names_a_variable_does_not_break_placeholders() {
+fn value_equal_to_a_variable_name_keeps_placeholders() {
     let redactor = with(&[
         ("MY_GITHUB_TOKEN", "abcdefgh1234"),
         ("WHICH_TOKEN", "MY_GITHUB_TOKEN"),
@@ -74,9 +74,9 @@ fn a_value_that_names_a_variable_does_not_break_placeholders() {
 }
 
 #[test]
-fn json_is_redacted_in_values_and_keys_and_by_the_names_of_members() {
+fn json_values_keys_and_named_members_are_redacted() {
     let redactor = with(&[("MY_TOKEN", "abcdefgh1234")]);
-    let (id, key) = (chance(LETTERS, 40), chance(HEX, 16));
+    let (id, key) = (random_text(LETTERS, 40), random_text(HEX, 16));
     let mut value = json!({
         "abcdefgh1234": 1, "list": ["x abcdefgh1234", true, null, 7], "password": "hunter2",
         "nested": {"api_key": key, "max_tokens": 5}, "id": id, "data": id,
@@ -95,7 +95,7 @@ fn json_is_redacted_in_values_and_keys_and_by_the_names_of_members() {
 }
 
 #[test]
-fn two_spellings_of_one_key_both_stay_in_an_object() {
+fn two_encodings_of_one_json_key_are_both_kept() {
     let redactor = with(&[("MY_TOKEN", "abcdefgh/1234")]);
     let mut value = json!({"abcdefgh/1234": 1, "abcdefgh%2F1234": 2});
     redactor.redact_json(&mut value);
@@ -103,7 +103,7 @@ fn two_spellings_of_one_key_both_stay_in_an_object() {
 }
 
 #[test]
-fn debug_shows_how_many_and_never_what() {
+fn debug_output_shows_only_the_count() {
     let redactor = with(&[("MY_TOKEN", "abcdefgh1234")]);
     assert_eq!(format!("{redactor:?}"), "Redactor { known: 1, .. }");
 }

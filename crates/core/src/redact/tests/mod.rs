@@ -1,5 +1,5 @@
-//! The whole redactor. No key stands here as a literal: they are put together at run time, so
-//! that this file does not set off the scanners of others.
+//! Tests of the whole redactor. No key appears here as a literal: they are assembled at run time, so
+//! that this file does not trigger secret scanners.
 
 mod families;
 mod known;
@@ -14,8 +14,8 @@ fn plain() -> Redactor {
     Redactor::new([])
 }
 
-/// `length` letters out of `alphabet` that look random and are always the same.
-fn chance(alphabet: &str, length: usize) -> String {
+/// `length` characters of `alphabet` that look random and are always the same.
+fn random_text(alphabet: &str, length: usize) -> String {
     let letters = alphabet.as_bytes();
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
     (0..length)
@@ -23,8 +23,8 @@ fn chance(alphabet: &str, length: usize) -> String {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let place = usize::try_from(state >> 33).unwrap_or(0) % letters.len();
-            char::from(letters[place])
+            let index = usize::try_from(state >> 33).unwrap_or(0) % letters.len();
+            char::from(letters[index])
         })
         .collect()
 }
@@ -32,8 +32,8 @@ fn chance(alphabet: &str, length: usize) -> String {
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const HEX: &str = "0123456789abcdef";
 
-/// Asserts that `secret` is gone from `text` and that nothing else changed but for one
-/// placeholder of `label`.
+/// Asserts that `secret` is gone from `text` and that nothing else changed except for one placeholder
+/// with `label`.
 #[track_caller]
 fn assert_hidden(text: &str, secret: &str, label: &str) {
     let redacted = plain().redact(text).into_owned();

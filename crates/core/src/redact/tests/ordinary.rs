@@ -1,15 +1,15 @@
-//! What must pass untouched: one test for each exclusion, and pages of ordinary technical text.
+//! Text that must stay unchanged: one test per exclusion, and pages of ordinary technical text.
 
 use super::super::encoding;
-use super::{HEX, LETTERS, assert_hidden, assert_untouched, chance};
+use super::{HEX, LETTERS, assert_hidden, assert_untouched, random_text};
 
 /// A random token, to show that the exclusion and not the token decides.
 fn token(length: usize) -> String {
-    chance(LETTERS, length)
+    random_text(LETTERS, length)
 }
 
 #[test]
-fn a_free_random_token_is_hidden() {
+fn delimited_random_tokens_are_hidden() {
     for length in [32, 40, 64, 128] {
         let token = token(length);
         for (before, after) in [
@@ -30,9 +30,9 @@ fn a_free_random_token_is_hidden() {
 fn ids_and_digests_stay() {
     let base64 = format!("{}==", token(86));
     for text in [
-        chance(HEX, 40),
-        chance(HEX, 64).to_uppercase(),
-        chance("0123456789abcdefABCDEF", 128),
+        random_text(HEX, 40),
+        random_text(HEX, 64).to_uppercase(),
+        random_text("0123456789abcdefABCDEF", 128),
         "123e4567-e89b-12d3-a456-426614174000".to_owned(),
         "01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(),
         format!("sha512-{base64}"),
@@ -141,7 +141,7 @@ fn assignments_without_a_secret_stay() {
 
 #[test]
 fn pages_of_ordinary_text_stay() {
-    let (commit, digest) = (chance(HEX, 40), chance(HEX, 64));
+    let (commit, digest) = (random_text(HEX, 40), random_text(HEX, 64));
     let sri = format!("sha512-{}==", token(86));
     for page in [
         format!("[[package]]\nname = \"regex\"\nversion = \"1.13.1\"\nsource = \"registry+https://example.org/index\"\nchecksum = \"{digest}\"\n"),

@@ -1,11 +1,11 @@
 use crate::redact::Redactor;
 
-fn careful() -> Redactor {
+fn with_personal_data() -> Redactor {
     Redactor::new([]).knowing(&[], true)
 }
 
 #[test]
-fn personal_data_is_replaced_where_it_is_asked_for() {
+fn personal_data_is_replaced_on_request() {
     for (sort, text) in [
         ("email", "ada.lovelace+notes@mail.example.co.uk"),
         ("ssn", "078-05-1120"),
@@ -17,13 +17,13 @@ fn personal_data_is_replaced_where_it_is_asked_for() {
         ("phone", "555-123-4567"),
     ] {
         let sentence = format!("Write to {text}, please.");
-        let redacted = careful().redact(&sentence).into_owned();
+        let redacted = with_personal_data().redact(&sentence).into_owned();
         assert!(
             redacted.starts_with(&format!("Write to [secret:{sort}:")),
             "{redacted}"
         );
         assert!(redacted.ends_with("], please."), "{redacted}");
-        assert_eq!(careful().redact(&redacted), redacted);
+        assert_eq!(with_personal_data().redact(&redacted), redacted);
         assert_eq!(
             Redactor::new([]).redact(&sentence),
             sentence,
@@ -42,12 +42,12 @@ fn other_numbers_and_names_stay() {
         "user@localhost and @decorator",
         "call 112 or 1-2-3",
     ] {
-        assert_eq!(careful().redact(text), text);
+        assert_eq!(with_personal_data().redact(text), text);
     }
 }
 
 #[test]
-fn a_declared_secret_is_hidden_whatever_it_looks_like() {
+fn declared_secrets_are_always_hidden() {
     let secrets = [("DOOR".to_owned(), "sunshine".to_owned())];
     let redactor = Redactor::new([]).knowing(&secrets, false);
     let redacted = redactor.redact("the word is sunshine").into_owned();

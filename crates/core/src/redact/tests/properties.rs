@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::Redactor;
 use super::plain;
 
-/// Pieces from which texts are made that come near to every rule.
+/// Fragments for texts that come close to every rule.
 fn fragments() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
         4 => "[ -~]{0,30}",
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn a_known_secret_survives_nowhere(
+    fn known_secrets_never_survive(
         secret in "[A-Za-z][A-Za-z0-9!#%&*+=?^_~é\"\\\\$-]{11,40}",
         before in fragments(),
         after in fragments(),
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn words_and_marks_pass_untouched(text in "([a-z]{1,12}[ .,;()\n]{1,2}){0,40}") {
+    fn words_and_punctuation_pass_untouched(text in "([a-z]{1,12}[ .,;()\n]{1,2}){0,40}") {
         prop_assert_eq!(plain().redact(&text), text.as_str());
     }
 
@@ -70,7 +70,7 @@ proptest! {
     }
 }
 
-/// All strings of `value`, keys included, one after the other.
+/// All strings of `value`, keys included, concatenated.
 fn strings(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),

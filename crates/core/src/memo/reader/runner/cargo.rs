@@ -1,35 +1,35 @@
-//! `cargo test`: libtest's words, for as many programs as there are, and cargo's around them.
+//! Parses the output of `cargo test`: libtest's lines for each test binary, and cargo's around them.
 
 use super::{Verdict, figures};
 
 pub(super) fn read(text: &str) -> Verdict {
     let mut verdict = Verdict::default();
-    // How many programs began, and how many of them told how they ended.
-    let (mut begun, mut over) = (0_u64, 0_u64);
+    // How many test binaries started, and how many of them printed a result.
+    let (mut started, mut finished) = (0_u64, 0_u64);
     let mut listing = false;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("test result: ") {
-            over += 1;
+            finished += 1;
             result(&mut verdict, rest);
-            verdict.say(line);
+            verdict.add_summary_line(line);
         } else if let Some(name) = failed_test(line) {
-            verdict.fail(name);
+            verdict.add_failing(name);
         } else if let Some(count) = line.strip_prefix("running ") {
-            begun += u64::from(count.ends_with(" tests") || count.ends_with(" test"));
+            started += u64::from(count.ends_with(" tests") || count.ends_with(" test"));
         } else if line.starts_with("error: test failed") || line.ends_with(" failed:") {
             verdict.bad |= line.starts_with("error: ");
         } else if line.starts_with("error:") || line.starts_with("error[") {
             verdict.broken = true;
             if line.starts_with("error: could not compile") {
-                verdict.say(line);
+                verdict.add_summary_line(line);
             }
         }
         match line.strip_prefix("    ") {
-            Some(name) if listing && !name.starts_with(' ') => verdict.fail(name),
+            Some(name) if listing && !name.starts_with(' ') => verdict.add_failing(name),
             _ => listing = line == "failures:",
         }
     }
-    verdict.ended = over > 0 && over >= begun;
+    verdict.ended = finished > 0 && finished >= started;
     verdict
 }
 

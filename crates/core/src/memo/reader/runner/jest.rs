@@ -1,4 +1,4 @@
-//! `jest`.
+//! Parses the output of `jest`.
 
 use super::{Verdict, figures};
 
@@ -10,17 +10,17 @@ pub(super) fn read(text: &str) -> Verdict {
             (verdict.passed, verdict.failed) = (None, None);
             verdict.ended = true;
             end(&mut verdict, counts);
-            verdict.say(line);
+            verdict.add_summary_line(line);
         } else if let Some(counts) = line.strip_prefix("Test Suites: ") {
             verdict.bad |= figures(counts, ',').any(|(count, what)| what == "failed" && count > 0);
-            verdict.say(line);
+            verdict.add_summary_line(line);
         } else if let Some(path) = line.strip_prefix("FAIL ") {
             suite = path;
         } else if let Some(name) = line.trim_start().strip_prefix("● ") {
             match name {
                 "Console" => {}
-                "Test suite failed to run" => verdict.fail(suite),
-                name => verdict.fail(name),
+                "Test suite failed to run" => verdict.add_failing(suite),
+                name => verdict.add_failing(name),
             }
         }
     }

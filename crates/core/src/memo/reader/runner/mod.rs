@@ -1,7 +1,7 @@
-//! Test runners: which command is one, and what its output says.
+//! Test runners: recognizes their commands and parses their output.
 //!
-//! Each file knows the words of one runner. None of them believes that all is well unless the runner
-//! came to its own end and said so.
+//! Each submodule parses the output of one runner. None of them reports success unless the runner
+//! finished and printed it.
 
 mod cargo;
 mod go;
@@ -14,14 +14,14 @@ use super::output::cut;
 use super::shell::Simple;
 use crate::memo::MOST;
 
-/// How many lines of a runner's own words are kept, and how long each may be.
+/// How many summary lines are stored, and how long each may be.
 const LINES: usize = 3;
 const LINE: usize = 300;
 
-/// The longest name of a test that is kept.
+/// The maximum length of a test's name.
 const NAME: usize = 300;
 
-/// Signs that something is missing from a text where they stand.
+/// Markers of omitted output.
 const CUTS: [&str; 5] = [
     "<persisted-output>",
     "[cut: these are the first",
@@ -39,33 +39,32 @@ pub(crate) enum Runner {
     Jest,
     Vitest,
     Go,
-    /// One that runs another, which shows by its words.
+    /// A command that runs some other runner, which its output reveals.
     Any,
 }
 
-/// What is seen of a runner's words.
+/// How much of a runner's output is visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// All of them.
     Whole,
-    /// The last of them.
+    /// The last lines.
     End,
-    /// Some of them.
+    /// Some lines.
     Part,
 }
 
-/// What a run's words add up to.
+/// The parsed result of a test run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) passed: Option<u64>,
     pub(crate) failed: Option<u64>,
     pub(crate) failing: Vec<String>,
     pub(crate) summary: Vec<String>,
-    /// The runner said how it ended.
+    /// The runner printed its final result.
     ended: bool,
-    /// It said that tests fail, whether or not it named them.
+    /// The runner reported failures, whether or not it named them.
     bad: bool,
-    /// It could not run them, or not all.
+    /// The runner could not run the tests, or not all of them.
     broken: bool,
 }
 
@@ -75,24 +74,24 @@ impl Verdict {
         self.bad || !self.failing.is_empty() || self.failed.is_some_and(|count| count > 0)
     }
 
-    /// Whether everything passed, and something did.
+    /// Whether all tests passed, and at least one did.
     pub(crate) fn is_clean(&self) -> bool {
         self.ended && !self.broken && !self.is_red() && self.passed != Some(0)
     }
 
-    /// Whether nothing can be told from it.
+    /// Whether the output contains no result.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    fn fail(&mut self, name: &str) {
+    fn add_failing(&mut self, name: &str) {
         let name = cut(name.trim(), NAME);
         if !name.is_empty() && self.failing.len() < MOST && !self.failing.contains(&name) {
             self.failing.push(name);
         }
     }
 
-    fn say(&mut self, line: &str) {
+    fn add_summary_line(&mut self, line: &str) {
         if self.summary.len() >= LINES {
             self.summary.remove(0);
         }
@@ -107,13 +106,13 @@ impl Verdict {
         add(&mut self.failed, failed);
     }
 
-    /// The same for two runs in one command.
+    /// Merges the results of two runs in one command.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         for name in &other.failing {
-            self.fail(name);
+            self.add_failing(name);
         }
         for line in &other.summary {
-            self.say(line);
+            self.add_summary_line(line);
         }
         if let (Some(passed), Some(failed)) = (other.passed, other.failed) {
             self.count(passed, failed);
@@ -126,7 +125,7 @@ impl Verdict {
 }
 
 impl Runner {
-    /// The runner that a command starts, if it is one.
+    /// The test runner that a command starts, if any.
     pub(crate) fn of(simple: &Simple) -> Option<Self> {
         Self::of_words(&simple.words, 0)
     }
@@ -168,7 +167,7 @@ impl Runner {
             "tox" | "nox" => Some(Self::Any),
             "coverage" => module(rest),
             _ if program.starts_with("python") || program == "py" => module(rest),
-            // A script that says what it is for. `test` alone is the shell's.
+            // A script whose name says that it runs tests. `test` alone is a shell builtin.
             _ if first.contains('/') && is_test_script(stem) => Some(Self::Any),
             "bash" | "sh" | "node" => {
                 let script = rest.iter().find(plain)?;
@@ -179,23 +178,23 @@ impl Runner {
         }
     }
 
-    /// What a run's words add up to.
+    /// Parses the output of a run.
     pub(crate) fn read(self, text: &str, view: View) -> Verdict {
-        let mut verdict = self.whole(text);
-        // What comes after the last gap must say by itself that all is well.
+        let mut verdict = self.parse_output(text);
+        // The output after the last gap must report success by itself.
         let gap = CUTS.iter().filter_map(|sign| text.rfind(sign)).max();
-        let after = gap.map(|at| self.whole(&text[at..]));
+        let after = gap.map(|at| self.parse_output(&text[at..]));
         if after.is_some_and(|after| !after.is_clean()) || view == View::Part {
             verdict.ended = false;
         }
-        if !self.sums_up() && (gap.is_some() || view != View::Whole) {
+        if !self.reports_totals() && (gap.is_some() || view != View::Whole) {
             verdict.passed = None;
             verdict.failed = None;
         }
         verdict
     }
 
-    fn whole(self, text: &str) -> Verdict {
+    fn parse_output(self, text: &str) -> Verdict {
         match self {
             Self::Cargo => cargo::read(text),
             Self::Nextest => nextest::read(text),
@@ -204,7 +203,7 @@ impl Runner {
             Self::Vitest => vitest::read(text),
             Self::Go => go::read(text),
             Self::Any => {
-                // Nextest quotes what cargo would say, so it comes first.
+                // Nextest quotes the output of cargo's test harness, so it comes first.
                 let known = [
                     nextest::read,
                     cargo::read,
@@ -214,15 +213,18 @@ impl Runner {
                     go::read,
                 ];
                 let read = known.into_iter().map(|read| read(text));
-                let told: Vec<Verdict> = read.filter(|verdict| !verdict.is_empty()).collect();
-                let ended = told.iter().position(|verdict| verdict.ended);
-                told.into_iter().nth(ended.unwrap_or(0)).unwrap_or_default()
+                let verdicts: Vec<Verdict> = read.filter(|verdict| !verdict.is_empty()).collect();
+                let ended = verdicts.iter().position(|verdict| verdict.ended);
+                verdicts
+                    .into_iter()
+                    .nth(ended.unwrap_or(0))
+                    .unwrap_or_default()
             }
         }
     }
 
-    /// Whether it ends with figures for everything that it ran.
-    fn sums_up(self) -> bool {
+    /// Whether the runner ends with totals for everything that it ran.
+    fn reports_totals(self) -> bool {
         matches!(
             self,
             Self::Nextest | Self::Pytest | Self::Jest | Self::Vitest
@@ -279,7 +281,7 @@ fn is_test_script(stem: &str) -> bool {
     matches!(name, "test" | "tests")
 }
 
-/// `2 failed, 1 passed`: how many of what.
+/// Parses `2 failed, 1 passed` into counts and labels.
 fn figures(text: &str, apart: char) -> impl Iterator<Item = (u64, &str)> {
     text.split(apart).filter_map(|part| {
         let (count, what) = part.trim().split_once(' ')?;

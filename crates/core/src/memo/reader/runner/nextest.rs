@@ -1,8 +1,8 @@
-//! `cargo nextest run`.
+//! Parses the output of `cargo nextest run`.
 
 use super::{Verdict, figures};
 
-/// How a test can end that did not pass.
+/// The statuses of a test that did not pass.
 const BAD: [&str; 9] = [
     "FAIL",
     "TIMEOUT",
@@ -21,15 +21,15 @@ pub(super) fn read(text: &str) -> Verdict {
         let words = line.trim_start();
         if let Some(rest) = words.strip_prefix("Summary [") {
             summary(&mut verdict, rest);
-            verdict.say(words);
+            verdict.add_summary_line(words);
         } else if let Some(name) = failed_test(line) {
-            verdict.fail(&name);
+            verdict.add_failing(&name);
         } else if words.starts_with("error: test run failed") {
             verdict.bad = true;
         } else if line.starts_with("error:") || line.starts_with("error[") {
             verdict.broken = true;
             if line.starts_with("error: could not compile") {
-                verdict.say(line);
+                verdict.add_summary_line(line);
             }
         }
     }
@@ -42,7 +42,7 @@ fn summary(verdict: &mut Verdict, rest: &str) {
         return;
     };
     verdict.ended = true;
-    // `3/5 tests run`: it was broken off.
+    // `3/5 tests run`: the run was aborted.
     let run = run.rsplit("] ").next().unwrap_or(run);
     verdict.broken |= run.split_once(' ').is_some_and(|(of, _)| of.contains('/'));
     let (mut passed, mut failed) = (0_u64, 0_u64);
@@ -66,7 +66,7 @@ fn summary(verdict: &mut Verdict, rest: &str) {
     verdict.count(passed, failed);
 }
 
-/// `FAIL [   0.150s] (3/3) purse tests::adds`: what follows the time and the place.
+/// `FAIL [   0.150s] (3/3) purse tests::adds`: the part after the time and the position.
 fn failed_test(line: &str) -> Option<String> {
     let words = line.strip_prefix("  ")?.trim_start();
     let words = match words.strip_prefix("TRY ") {

@@ -1,8 +1,8 @@
-//! `pytest`.
+//! Parses the output of `pytest`.
 
 use super::{Verdict, figures};
 
-/// What the last line counts.
+/// The labels in the last line.
 const WORDS: [&str; 12] = [
     "passed",
     "failed",
@@ -22,13 +22,13 @@ pub(super) fn read(text: &str) -> Verdict {
     let mut verdict = Verdict::default();
     for line in text.lines() {
         if let Some(counts) = counts(line) {
-            // The last of several counts, when one run shows another's words.
+            // The last count wins, in case one run shows the output of another.
             (verdict.passed, verdict.failed) = (None, None);
             verdict.ended = true;
             end(&mut verdict, counts);
-            verdict.say(line.trim_matches(['=', ' ']));
+            verdict.add_summary_line(line.trim_matches(['=', ' ']));
         } else if let Some(name) = failed_test(line) {
-            verdict.fail(name);
+            verdict.add_failing(name);
         }
         verdict.broken |= line.starts_with("!!!") && line.contains("Interrupted");
         verdict.broken |= line.starts_with("ERROR: ") || line.starts_with("INTERNALERROR>");
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Verdict {
     verdict
 }
 
-/// `=== 1 failed, 2 passed in 0.05s ===`: what is counted.
+/// `=== 1 failed, 2 passed in 0.05s ===`: the counts.
 fn counts(line: &str) -> Option<&str> {
     let (counts, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
     let seconds = time.split('s').next()?;

@@ -8,7 +8,7 @@ macro_rules! golden {
     };
 }
 
-/// A runner, its words, how many passed and failed, and which failed.
+/// A runner, its output, how many tests passed and failed, and which failed.
 type Case<'a> = (Runner, &'a str, Option<u64>, u64, &'a [&'a str]);
 
 fn read(runner: Runner, text: &str) -> Verdict {
@@ -20,7 +20,7 @@ fn runner(line: &str) -> Option<Runner> {
 }
 
 #[test]
-fn commands_that_run_tests_are_known() {
+fn test_commands_are_recognized() {
     let known = [
         ("cargo test -p core", Runner::Cargo),
         ("cargo +nightly -q t --lib", Runner::Cargo),
@@ -52,7 +52,7 @@ fn commands_that_run_tests_are_known() {
 }
 
 #[test]
-fn commands_that_only_look_like_it_are_not() {
+fn lookalike_commands_are_not_test_runs() {
     for line in [
         "cat test-output.txt",
         "echo cargo test",
@@ -77,7 +77,7 @@ fn commands_that_only_look_like_it_are_not() {
 }
 
 #[test]
-fn failures_are_read_from_what_each_runner_really_prints() {
+fn failures_are_parsed_from_real_runner_output() {
     let py = [
         "test_purse.py::test_adds",
         "test_purse.py::test_each[2]",
@@ -148,7 +148,7 @@ fn failures_are_read_from_what_each_runner_really_prints() {
 }
 
 #[test]
-fn that_all_is_well_is_read_where_the_runner_says_so() {
+fn success_is_parsed_from_real_runner_output() {
     let cases = [
         (Runner::Cargo, golden!("cargo-green"), Some(3)),
         (Runner::Nextest, golden!("nextest-green"), Some(3)),
@@ -173,7 +173,7 @@ fn that_all_is_well_is_read_where_the_runner_says_so() {
 }
 
 #[test]
-fn what_could_not_run_is_not_well() {
+fn broken_runs_are_not_clean() {
     for (runner, text) in [
         (Runner::Cargo, golden!("cargo-broken")),
         (Runner::Nextest, golden!("nextest-broken")),
@@ -201,9 +201,9 @@ fn what_could_not_run_is_not_well() {
     );
 }
 
-/// Wherever output is cut, nobody is told that all is well unless the runner's last word is there.
+/// Wherever output is cut, success is never reported unless the runner's final result is there.
 #[test]
-fn output_that_is_cut_off_is_never_well() {
+fn truncated_output_is_never_clean() {
     let cases = [
         (Runner::Cargo, golden!("cargo-red")),
         (Runner::Nextest, golden!("nextest-red")),
@@ -226,8 +226,8 @@ fn output_that_is_cut_off_is_never_well() {
     }
     let green = golden!("cargo-green");
     let second = green.find("Running tests").unwrap();
-    let begun = green[second..].find("running 1 test").unwrap() + second + 20;
-    assert!(!read(Runner::Cargo, &green[..begun]).is_clean());
+    let partial_end = green[second..].find("running 1 test").unwrap() + second + 20;
+    assert!(!read(Runner::Cargo, &green[..partial_end]).is_clean());
     let cut = format!("{green}\n[cut: these are the first 9 of 99 bytes]");
     assert!(!read(Runner::Cargo, &cut).is_clean());
     let middle = format!("… 99 lines truncated …\n{green}");
@@ -237,7 +237,7 @@ fn output_that_is_cut_off_is_never_well() {
 }
 
 #[test]
-fn of_filtered_output_only_failures_are_believed() {
+fn filtered_output_proves_only_failures() {
     let green = golden!("pytest-green");
     assert!(Runner::Pytest.read(green, View::End).is_clean());
     assert!(!Runner::Pytest.read(green, View::Part).is_clean());

@@ -1,4 +1,4 @@
-//! `vitest`.
+//! Parses the output of `vitest`.
 
 use super::{Verdict, figures};
 
@@ -9,15 +9,15 @@ pub(super) fn read(text: &str) -> Verdict {
         if let Some(counts) = words.strip_prefix("Tests  ") {
             verdict.ended = true;
             end(&mut verdict, counts);
-            verdict.say(words);
+            verdict.add_summary_line(words);
         } else if let Some(counts) = words.strip_prefix("Test Files  ") {
             verdict.bad |= counted(counts).any(|(count, what)| what == "failed" && count > 0);
-            verdict.say(words);
+            verdict.add_summary_line(words);
         } else if words.starts_with("Errors  ") {
             verdict.bad = true;
-            verdict.say(words);
+            verdict.add_summary_line(words);
         } else if let Some(name) = words.strip_prefix("FAIL  ") {
-            verdict.fail(name);
+            verdict.add_failing(name);
         }
     }
     verdict

@@ -1,17 +1,17 @@
-//! Errors that stand in the way, so that what fixes one is known.
+//! Unresolved errors, so that a later success can be recognized as a fix.
 
 use std::collections::VecDeque;
 
-use super::output::{cut, telling};
+use super::output::{cut, error_excerpt};
 use crate::memo::{Handoff, Item, Resolution, Source, Trouble};
 
-/// How many are known at a time.
-const KNOWN: usize = 100;
+/// How many errors are tracked at a time.
+const MAX_ERRORS: usize = 100;
 
-/// The longest text of one.
+/// The maximum length of an error's text.
 const TEXT: usize = 1200;
 
-/// How programs say that they were not allowed to do something.
+/// How CLI agents report that a call was not approved.
 const DENIALS: [&str; 7] = [
     "requested permissions to",
     "haven't granted",
@@ -22,38 +22,39 @@ const DENIALS: [&str; 7] = [
     "rejected by user",
 ];
 
-/// What went wrong and was not put right since.
+/// Errors that were not fixed since.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Troubles(VecDeque<Open>);
+pub(super) struct OpenErrors(VecDeque<OpenError>);
 
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenError {
     subject: String,
     source: Source,
     sort: String,
     text: String,
 }
 
-impl Open {
+impl OpenError {
     fn memo(&self, resolution: Resolution) -> (Source, Trouble) {
-        let trouble = Trouble {
+        let error = Trouble {
             sort: self.sort.clone(),
             text: self.text.clone(),
             subject: Some(self.subject.clone()),
             resolution,
             notes: None,
         };
-        (self.source, trouble)
+        (self.source, error)
     }
 }
 
-impl Troubles {
-    /// Those of an earlier reader. What follows from other entries has no name, and is none of them.
+impl OpenErrors {
+    /// The errors of an earlier reader. Errors derived from other events have no id and are not
+    /// included.
     pub(super) fn of(handoff: &Handoff) -> Self {
         let standing = handoff.errors.standing();
         let open = standing.filter_map(|kept| {
             let own = matches!(kept.source, Source::Driver | Source::Rule) && kept.id.is_some();
-            Some(Open {
+            Some(OpenError {
                 subject: kept.memo.subject.clone()?,
                 source: kept.source,
                 sort: kept.memo.sort.clone(),
@@ -61,23 +62,23 @@ impl Troubles {
             })
             .filter(|_| own && !kept.memo.is_settled())
         });
-        let mut troubles = Self(open.collect());
-        troubles.bound();
-        troubles
+        let mut open_errors = Self(open.collect());
+        open_errors.bound();
+        open_errors
     }
 
-    /// Something went wrong. Nothing is said again that is known.
-    pub(super) fn wrong(
+    /// Records a failure. Returns `None` if the same error is already known.
+    pub(super) fn add_failure(
         &mut self,
         source: Source,
         sort: &str,
         subject: &str,
         text: &str,
     ) -> Option<(Source, Trouble)> {
-        let known = self.take(subject);
-        let open = Open {
+        let known = self.remove_subject(subject);
+        let open = OpenError {
             subject: subject.to_owned(),
-            // A writer that is believed less cannot say how it stands now.
+            // A less trusted source cannot update the note of a more trusted one.
             source: known
                 .as_ref()
                 .map_or(source, |known| known.source.min(source)),
@@ -91,37 +92,37 @@ impl Troubles {
         (!same).then_some(memo)
     }
 
-    /// Something went well that may have gone wrong before.
-    pub(super) fn well(&mut self, subject: &str) -> Option<(Source, Trouble)> {
-        Some(self.take(subject)?.memo(Resolution::Fixed))
+    /// Records a success: returns the fixed error if the subject had failed before.
+    pub(super) fn mark_fixed(&mut self, subject: &str) -> Option<(Source, Trouble)> {
+        Some(self.remove_subject(subject)?.memo(Resolution::Fixed))
     }
 
-    fn take(&mut self, subject: &str) -> Option<Open> {
+    fn remove_subject(&mut self, subject: &str) -> Option<OpenError> {
         let at = self.0.iter().position(|open| open.subject == subject)?;
         self.0.remove(at)
     }
 
     fn bound(&mut self) {
-        while self.0.len() > KNOWN {
+        while self.0.len() > MAX_ERRORS {
             self.0.pop_front();
         }
     }
 }
 
-/// What a tool that failed said, and what sort of failure it is.
-pub(super) fn complaint<'a>(usual: &'a str, text: &str) -> (&'a str, String) {
+/// The kind of a failure and the text of a failed tool's result.
+pub(super) fn failure_message<'a>(usual: &'a str, text: &str) -> (&'a str, String) {
     let begin = &text[..text.floor_char_boundary(2000)];
     let denied = begin == "declined" || DENIALS.iter().any(|words| begin.contains(words));
-    let told = telling(without_status(text));
-    let told = match told.as_str() {
+    let message = error_excerpt(without_status(text));
+    let message = match message.as_str() {
         "" if text.trim().is_empty() => "it failed, and said nothing".to_owned(),
         "" => cut(text.trim(), TEXT),
-        _ => told,
+        _ => message,
     };
-    (if denied { "denied" } else { usual }, told)
+    (if denied { "denied" } else { usual }, message)
 }
 
-/// The status that a program tells before a command's own words.
+/// The exit status that a CLI agent puts before a command's output.
 pub(super) fn status(text: &str) -> Option<i64> {
     let first = text.lines().take(4).find_map(|line| {
         let line = line.trim();
@@ -138,8 +139,8 @@ fn without_status(text: &str) -> &str {
     }
 }
 
-/// Whether the words of a build speak of an error.
-pub(super) fn complains(text: &str) -> bool {
+/// Whether build output contains an error.
+pub(super) fn reports_error(text: &str) -> bool {
     let heads = [
         "error:",
         "error[",

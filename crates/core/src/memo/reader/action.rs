@@ -1,4 +1,4 @@
-//! What a tool call is meant to do, in no vendor's words, and no longer than it must be kept.
+//! What a tool call does, independent of the vendor and in bounded size.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use super::todo::{self, Change};
 use crate::memo::{MOST, Todo};
 use crate::model::ToolCall;
 
-/// The longest command, file or input that something is about.
+/// The maximum length of a subject, command or path.
 const SUBJECT: usize = 300;
 
-/// Tools that run a command in a shell, whoever has them.
+/// Tools of any vendor that run a shell command.
 const SHELLS: [&str; 10] = [
     "bash",
     "shell",
@@ -46,86 +46,85 @@ const WRITERS: [&str; 16] = [
     "update",
 ];
 
-/// Programs that say with their status whether they found something.
+/// Programs whose exit status says whether they found something.
 const SEARCHES: [&str; 17] = [
     "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "[[", "diff", "cmp", "which",
     "pgrep", "find", "ls", "stat", "type",
 ];
 
-/// Programs that change nothing about what a status means.
-const ASIDE: [&str; 22] = [
+/// Programs that do not change the meaning of an exit status.
+const NEUTRAL: [&str; 22] = [
     "cd", "echo", "printf", "cat", "head", "tail", "sort", "uniq", "wc", "true", "false", ":",
     "xargs", "sed", "awk", "cut", "tr", "export", "set", "pwd", "fi", "done",
 ];
 
-/// Programs whose words are believed when they speak of an error though the status does not show it.
+/// Programs whose error messages count even if the exit status does not show the error.
 const BUILDERS: [&str; 19] = [
     "cargo", "rustc", "make", "ninja", "cmake", "gcc", "g++", "clang", "go", "npm", "yarn", "pnpm",
     "tsc", "npx", "python", "python3", "pip", "mvn", "gradle",
 ];
 
-/// What a call is meant to do.
+/// What a tool call does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// Run commands.
+pub(super) enum Action {
+    /// Runs commands.
     Shell(Shell),
-    /// Write files.
+    /// Writes files.
     Write {
-        /// Which.
         paths: Vec<String>,
-        /// What it is called when it fails.
+        /// The subject of a failure.
         subject: String,
     },
-    /// Say what is to do.
+    /// Sets the todo list.
     List(Vec<Todo>),
-    /// Change one thing that is to do.
+    /// Changes one task.
     Task(Change),
     /// Anything else.
     Other {
-        /// What it is called when it fails.
+        /// The subject of a failure.
         subject: String,
     },
 }
 
-/// Commands in a shell.
+/// Shell commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shell {
-    /// What they are called when they fail.
+    /// The subject of a failure.
     pub(super) subject: String,
-    /// As they were typed.
+    /// The commands as they were typed.
     pub(super) command: String,
-    /// What runs tests among them.
+    /// The test runners among the commands.
     pub(super) tests: Vec<(Runner, View)>,
-    /// Whether they only look for something.
+    /// Whether the commands only search for something.
     pub(super) searches: bool,
-    /// Whether the status is that of what was meant, and not of something after it.
+    /// Whether the exit status is that of the main command, or of a later one.
     pub(super) status: Status,
-    /// Whether their words about errors are to be believed.
+    /// Whether error messages in the output count.
     pub(super) builds: bool,
 }
 
-/// Whose status is told.
+/// Whose exit status is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// That of what was meant.
+    /// That of the main command.
     Own,
-    /// That of something after it.
+    /// That of a later command.
     Masked,
 }
 
-/// What a call is meant to do.
-pub(super) fn deed(call: &ToolCall) -> Deed {
+/// Classifies a tool call.
+pub(super) fn action(call: &ToolCall) -> Action {
     let name = call.name.to_ascii_lowercase();
     if SHELLS.contains(&name.as_str())
         && let Some((text, commands)) = command(&call.input)
     {
-        return Deed::Shell(shell(&text, &commands));
+        return Action::Shell(shell(&text, &commands));
     }
     if let Some(list) = todo::list(&name, &call.input) {
-        return Deed::List(list);
+        return Action::List(list);
     }
     if let Some(change) = todo::change(&name, &call.input) {
-        return Deed::Task(change);
+        return Action::Task(change);
     }
     let paths = paths(&call.input);
     let about = match paths.first() {
@@ -134,16 +133,16 @@ pub(super) fn deed(call: &ToolCall) -> Deed {
     };
     let subject = cut(format!("{} {about}", call.name).trim(), SUBJECT);
     if WRITERS.contains(&name.as_str()) && !paths.is_empty() {
-        return Deed::Write { paths, subject };
+        return Action::Write { paths, subject };
     }
-    Deed::Other { subject }
+    Action::Other { subject }
 }
 
-/// The command of a call, as text and taken apart.
+/// The command of a call, as text and parsed.
 fn command(input: &Value) -> Option<(String, Vec<Simple>)> {
-    let told = ["command", "cmd", "script"];
-    let told = told.into_iter().find_map(|key| input.get(key))?;
-    match told {
+    let found = ["command", "cmd", "script"];
+    let found = found.into_iter().find_map(|key| input.get(key))?;
+    match found {
         Value::String(text) => Some((text.clone(), shell::commands(text))),
         Value::Array(words) => {
             let words = words.iter().filter_map(Value::as_str).map(str::to_owned);
@@ -159,7 +158,7 @@ fn shell(text: &str, commands: &[Simple]) -> Shell {
     let tests: Vec<(Runner, View)> = (0..commands.len()).filter_map(runner).take(8).collect();
     let programs = || commands.iter().map(Simple::program);
     let searches = programs().any(|program| SEARCHES.contains(&program))
-        && programs().all(|program| SEARCHES.contains(&program) || ASIDE.contains(&program));
+        && programs().all(|program| SEARCHES.contains(&program) || NEUTRAL.contains(&program));
     Shell {
         subject: subject(text, commands),
         command: cut(text.trim(), SUBJECT),
@@ -170,25 +169,25 @@ fn shell(text: &str, commands: &[Simple]) -> Shell {
     }
 }
 
-/// What commands are called, however they are wrapped and however much of their output is looked at: a
-/// later try is known by it.
+/// The subject of a command line, independent of wrappers and output filters: it identifies a later
+/// retry of the same command.
 fn subject(text: &str, commands: &[Simple]) -> String {
     let filters = |at: usize| {
         at > 0 && commands[at - 1].then == Then::Pipe && SEARCHES.contains(&commands[at].program())
     };
-    let meant = |at: &usize| !ASIDE.contains(&commands[*at].program()) && !filters(*at);
-    let told = (0..commands.len()).filter(meant);
-    let told: Vec<String> = told.map(|at| commands[at].text()).collect();
-    let told = told.join(" && ");
-    let told = if told.is_empty() { text } else { &told };
-    cut(&in_one_line(told), SUBJECT)
+    let meant = |at: &usize| !NEUTRAL.contains(&commands[*at].program()) && !filters(*at);
+    let found = (0..commands.len()).filter(meant);
+    let found: Vec<String> = found.map(|at| commands[at].text()).collect();
+    let found = found.join(" && ");
+    let found = if found.is_empty() { text } else { &found };
+    cut(&in_one_line(found), SUBJECT)
 }
 
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How much is seen of what the first of these commands writes.
+/// How much of the first command's output is visible.
 fn view(commands: &[Simple]) -> View {
     let mut view = View::Whole;
     for (at, simple) in commands.iter().enumerate() {
@@ -209,7 +208,8 @@ fn view(commands: &[Simple]) -> View {
     view
 }
 
-/// Whose status is told: that of the last command. One that only shows what another brought hides it.
+/// Whose exit status is reported: that of the last command. A command that only shows another one's
+/// output masks it.
 fn status(commands: &[Simple]) -> Status {
     let masks = |pair: &[Simple]| match pair[0].then {
         Then::Pipe | Then::Or => true,
@@ -255,12 +255,12 @@ fn paths(input: &Value) -> Vec<String> {
     paths
 }
 
-/// What a call without a file is about.
+/// The subject of a call without a file.
 fn about(input: &Value) -> String {
     let keys = ["url", "query", "pattern", "title", "description"];
-    let told = keys.into_iter().find_map(|key| input[key].as_str());
-    match told {
-        Some(told) => in_one_line(told),
+    let found = keys.into_iter().find_map(|key| input[key].as_str());
+    match found {
+        Some(found) => in_one_line(found),
         None if input.as_object().is_none_or(serde_json::Map::is_empty) => String::new(),
         None => {
             let text = input.to_string();
@@ -275,20 +275,20 @@ mod tests {
 
     use super::*;
 
-    fn of(name: &str, input: Value) -> Deed {
+    fn of(name: &str, input: Value) -> Action {
         let (id, name) = ("c".to_owned(), name.to_owned());
-        deed(&ToolCall { id, name, input })
+        action(&ToolCall { id, name, input })
     }
 
     fn run(command: &str) -> Shell {
         match of("Bash", json!({"command": command})) {
-            Deed::Shell(shell) => shell,
+            Action::Shell(shell) => shell,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn another_try_of_a_command_has_the_same_subject() {
+    fn retried_command_has_the_same_subject() {
         for line in [
             "cargo test -p core",
             "cd /x && cargo test -p core 2>&1 | tail -20",
@@ -299,11 +299,11 @@ mod tests {
         assert_eq!(run("cat a.txt").subject, "cat a.txt");
         assert_eq!(run("").subject, "");
         let list = json!({"command": ["bash", "-lc", "make all"]});
-        assert!(matches!(of("shell", list), Deed::Shell(shell) if shell.subject == "make all"));
+        assert!(matches!(of("shell", list), Action::Shell(shell) if shell.subject == "make all"));
     }
 
     #[test]
-    fn looking_for_something_is_known_from_doing_something() {
+    fn searches_are_distinguished_from_actions() {
         for line in [
             "grep -r x .",
             "cd a && rg x | head -3",
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_may_be_that_of_something_else() {
+    fn status_of_a_later_command_is_masked() {
         for line in [
             "cargo test",
             "cd x && cargo test",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_is_seen_of_a_runner_is_known() {
+    fn visible_part_of_runner_output_is_known() {
         let seen = |line: &str| run(line).tests[0].1;
         assert_eq!(seen("cargo test 2>&1 | tee log"), View::Whole);
         assert_eq!(seen("cargo test 2>&1 | tail -5"), View::End);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_wherever_a_tool_names_them() {
+    fn paths_are_found_in_every_tool_input() {
         let patch = "*** Begin Patch\n*** Update File: a.rs\n*** Move to: b.rs\n@@\n*** End Patch";
         for (name, input, expected) in [
             (
@@ -367,14 +367,14 @@ mod tests {
             ("apply_patch", json!(patch), vec!["a.rs", "b.rs"]),
         ] {
             match of(name, input) {
-                Deed::Write { paths, .. } => assert_eq!(paths, expected),
+                Action::Write { paths, .. } => assert_eq!(paths, expected),
                 other => panic!("{name}: {other:?}"),
             }
         }
         let read = of("Read", json!({"file_path": "a.txt"}));
         assert_eq!(
             read,
-            Deed::Other {
+            Action::Other {
                 subject: "Read a.txt".into()
             }
         );
