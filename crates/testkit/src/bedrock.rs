@@ -1,5 +1,6 @@
-//! A server that speaks as Amazon Bedrock does: binary frames, errors with names in a header. It
-//! keeps what it was asked, and can say, by another program, whether that was signed rightly.
+//! A server that speaks Amazon Bedrock's protocol: binary frames, error names in a header. It
+//! records the requests, and an independent implementation in Python computes the signature that
+//! each of them should have.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,42 +10,37 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What was asked.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The path, as it was sent.
     pub path: String,
-    /// The headers, their names in small letters.
+    /// The headers; the names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, as it was sent.
     pub body: String,
 }
 
-/// What is answered.
+/// How the server answers a request.
 #[derive(Debug, Clone)]
 pub enum Play {
-    /// Words.
     Text(String),
-    /// Words, and tools that are asked for: name and input.
+    /// A text and tool calls: name and input.
     Tools(String, Vec<(String, Value)>),
-    /// Words that were cut because they were too many.
+    /// A text that was cut at the token limit.
     Long(String),
-    /// A refusal: status, the error's name, its message.
+    /// An error response: status, the error's name, its message.
     Refusal(u16, &'static str, String),
     /// A stream that ends in an error of this name.
     Exception(&'static str),
-    /// A stream whose last byte is missing.
     Cut,
-    /// A stream with a flipped bit.
     Flipped,
-    /// A stream of another sort.
+    /// A page of HTML instead of a stream.
     Page,
 }
 
-/// A server. It ends with the test.
+/// A running server. It ends with the test process.
 pub struct BedrockServer {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Asked {
@@ -54,13 +50,12 @@ impl Asked {
         known.map_or("", |(_, value)| value)
     }
 
-    /// The body, read.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// The header `authorization` that this request should have, computed by Python's own hashes from
-    /// what arrived.
+    /// The `authorization` header that this request should have. Python's own hash functions
+    /// compute it from the received request.
     pub fn signature(&self, id: &str, secret: &str) -> String {
         let given = json!({
             "path": self.path,
@@ -103,44 +98,45 @@ print(f"AWS4-HMAC-SHA256 Credential={r['id']}/{scope}, SignedHeaders={names}, Si
 "#;
 
 impl BedrockServer {
-    /// Starts one. `play` says what is answered to each call; the number counts calls from 0.
+    /// Starts a server. `play` decides how each request is answered; the number counts requests
+    /// from 0.
     pub fn start(play: impl Fn(usize, &Asked) -> Play + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let seen = Arc::clone(&asked);
+        let requests: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let _ = serve(stream, &seen, &play);
             }
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
-    /// Where it is.
+    /// The URL of the server.
     pub fn host(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 }
 
-/// Answers one request, and closes.
+/// Answers one request and closes the connection.
 fn serve(
     mut stream: TcpStream,
     seen: &Mutex<Vec<Asked>>,
     play: &impl Fn(usize, &Asked) -> Play,
 ) -> Option<()> {
-    let asked = read(&stream)?;
+    let request = read(&stream)?;
     let number = {
         let mut seen = seen.lock().unwrap();
-        seen.push(asked.clone());
+        seen.push(request.clone());
         seen.len() - 1
     };
-    let (head, body) = answer(&play(number, &asked));
+    let (head, body) = answer(&play(number, &request));
     let length = body.len();
     let head = format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).ok()?;
@@ -233,7 +229,7 @@ fn events(text: &str, calls: &[(String, Value)], stop: &str) -> Vec<u8> {
         ));
     }
     out.extend(event("messageStop", &json!({"stopReason": stop})));
-    // 11 tokens in, 7 out: what a cache was read from and written to is counted apart.
+    // 11 input tokens, 7 output tokens: the API counts cache reads and writes separately.
     let usage = json!({
         "inputTokens": 5, "cacheReadInputTokens": 4, "cacheWriteInputTokens": 2,
         "outputTokens": 7, "totalTokens": 18,
@@ -281,7 +277,7 @@ fn frame(headers: &[(&str, &str)], data: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Bit by bit, unlike the one that it tests.
+/// Computes the CRC bit by bit, unlike the implementation that it tests.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {

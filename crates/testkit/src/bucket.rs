@@ -1,5 +1,5 @@
-//! A server of S3 on a port of its own: moto, which is a program of others. It keeps everything in
-//! memory, believes every key, and goes with the value that started it.
+//! An S3 server on its own port: moto, a third-party program. It keeps everything in memory,
+//! accepts every key, and ends when its `BucketServer` is dropped.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,10 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::sandbox::until;
 
-/// Whoever says so is somebody: the signature is not looked at.
-const SOMEBODY: &str = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+/// moto accepts any credential: it does not check the signature.
+const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
-/// A server that is running.
 pub struct BucketServer {
     address: SocketAddr,
     child: Child,
@@ -25,27 +24,27 @@ impl Drop for BucketServer {
 }
 
 impl BucketServer {
-    /// Starts one, with an empty bucket called `bucket`.
+    /// Starts a server with an empty bucket called `bucket`.
     pub fn start() -> Self {
-        let server = Self::bare(&[]);
-        let (status, _) = server.ask("PUT", "/bucket", b"");
+        let server = Self::spawn(&[]);
+        let (status, _) = server.request("PUT", "/bucket", b"");
         assert_eq!(status, 200);
         server
     }
 
-    /// One that believes only keys that were made there, of which there are none.
+    /// Starts a server that accepts only keys created on it. There are none.
     pub fn suspicious() -> Self {
-        Self::bare(&[("INITIAL_NO_AUTH_ACTION_COUNT", "0")])
+        Self::spawn(&[("INITIAL_NO_AUTH_ACTION_COUNT", "0")])
     }
 
-    fn bare(variables: &[(&str, &str)]) -> Self {
+    fn spawn(variables: &[(&str, &str)]) -> Self {
         let python = match std::env::var_os("SEGNO_PYTHON") {
             Some(python) => PathBuf::from(python),
             None => {
                 PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python")
             }
         };
-        // A port that was free a moment ago; another one may take it, and then the next is tried.
+        // The port was free just now; if another process takes it first, the next port is tried.
         for _ in 0..10 {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
@@ -58,31 +57,31 @@ impl BucketServer {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}; `make tools`", python.display()));
-            let mut is_over = false;
+            let mut has_ended = false;
             until("the server of S3 answers", || {
-                is_over = child.try_wait().unwrap().is_some();
-                is_over || TcpStream::connect(address).is_ok()
+                has_ended = child.try_wait().unwrap().is_some();
+                has_ended || TcpStream::connect(address).is_ok()
             });
-            if !is_over {
+            if !has_ended {
                 return Self { address, child };
             }
         }
         panic!("no server of S3 could be started; `make tools`");
     }
 
-    /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it is, as a URL.
+    /// The URL of the server.
     pub fn host(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The names of all objects in the bucket that begin with `prefix`, sorted.
+    /// Lists the names of all objects in the bucket that begin with `prefix`, sorted.
     pub fn names(&self, prefix: &str) -> Vec<String> {
-        let (status, body) = self.ask("GET", &format!("/bucket?list-type=2&prefix={prefix}"), b"");
+        let (status, body) =
+            self.request("GET", &format!("/bucket?list-type=2&prefix={prefix}"), b"");
         assert_eq!(status, 200);
         let body = String::from_utf8(body).unwrap();
         let keys = body.split("<Key>").skip(1);
@@ -93,30 +92,28 @@ impl BucketServer {
         names
     }
 
-    /// The bytes of an object in the bucket.
     pub fn get(&self, name: &str) -> Vec<u8> {
-        let (status, body) = self.ask("GET", &format!("/bucket/{name}"), b"");
+        let (status, body) = self.request("GET", &format!("/bucket/{name}"), b"");
         assert_eq!(status, 200, "{name}");
         body
     }
 
-    /// Replaces an object in the bucket.
+    /// Creates or replaces an object in the bucket.
     pub fn put(&self, name: &str, bytes: &[u8]) {
-        let (status, _) = self.ask("PUT", &format!("/bucket/{name}"), bytes);
+        let (status, _) = self.request("PUT", &format!("/bucket/{name}"), bytes);
         assert_eq!(status, 200, "{name}");
     }
 
-    /// Deletes an object in the bucket.
     pub fn delete(&self, name: &str) {
-        let (status, _) = self.ask("DELETE", &format!("/bucket/{name}"), b"");
+        let (status, _) = self.request("DELETE", &format!("/bucket/{name}"), b"");
         assert_eq!(status, 204, "{name}");
     }
 
-    /// Asks it anything.
-    pub fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    /// Sends a request; returns the status and the body.
+    pub fn request(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {SOMEBODY}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {AUTHORIZATION}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             self.address,
             body.len()
         );

@@ -1,4 +1,4 @@
-//! A clock that is turned by hand, and chance that comes from a seed.
+//! A manual clock, and randomness from a seed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use segno_core::ports::{Boxed, Clock, Random};
 use segno_core::time::Timestamp;
 
-/// Stands still until it is turned, or until everyone waits: then it jumps to the moment that the
-/// first of them waits for, so that sleepers wake in the order of their times.
+/// Does not advance until a test advances it, or until every task sleeps: then it jumps to the
+/// earliest wake-up time, so that sleepers wake in the order of their deadlines.
 #[derive(Debug)]
 pub struct HandClock {
     millis: AtomicI64,
@@ -28,7 +28,7 @@ impl Default for HandClock {
 }
 
 impl HandClock {
-    /// Turns it forward, or back if negative.
+    /// Advances the clock, or sets it back if `millis` is negative.
     pub fn turn(&self, millis: i64) {
         self.millis.fetch_add(millis, Ordering::SeqCst);
     }
@@ -49,15 +49,12 @@ impl Clock for HandClock {
 
     fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
         let until = self.now().after(duration).0;
-        let ticket = (until, self.next.fetch_add(1, Ordering::SeqCst));
-        self.sleepers().insert(ticket);
-        let sleeper = Sleeper {
-            clock: self,
-            ticket,
-        };
+        let key = (until, self.next.fetch_add(1, Ordering::SeqCst));
+        self.sleepers().insert(key);
+        let sleeper = Sleeper { clock: self, key };
         Box::pin(async move {
             loop {
-                // Others get their turn first, and may want to wake earlier.
+                // Other tasks run first: they may register an earlier wake-up time.
                 tokio::task::yield_now().await;
                 let now = self.millis.load(Ordering::SeqCst);
                 if sleeper.is_first() {
@@ -72,35 +69,34 @@ impl Clock for HandClock {
     }
 }
 
-/// Someone who waits; gone when it has woken or was given up.
+/// One sleeping task. Dropping it removes the task from the clock, whether it woke or was
+/// cancelled.
 struct Sleeper<'a> {
     clock: &'a HandClock,
-    ticket: (i64, u64),
+    key: (i64, u64),
 }
 
 impl Sleeper<'_> {
     fn is_first(&self) -> bool {
-        self.clock.sleepers().first() == Some(&self.ticket)
+        self.clock.sleepers().first() == Some(&self.key)
     }
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
-        self.clock.sleepers().remove(&self.ticket);
+        self.clock.sleepers().remove(&self.key);
     }
 }
 
-/// Chance that repeats itself from the same seed.
+/// Random numbers that are the same for the same seed.
 #[derive(Debug)]
 pub struct Seeded(Mutex<u64>);
 
 impl Seeded {
-    /// The stream of numbers of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }
 
-    /// A number below `bound`.
     pub fn below(&self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

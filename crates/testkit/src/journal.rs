@@ -1,4 +1,4 @@
-//! Sessions made by hand, for tests that speak to a store without an engine.
+//! Builds sessions, events and checkpoints by hand, for tests that call a store without an engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use segno_core::store::{Batch, Hold, New};
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
-/// How long leases last in these tests.
+/// How long leases last in tests.
 pub const TTL: Duration = Duration::from_secs(30);
 
-/// A process that may own leases.
+/// A process that can own leases.
 pub fn owner(pid: u32) -> Owner {
     Owner {
         host: "here".into(),
@@ -31,19 +31,18 @@ pub fn owner(pid: u32) -> Owner {
     }
 }
 
-/// Writes one session's journal by hand.
+/// Builds the batches of one session's journal by hand.
 #[derive(Debug, Clone)]
 pub struct Pen {
-    /// The session.
     pub session: SessionId,
-    /// The run that writes.
+    /// The run that appends.
     pub run: Run,
-    /// Where its journal ends.
+    /// The last event that was built.
     pub head: Head,
 }
 
 impl Pen {
-    /// A pen for session number `n`.
+    /// A writer for session number `n`.
     pub fn new(n: u8) -> Self {
         let session = SessionId::new(Timestamp(1_794_738_089_000), [n; 10]);
         Self {
@@ -53,7 +52,7 @@ impl Pen {
         }
     }
 
-    /// The session, ready to be made.
+    /// The new session, ready for `Store::create`.
     pub fn create(&mut self, name: &str) -> New {
         let name = Name::new(name).expect("tests use good names");
         let spec = "version: 0\n";
@@ -85,7 +84,7 @@ impl Pen {
         }
     }
 
-    /// A batch of these events; the pen moves on to its end.
+    /// A batch of these events. Advances `head` to its end.
     pub fn batch(&mut self, events: impl IntoIterator<Item = Event>) -> Batch {
         let expected = self.head;
         let mut status = Status::Running;
@@ -116,8 +115,7 @@ impl Pen {
     }
 }
 
-/// A step begins.
-pub fn started(path: &str) -> Event {
+pub fn step_started(path: &str) -> Event {
     StepStarted {
         path: Path::new(path).expect("tests use good paths"),
         revision: 0,
@@ -129,8 +127,7 @@ pub fn started(path: &str) -> Event {
     .into()
 }
 
-/// A step ends well.
-pub fn finished(path: &str, output: &str) -> Event {
+pub fn step_finished(path: &str, output: &str) -> Event {
     StepFinished {
         path: Path::new(path).expect("tests use good paths"),
         revision: 0,
@@ -146,8 +143,7 @@ pub fn finished(path: &str, output: &str) -> Event {
     .into()
 }
 
-/// A run ends.
-pub fn ended(status: Status) -> Event {
+pub fn run_ended(status: Status) -> Event {
     RunEnded {
         status,
         error: None,
@@ -155,8 +151,8 @@ pub fn ended(status: Status) -> Event {
     .into()
 }
 
-/// The session works in another folder from here on.
-pub fn moved(workspace: &str) -> Event {
+/// The session's workspace is another folder from here on.
+pub fn session_moved(workspace: &str) -> Event {
     SessionMoved {
         workspace: workspace.into(),
         spec_path: "/work/spec.yaml".into(),
@@ -165,7 +161,7 @@ pub fn moved(workspace: &str) -> Event {
     .into()
 }
 
-/// A checkpoint of a session, taken at `at`.
+/// A checkpoint of a session, created at `at`.
 pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
     let digest = Digest::of(b"files");
     Manifest {

@@ -1,6 +1,10 @@
-//! What tests stand on: a clock that is turned by hand, the suites that every store and every depot
-//! passes, a place to run the real binary in, real agents and model servers, a server of S3 and a proxy that loses
-//! what it carries, a runner that kills everywhere, and a judge of damaged stores.
+//! Test support for the other crates.
+//!
+//! It provides a manual clock, the conformance suites that every store and every remote passes, a
+//! sandbox that runs the real binary, real CLI agents and scripted model servers, an S3 server, a
+//! proxy that loses requests and answers, a runner that kills the binary at every system call, and
+//! a checker for damaged stores. It contains no claims about Segno of its own: the tests in each
+//! crate make them.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,10 +18,10 @@ pub mod clock;
 pub mod conformance;
 pub mod crash;
 pub mod damage;
-pub mod depots;
 pub mod journal;
 pub mod model;
-mod picture;
 pub mod programs;
 pub mod proxy;
+pub mod remotes;
 pub mod sandbox;
+mod tree_state;

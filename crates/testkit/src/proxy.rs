@@ -1,5 +1,5 @@
-//! A proxy between a program and a server of HTTP, in which everything can go wrong that goes wrong
-//! on the way.
+//! A proxy between a program and an HTTP server. It injects the failures that occur on a network:
+//! refused, lost, unanswered, truncated and stalled requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,64 +7,63 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What was asked: the method and the path, with what follows a `?`.
+/// The method and the path of a request; the path includes the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// `GET`, `PUT`, …
     pub method: String,
-    /// The path.
     pub path: String,
 }
 
-/// What becomes of a request.
+/// What the proxy does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
-    /// It is passed on, and so is the answer.
+    /// Forwards it, and returns the answer.
     None,
-    /// It is not passed on; this status and code are answered.
+    /// Does not forward it; answers with this status and code.
     Refused(u16, &'static str),
-    /// It is not passed on, and the connection ends.
+    /// Does not forward it, and closes the connection.
     Lost,
-    /// It is passed on, and the connection ends before the answer.
+    /// Forwards it, and closes the connection before the answer.
     Unanswered,
-    /// It is passed on, and the connection ends in the middle of the answer's body.
+    /// Forwards it, and closes the connection in the middle of the answer's body.
     Cut,
-    /// It is passed on, and the answer claims to be whole with half of its body.
+    /// Forwards it, and returns half of the answer's body with a matching length, as if it were
+    /// complete.
     Halved,
-    /// It is not passed on, and never answered.
+    /// Does not forward it, and never answers.
     Stalled,
 }
 
-/// A proxy. It takes no more calls when this is dropped.
+/// A running proxy. It accepts no more connections after it is dropped.
 pub struct Proxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Request>>>,
-    over: Arc<AtomicBool>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // Wakes it, so that it sees.
+        self.stopped.store(true, Ordering::SeqCst);
+        // Wakes the listener, so that it sees the flag.
         let _ = TcpStream::connect(self.address);
     }
 }
 
 impl Proxy {
-    /// Starts one before `server`. `plan` says what becomes of each request; the number counts them
-    /// from 0.
+    /// Starts a proxy in front of `server`. `plan` decides what happens to each request; its number
+    /// counts the requests from 0.
     pub fn start(
         server: SocketAddr,
         plan: impl Fn(usize, &Request) -> Mishap + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<Request>>> = Arc::default();
-        let over = Arc::<AtomicBool>::default();
-        let (seen, ends, plan) = (Arc::clone(&asked), Arc::clone(&over), Arc::new(plan));
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let stopped = Arc::<AtomicBool>::default();
+        let (seen, stop_flag, plan) = (Arc::clone(&requests), Arc::clone(&stopped), Arc::new(plan));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if ends.load(Ordering::SeqCst) {
+                if stop_flag.load(Ordering::SeqCst) {
                     return;
                 }
                 let (seen, plan) = (Arc::clone(&seen), Arc::clone(&plan));
@@ -73,23 +72,23 @@ impl Proxy {
         });
         Self {
             address,
-            asked,
-            over,
+            requests,
+            stopped,
         }
     }
 
-    /// Where it is.
+    /// The URL of the proxy.
     pub fn host(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub fn asked(&self) -> Vec<Request> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 }
 
-/// One request and its answer; then the connection ends.
+/// Serves one request; then the connection ends.
 fn serve(
     mut stream: TcpStream,
     server: SocketAddr,
@@ -106,7 +105,7 @@ fn serve(
     match mishap {
         Mishap::Lost => return None,
         Mishap::Stalled => {
-            // Until whoever asked gives up.
+            // Blocks until the client gives up.
             let _ = stream.read(&mut [0; 1]);
             return None;
         }
@@ -146,7 +145,8 @@ fn serve(
     }
 }
 
-/// Reads a request, and what is sent on: the same, over a connection that ends with its answer.
+/// Reads a request. Returns it together with the bytes to forward: the same request with
+/// `connection: close`.
 fn read(stream: &TcpStream) -> Option<(Request, Vec<u8>)> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();

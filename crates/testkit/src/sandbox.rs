@@ -1,5 +1,5 @@
-//! The real binary in an environment of its own: an emptied environment, its own home, its own
-//! folder to work in. Nothing of the person's machine gets in, and nothing gets out.
+//! Runs the real binary in isolation: a cleared environment, its own home and its own workspace.
+//! The binary sees nothing of the user's machine and changes nothing there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,32 +32,29 @@ pub fn is_overdue(begun: Instant) -> bool {
     begun.elapsed() > PATIENCE && begun.elapsed() > deadline()
 }
 
-/// A place to run the binary in.
+/// A temporary home and workspace for the binary.
 pub struct Sandbox {
     binary: PathBuf,
     root: TempDir,
 }
 
-/// What the binary said.
+/// How a process ended and what it printed.
 #[derive(Debug)]
 pub struct Said {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it wrote to stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
     pub stderr: String,
 }
 
 impl Said {
-    /// The exit code; panics if it was killed.
+    /// The exit code; panics if the process was killed.
     pub fn code(&self) -> i32 {
         self.status
             .code()
             .unwrap_or_else(|| panic!("killed: {self:?}"))
     }
 
-    /// Panics unless it succeeded.
+    /// Panics unless the process succeeded.
     #[track_caller]
     pub fn good(self) -> Self {
         assert!(
@@ -70,7 +67,7 @@ impl Said {
         self
     }
 
-    /// Panics unless it ended with this code and said all of these on stderr.
+    /// Panics unless the process ended with this code and printed all of `words` on stderr.
     #[track_caller]
     pub fn refused(self, code: i32, words: &[&str]) -> Self {
         assert_eq!(
@@ -90,7 +87,7 @@ impl Said {
         self
     }
 
-    /// The lines of stdout as JSON.
+    /// Parses each line of stdout as JSON.
     #[track_caller]
     pub fn json(&self) -> Vec<Value> {
         let parse =
@@ -98,14 +95,15 @@ impl Said {
         self.stdout.lines().map(parse).collect()
     }
 
-    /// Whether the process was killed by SIGKILL or ended itself with SIGABRT, as crashes do.
+    /// Whether the process was killed by SIGKILL or aborted itself with SIGABRT, as crashes do.
     pub fn crashed(&self) -> bool {
         matches!(self.status.signal(), Some(6 | 9)) || self.status.code() == Some(137)
     }
 }
 
 impl Sandbox {
-    /// A new one for the binary at `binary`, which is found from here although it is started there.
+    /// A new sandbox for the binary at `binary`. A relative path is resolved against the current
+    /// folder, not against the sandbox.
     pub fn new(binary: impl AsRef<Path>) -> Self {
         let binary = std::path::absolute(binary).unwrap();
         let root = TempDir::with_prefix("segno-test-").unwrap();
@@ -113,30 +111,29 @@ impl Sandbox {
         Self { binary, root }
     }
 
-    /// The same in memory, where the machine has such a place.
+    /// The same in memory (`/dev/shm`), if the machine has it.
     pub fn in_memory(binary: impl AsRef<Path>) -> Self {
         let binary = std::path::absolute(binary).unwrap();
-        let root = memory();
+        let root = memory_dir();
         fs::create_dir(root.path().join("work")).unwrap();
         Self { binary, root }
     }
 
-    /// The folder that is worked in.
+    /// The workspace.
     pub fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// Where sessions are kept.
+    /// The home of Segno, which holds the sessions.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    /// The binary.
     pub fn binary(&self) -> &Path {
         &self.binary
     }
 
-    /// Writes a file into the folder that is worked in.
+    /// Writes a file into the workspace.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.work().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -144,26 +141,26 @@ impl Sandbox {
         path
     }
 
-    /// Writes an executable script into the folder that is worked in.
+    /// Writes an executable script into the workspace.
     pub fn script(&self, name: &str, content: &str) -> PathBuf {
         let path = self.write(name, content);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
-    /// Sets something in `config.toml`.
+    /// Replaces `config.toml`.
     pub fn configure(&self, content: &str) {
         let _ = fs::create_dir(self.home());
         fs::set_permissions(self.home(), fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(self.home().join("config.toml"), content).unwrap();
     }
 
-    /// The content of a file in the folder that is worked in; empty if there is none.
+    /// The content of a file in the workspace; empty if it does not exist.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.work().join(name)).unwrap_or_default()
     }
 
-    /// Puts `program` into the sandbox's environment: emptied, with its own home.
+    /// Sets the sandbox's environment on `command`: cleared, with its own home.
     pub fn furnish(&self, command: &mut Command) {
         command
             .env_clear()
@@ -175,7 +172,7 @@ impl Sandbox {
             .stdin(Stdio::null());
     }
 
-    /// The binary, ready to be started.
+    /// A command that starts the binary with these arguments.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         self.furnish(&mut command);
@@ -197,8 +194,8 @@ impl Sandbox {
             .unwrap()
     }
 
-    /// Writes a chain of `steps` steps with scripted answers of 2 KB, as `chain.yaml`.
-    /// Calls are counted in `calls.log`.
+    /// Writes `chain.yaml`: a chain of `steps` steps with scripted answers of 2 KB. The calls are
+    /// counted in `calls.log`.
     pub fn scripted_chain(&self, steps: usize, delay_ms: u64) {
         let answer = "the answer of this step, repeated until it is long enough to matter ";
         self.write(
@@ -213,8 +210,8 @@ impl Sandbox {
         );
     }
 
-    /// The same with a real program as the agent, which counts its calls itself, outside of segno:
-    /// `body` runs after the call was counted and before it is answered.
+    /// The same with a real program as the agent. The program counts its calls itself, outside of
+    /// segno: `body` runs after the call is counted and before it is answered.
     pub fn command_chain(&self, steps: usize, body: &str) {
         self.script(
             "agent.sh",
@@ -228,15 +225,15 @@ impl Sandbox {
         );
     }
 
-    /// The steps that were asked, in order, as the agent counted them.
+    /// The steps that the agent was called for, in order, as the agent counted them.
     pub fn calls(&self) -> Vec<String> {
         let step = |line: &str| line.split(' ').nth(2).unwrap_or_default().to_owned();
         self.read("calls.log").lines().map(step).collect()
     }
 }
 
-/// An empty folder in memory, where the machine has such a place.
-pub fn memory() -> TempDir {
+/// An empty folder in memory (`/dev/shm`), if the machine has it.
+pub fn memory_dir() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
         TempDir::with_prefix_in("segno-test-", memory)
@@ -246,7 +243,8 @@ pub fn memory() -> TempDir {
     folder.unwrap()
 }
 
-/// A chain in which each step uses the answer before it, and the last answer becomes an artifact.
+/// The spec of a chain: each step uses the answer before it, and the last answer becomes an
+/// artifact.
 pub fn chain(runtime: &str, steps: usize) -> String {
     use std::fmt::Write;
     let mut spec = format!(
@@ -268,15 +266,15 @@ pub fn finish(mut command: Command) -> Said {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    said(&output)
+    captured_output(&output)
 }
 
-/// What a started child said, once it has ended.
+/// Waits for a started child and returns its output.
 pub fn wait(child: Child) -> Said {
-    said(&child.wait_with_output().unwrap())
+    captured_output(&child.wait_with_output().unwrap())
 }
 
-fn said(output: &std::process::Output) -> Said {
+fn captured_output(output: &std::process::Output) -> Said {
     Said {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -284,7 +282,7 @@ fn said(output: &std::process::Output) -> Said {
     }
 }
 
-/// Waits until `condition` holds, and panics if it does not in time.
+/// Waits until `condition` holds, and panics after [`DEADLINE`].
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -1,8 +1,9 @@
-//! `crash --segno PATH`: kills segno everywhere it can be killed, and counts what was lost.
+//! `crash --segno PATH`: kills segno at every point where it can be killed, and counts what was
+//! lost.
 //!
-//! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills by
-//! lot (`--seed S` draws the same again), `--only KILL` repeats a single one, and `--part runs`,
-//! `checkpoints`, `agents`, `records` or `hooks` does only that.
+//! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills
+//! at random (`--seed S` draws the same again), `--only KILL` repeats a single one, and
+//! `--part runs`, `checkpoints`, `agents`, `records` or `hooks` does only that part.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,21 +27,21 @@ use segno_testkit::programs::Agent;
 
 const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents|records|hooks]";
 
-/// How often progress is told.
+/// How often progress is reported.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// After which kill the resume is killed at every system call: in the middle, with an answer that
-/// is not yet written down.
+/// The kill after which the resume is killed at every system call: in the middle, with an answer
+/// that is not in the journal yet.
 const MIDDLE: Fault = Fault::Point {
     name: "step.after_effect",
     visit: 3,
 };
 
-/// How many rounds of changing files, and of captures and sweeps at once.
+/// How many rounds of changing files, and of concurrent captures and sweeps.
 const ROUNDS: usize = 15;
 
-/// How often each agent is struck with each signal, and how many agents are at work at once: each of
-/// them keeps a processor busy.
+/// How often each agent is killed with each signal, and how many agents run at once: each of them
+/// keeps a processor busy.
 const STRIKES: usize = 30;
 const AGENTS: usize = 2;
 
@@ -57,13 +58,13 @@ struct Args {
 enum Part {
     /// Runs of sessions.
     Runs,
-    /// What is done with checkpoints.
+    /// Checkpoint commands.
     Checkpoints,
-    /// Agents at work.
+    /// Running agents.
     Agents,
-    /// What is done with the records of agents.
+    /// Commands that read and write the transcripts of agents.
     Records,
-    /// What is done with their settings.
+    /// Commands that change the settings of agents.
     Hooks,
 }
 
@@ -88,7 +89,7 @@ impl Part {
     }
 }
 
-/// A single one to repeat.
+/// A single trial to repeat.
 enum Only {
     Kill(Kill),
     Trial(deeds::Trial),
@@ -101,61 +102,66 @@ fn main() -> ExitCode {
     let args = match read(env::args().skip(1)) {
         Ok(args) => args,
         Err(problem) => {
-            say(&format!("error: {problem}\n{USAGE}"));
+            log(&format!("error: {problem}\n{USAGE}"));
             return ExitCode::from(2);
         }
     };
     require_strace();
     let seed = args.seed;
-    say(&format!("seed {seed}"));
-    let show = Show::new();
+    log(&format!("seed {seed}"));
+    let progress = Progress::new();
     match &args.only {
-        Some(Only::Kill(kill)) => show.hear(&attempt(
+        Some(Only::Kill(kill)) => progress.record(&attempt(
             &args.segno,
             kill,
             &Model::of(&args.segno, kill.workload),
         )),
         Some(Only::Trial(trial)) => {
-            let ground = deeds::Ground::new(&args.segno, trial.deed());
-            show.hear(&deeds::attempt(&ground, trial));
+            let fixture = deeds::Ground::new(&args.segno, trial.operation());
+            progress.record(&deeds::attempt(&fixture, trial));
         }
-        Some(Only::Strike(strike)) => show.hear(&agents::attempt(&args.segno, strike)),
-        Some(Only::Record(trial)) => show.hear(&records::attempt(&args.segno, trial)),
-        Some(Only::Hook(trial)) => show.hear(&hooks::attempt(&args.segno, trial)),
+        Some(Only::Strike(strike)) => progress.record(&agents::attempt(&args.segno, strike)),
+        Some(Only::Record(trial)) => progress.record(&records::attempt(&args.segno, trial)),
+        Some(Only::Hook(trial)) => progress.record(&hooks::attempt(&args.segno, trial)),
         None => {
             for part in &args.parts {
                 match part {
-                    Part::Runs => runs(&args, &show),
-                    Part::Checkpoints => checkpoints(&args, &show),
-                    Part::Agents => at_work(&args, &show),
+                    Part::Runs => runs(&args, &progress),
+                    Part::Checkpoints => checkpoints(&args, &progress),
+                    Part::Agents => strike_agents(&args, &progress),
                     Part::Records => {
                         let trials = args.draw(records::trials(), 1);
-                        records::attempt_all(&args.segno, &trials, AGENTS, |one| show.hear(one));
+                        records::attempt_all(&args.segno, &trials, AGENTS, |one| {
+                            progress.record(one)
+                        });
                     }
                     Part::Hooks => {
                         let trials = args.draw(hooks::trials(&args.segno), 1);
-                        hooks::attempt_all(&args.segno, &trials, workers(), |one| show.hear(one));
+                        hooks::attempt_all(&args.segno, &trials, workers(), |one| {
+                            progress.record(one)
+                        });
                     }
                 }
             }
         }
     }
     let is_whole = args.only.is_none() && args.sample.is_none() && args.parts == Part::ALL;
-    show.end(is_whole)
+    progress.end(is_whole)
 }
 
 /// Kills runs of sessions, and the resumes of them.
-fn runs(args: &Args, show: &Show) {
+fn runs(args: &Args, progress: &Progress) {
     let draw = |kills: Vec<Kill>, parts: usize| args.draw(kills, parts);
     let firsts: Vec<Kill> = Workload::CHAINS
         .iter()
         .flat_map(|workload| at_points(&args.segno, *workload))
         .collect();
-    let kill = |kills: &[Kill]| attempt_all(&args.segno, kills, workers(), |one| show.hear(one));
+    let kill =
+        |kills: &[Kill]| attempt_all(&args.segno, kills, workers(), |one| progress.record(one));
     let outcomes = kill(&draw(firsts, 4));
     for workload in Workload::PATTERNS {
         let kills = at_every_position(&args.segno, *workload);
-        say(&format!(
+        log(&format!(
             "{}: {} journal positions to kill at",
             workload.word(),
             kills.len()
@@ -168,22 +174,22 @@ fn runs(args: &Args, show: &Show) {
     kill(&draw(syscalls, 2));
 }
 
-/// Disturbs what is done with checkpoints.
-fn checkpoints(args: &Args, show: &Show) {
+/// Disturbs checkpoint commands.
+fn checkpoints(args: &Args, progress: &Progress) {
     let (mut kills, mut rounds) = (Vec::new(), Vec::new());
-    for deed in deeds::Deed::ALL {
-        let ground = deeds::Ground::new(&args.segno, *deed);
-        let points = deeds::at_points(&ground);
-        let (calls, hidden) = deeds::at_syscalls(&ground);
-        say(&format!(
+    for operation in deeds::Deed::ALL {
+        let fixture = deeds::Ground::new(&args.segno, *operation);
+        let points = deeds::at_points(&fixture);
+        let (calls, hidden) = deeds::at_syscalls(&fixture);
+        log(&format!(
             "{}: {} visits of failpoints and {} calls to kill at, {} hidden {hidden:?}",
-            deed.word(),
+            operation.word(),
             points.len(),
             calls.len(),
             hidden.len(),
         ));
         kills.extend(points.into_iter().chain(calls));
-        rounds.extend(deeds::on_full_disks(*deed));
+        rounds.extend(deeds::on_full_disks(*operation));
     }
     for seed in (args.seed..).take(ROUNDS) {
         rounds.push(deeds::Trial::Changing { seed });
@@ -191,31 +197,31 @@ fn checkpoints(args: &Args, show: &Show) {
     }
     let mut trials = args.draw(kills, 2);
     trials.extend(args.draw(rounds, 2));
-    deeds::attempt_all(&args.segno, &trials, workers(), |one| show.hear(one));
+    deeds::attempt_all(&args.segno, &trials, workers(), |one| progress.record(one));
 }
 
-/// Strikes agents at work, and the segno above them.
-fn at_work(args: &Args, show: &Show) {
+/// Kills running agents, and the segno that runs them.
+fn strike_agents(args: &Args, progress: &Progress) {
     let mut strikes = Vec::new();
     for agent in Agent::ALL {
-        for blow in agents::Blow::ALL {
-            strikes.extend(agents::strikes(agent, blow, STRIKES, args.seed));
+        for signal in agents::Blow::ALL {
+            strikes.extend(agents::strikes(agent, signal, STRIKES, args.seed));
         }
         strikes.extend(agents::strikes_again(agent, STRIKES, args.seed));
     }
     let strikes = args.draw(strikes, 1);
-    agents::attempt_all(&args.segno, &strikes, AGENTS, |one| show.hear(one));
+    agents::attempt_all(&args.segno, &strikes, AGENTS, |one| progress.record(one));
 }
 
-/// One kill of each workload at each failpoint: the one at its latest visit but the last, if there
-/// are several. After these the resume has most to do and to skip.
+/// One kill of each workload at each failpoint: the one at its last visit but one, if there are
+/// several. After these the resume has most to do and to skip.
 fn middles(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
-    let place = |outcome: &Outcome| match &outcome.kill.faults[..] {
+    let failpoint = |outcome: &Outcome| match &outcome.kill.faults[..] {
         [Fault::Point { name, visit }, ..] => (outcome.kill.workload, *name, *visit),
         _ => unreachable!("first kills are at failpoints"),
     };
     let is_later = move |one: &Outcome, other: &Outcome| {
-        let ((workload, name, visit), (its, own, later)) = (place(one), place(other));
+        let ((workload, name, visit), (its, own, later)) = (failpoint(one), failpoint(other));
         (workload, name) == (its, own) && visit < later
     };
     outcomes.iter().filter(move |outcome| {
@@ -225,7 +231,7 @@ fn middles(outcomes: &[Outcome]) -> impl Iterator<Item = &Outcome> {
     })
 }
 
-/// Every kill at a system call. Says which calls cannot be aimed at.
+/// Every kill at a system call. Prints which calls cannot be targeted.
 fn syscalls(segno: &Path) -> Vec<Kill> {
     let mut kills = Vec::new();
     for workload in Workload::CHAINS {
@@ -235,7 +241,7 @@ fn syscalls(segno: &Path) -> Vec<Kill> {
             (Home::Fresh, Some(&MIDDLE)),
         ] {
             let (aimed, hidden) = at_syscalls(segno, *workload, home, before);
-            say(&format!(
+            log(&format!(
                 "{}/{}{}: {} calls to kill at, {} hidden {hidden:?}",
                 workload.word(),
                 home.word(),
@@ -249,58 +255,58 @@ fn syscalls(segno: &Path) -> Vec<Kill> {
     kills
 }
 
-/// Tells how it goes.
-struct Show {
+/// Reports progress.
+struct Progress {
     begun: Instant,
-    inside: Mutex<Heard>,
+    counts: Mutex<Counts>,
 }
 
-/// What was heard so far, by sort, and when that was last told.
-struct Heard {
+/// The outcomes so far, by kind, and when progress was last reported.
+struct Counts {
     tallies: BTreeMap<String, Tally>,
-    told: Instant,
+    reported_at: Instant,
 }
 
-impl Show {
+impl Progress {
     fn new() -> Self {
         let begun = Instant::now();
-        let heard = Heard {
+        let counts = Counts {
             tallies: BTreeMap::new(),
-            told: begun,
+            reported_at: begun,
         };
         Self {
             begun,
-            inside: Mutex::new(heard),
+            counts: Mutex::new(counts),
         }
     }
 
-    /// Counts an outcome, and tells what is wrong with it and, now and then, how it goes.
-    fn hear<O: Counted>(&self, outcome: &O) {
-        let mut heard = self.inside.lock().expect("no one panics while holding it");
-        let sort = outcome.sort();
-        let tally = heard.tallies.entry(sort.clone()).or_default();
+    /// Counts an outcome; reports what is wrong with it, and progress from time to time.
+    fn record<O: Counted>(&self, outcome: &O) {
+        let mut counts = self.counts.lock().expect("no one panics while holding it");
+        let group = outcome.group();
+        let tally = counts.tallies.entry(group.clone()).or_default();
         tally.add(outcome);
-        let so_far = format!("{sort}: {tally}");
+        let so_far = format!("{group}: {tally}");
         if !outcome.wrongs().is_empty() {
-            say(&format!("WRONG {}", explain(outcome)));
+            log(&format!("WRONG {}", explain(outcome)));
         }
-        if heard.told.elapsed() >= PAUSE {
-            heard.told = Instant::now();
-            say(&format!("{} s: {so_far}", self.begun.elapsed().as_secs()));
+        if counts.reported_at.elapsed() >= PAUSE {
+            counts.reported_at = Instant::now();
+            log(&format!("{} s: {so_far}", self.begun.elapsed().as_secs()));
         }
     }
 
-    /// `is_whole` if no failpoint may have been left out.
+    /// `is_whole` if every failpoint must have been hit.
     fn end(self, is_whole: bool) -> ExitCode {
-        let heard = self.inside.into_inner();
-        let Heard { tallies, .. } = heard.expect("no one panics while holding it");
-        for (sort, tally) in &tallies {
-            let _ = writeln!(io::stdout(), "{sort}: {tally}");
+        let counts = self.counts.into_inner();
+        let Counts { tallies, .. } = counts.expect("no one panics while holding it");
+        for (group, tally) in &tallies {
+            let _ = writeln!(io::stdout(), "{group}: {tally}");
         }
-        say(&format!("took {} s", self.begun.elapsed().as_secs()));
+        log(&format!("took {} s", self.begun.elapsed().as_secs()));
         let left_out = left_out(&tallies.values().collect::<Vec<_>>());
         if is_whole && !left_out.is_empty() {
-            say(&format!("error: nothing was killed at {left_out:?}"));
+            log(&format!("error: nothing was killed at {left_out:?}"));
             return ExitCode::FAILURE;
         }
         if tallies.values().all(Tally::is_good) {
@@ -316,7 +322,7 @@ fn workers() -> usize {
 }
 
 impl Args {
-    /// All of them, or a part of what was asked for.
+    /// All of them, or a part of the requested sample.
     fn draw<T>(&self, kills: Vec<T>, parts: usize) -> Vec<T> {
         match self.sample {
             Some(size) => sample(kills, size.div_ceil(parts), self.seed),
@@ -342,7 +348,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         };
         match word.as_str() {
             "--segno" => {
-                // Commands are started in folders of their own.
+                // Commands are started in other folders.
                 let path = std::path::absolute(&value).map_err(|error| error.to_string())?;
                 segno = Some(path);
             }
@@ -371,6 +377,6 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
     })
 }
 
-fn say(line: &str) {
+fn log(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,14 +1,15 @@
-//! Flips every bit of a small store, one at a time, and says what became of each.
+//! Flips every bit of a small store, one at a time, and reports the effect of each flip.
 //!
 //! `flips [--segno PATH] [--sample N] [--seed S] [--bits N] [--only TEXT] [--leaves log|database]
 //! [--folder DIR] [--at BYTE] [--part sessions|checkpoints]`
 //!
-//! Without `--sample`, all bits of the database, its log and the notes, and one bit of every 64th
-//! byte of the blob, which is hashed as a whole. `--bits` takes only so many bits of each byte,
-//! `--only` files whose path has this in it; `--at` takes one byte and tells everything. Exits with 1 if any answer changed.
+//! Without `--sample`, it flips all bits of the database, its log and the acknowledgement markers,
+//! and one bit of every 64th byte of the blob, which is hashed as a whole. `--bits` flips only so
+//! many bits of each byte, `--only` restricts it to files whose path contains this text; `--at`
+//! flips one byte and prints everything. Exits with 1 if any answer changed.
 //!
-//! Then the same with what checkpoints consist of, which is also cut at every byte: whatever `checkpoint
-//! verify` does not name comes back as it was.
+//! Then it does the same with the files of checkpoints, and also truncates them at every byte:
+//! whatever `checkpoint verify` does not name must be restored unchanged.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,13 +27,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use segno_testkit::clock::Seeded;
-use segno_testkit::damage::kept::{Judge, Kept, Ruling};
+use segno_testkit::damage::kept::{CheckpointVerdict, Judge, Kept};
 use segno_testkit::damage::{Copy, Damage, Depth, Leaves, Specimen, Verdict};
 
 /// How many examples of each kind are shown.
 const EXAMPLES: usize = 3;
 
-struct Wanted {
+struct Options {
     binary: PathBuf,
     sample: Option<usize>,
     seed: u64,
@@ -44,9 +45,9 @@ struct Wanted {
     checkpoints: bool,
 }
 
-fn wanted() -> Wanted {
+fn parse_options() -> Options {
     let beside = std::env::current_exe().unwrap();
-    let mut wanted = Wanted {
+    let mut options = Options {
         binary: beside.with_file_name("segno"),
         sample: None,
         seed: u64::from(std::process::id()),
@@ -63,21 +64,21 @@ fn wanted() -> Wanted {
             .next()
             .unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
-            "--segno" => wanted.binary = value.into(),
-            "--sample" => wanted.sample = Some(value.parse().unwrap()),
-            "--seed" => wanted.seed = value.parse().unwrap(),
-            "--folder" => wanted.folder = Some(value.into()),
-            "--at" => wanted.at = Some(value.parse().unwrap()),
-            "--bits" => wanted.bits = value.parse().unwrap(),
-            "--only" => wanted.only = Some(value),
-            "--leaves" if value == "log" => wanted.stores = vec![Leaves::Log],
-            "--leaves" => wanted.stores = vec![Leaves::Database],
-            "--part" if value == "checkpoints" => wanted.stores.clear(),
-            "--part" => wanted.checkpoints = false,
+            "--segno" => options.binary = value.into(),
+            "--sample" => options.sample = Some(value.parse().unwrap()),
+            "--seed" => options.seed = value.parse().unwrap(),
+            "--folder" => options.folder = Some(value.into()),
+            "--at" => options.at = Some(value.parse().unwrap()),
+            "--bits" => options.bits = value.parse().unwrap(),
+            "--only" => options.only = Some(value),
+            "--leaves" if value == "log" => options.stores = vec![Leaves::Log],
+            "--leaves" => options.stores = vec![Leaves::Database],
+            "--part" if value == "checkpoints" => options.stores.clear(),
+            "--part" => options.checkpoints = false,
             _ => panic!("unknown option {word}"),
         }
     }
-    wanted
+    options
 }
 
 #[derive(Default)]
@@ -118,13 +119,13 @@ impl Tally {
             self.show("refused on use, and doctor is silent", damage, &text);
         }
         if let (Some(reason), true) = (verdict.refused.values().next(), verdict.nothing_usable) {
-            // The schema's text can break in as many ways as it has letters.
+            // The text of the schema can break in as many ways as it has letters.
             let reason = reason.split(" (").next().unwrap_or_default();
             self.show(&format!("neither session: {reason}"), damage, "");
         }
     }
 
-    /// Counts a kind of outcome, told by its words without numbers and identifiers.
+    /// Counts a kind of outcome. Kinds are compared by their words without numbers and identifiers.
     fn show(&mut self, kind: &str, damage: &Damage, text: &str) {
         let word = |word: &str| !word.contains(|c: char| c.is_ascii_digit() || c == '/');
         let words: Vec<&str> = kind.split_whitespace().filter(|w| word(w)).collect();
@@ -182,12 +183,12 @@ fn all_flips(specimen: &Specimen, only: Option<&str>, bits: u8) -> Vec<Damage> {
     flips
 }
 
-/// The bit of a byte that is flipped first: all eight take turns.
+/// The first bit of a byte to flip: all eight take turns.
 fn first_bit(byte: usize) -> u8 {
     u8::try_from(byte % 8).unwrap()
 }
 
-/// A resume for one bit of every byte; reading for all.
+/// Resumes for one bit of every byte; only reads for the others.
 fn depth(damage: &Damage, sampled: bool) -> Depth {
     match damage {
         Damage::Flip { byte, bit, .. } if !sampled && first_bit(*byte) != *bit => Depth::Reading,
@@ -196,13 +197,13 @@ fn depth(damage: &Damage, sampled: bool) -> Depth {
     }
 }
 
-fn judge_all(specimen: &Specimen, flips: &[Damage], wanted: &Wanted) -> Tally {
+fn judge_flips(specimen: &Specimen, flips: &[Damage], options: &Options) -> Tally {
     let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let copy = wanted
+                let copy = options
                     .folder
                     .as_deref()
                     .map_or_else(Copy::new, Copy::within);
@@ -211,7 +212,7 @@ fn judge_all(specimen: &Specimen, flips: &[Damage], wanted: &Wanted) -> Tally {
                     let Some(damage) = flips.get(index) else {
                         break;
                     };
-                    let depth = depth(damage, wanted.sample.is_some());
+                    let depth = depth(damage, options.sample.is_some());
                     let verdict = specimen.judge(&copy, damage, depth);
                     for changed in &verdict.changed {
                         eprintln!("CHANGED {damage:?} {changed}");
@@ -229,17 +230,17 @@ fn judge_all(specimen: &Specimen, flips: &[Damage], wanted: &Wanted) -> Tally {
 }
 
 fn main() -> ExitCode {
-    let wanted = wanted();
-    println!("seed {}", wanted.seed);
-    let chance = Seeded::new(wanted.seed);
+    let options = parse_options();
+    println!("seed {}", options.seed);
+    let rng = Seeded::new(options.seed);
     let mut changed = false;
-    for leaves in &wanted.stores {
-        let specimen = Specimen::make(Path::new(&wanted.binary), *leaves);
-        let flips = match wanted.sample {
-            Some(count) => (0..count).map(|_| specimen.draw(&chance)).collect(),
-            None => all_flips(&specimen, wanted.only.as_deref(), wanted.bits),
+    for leaves in &options.stores {
+        let specimen = Specimen::make(Path::new(&options.binary), *leaves);
+        let flips = match options.sample {
+            Some(count) => (0..count).map(|_| specimen.draw(&rng)).collect(),
+            None => all_flips(&specimen, options.only.as_deref(), options.bits),
         };
-        if let Some(at) = wanted.at {
+        if let Some(at) = options.at {
             let there =
                 |damage: &&Damage| matches!(damage, Damage::Flip { byte, .. } if *byte == at);
             for damage in flips.iter().filter(there) {
@@ -249,21 +250,21 @@ fn main() -> ExitCode {
             continue;
         }
         let begun = Instant::now();
-        let tally = judge_all(&specimen, &flips, &wanted);
+        let tally = judge_flips(&specimen, &flips, &options);
         println!("\nstore after the kill: {leaves:?}, {:?}", begun.elapsed());
         tally.print();
         changed |= tally.rows.values().any(|row| row.changed > 0);
     }
-    if wanted.checkpoints {
-        changed |= checkpoints(&wanted, &chance);
+    if options.checkpoints {
+        changed |= checkpoints(&options, &rng);
     }
     ExitCode::from(u8::from(changed))
 }
 
-/// How many damages there are to one that the real binary judges too.
+/// The real binary also judges one of so many damages.
 const BY_BINARY: usize = 97;
 
-/// What became of the damages to one sort of file.
+/// The results of the damages to one kind of file.
 #[derive(Default)]
 struct Line {
     damages: u64,
@@ -272,20 +273,20 @@ struct Line {
     wrong: u64,
 }
 
-/// Damages what checkpoints consist of. True if anything is wrong.
-fn checkpoints(wanted: &Wanted, chance: &Seeded) -> bool {
-    let kept = Kept::make(&wanted.binary);
+/// Damages the files of checkpoints. Returns true if anything is wrong.
+fn checkpoints(options: &Options, rng: &Seeded) -> bool {
+    let specimen = Kept::make(&options.binary);
     let is_meant = |damage: &Damage| {
-        let only = wanted.only.as_deref().unwrap_or_default();
-        let at = wanted
+        let only = options.only.as_deref().unwrap_or_default();
+        let at = options
             .at
             .is_none_or(|at| matches!(damage, Damage::Flip { byte, .. } if *byte == at));
         at && damage.file().to_string_lossy().contains(only)
     };
-    let damages: Vec<Damage> = match wanted.sample {
-        Some(count) => (0..count).map(|_| kept.draw(chance)).collect(),
-        None => kept
-            .damages(wanted.bits)
+    let damages: Vec<Damage> = match options.sample {
+        Some(count) => (0..count).map(|_| specimen.draw(rng)).collect(),
+        None => specimen
+            .damages(options.bits)
             .into_iter()
             .filter(is_meant)
             .collect(),
@@ -295,18 +296,18 @@ fn checkpoints(wanted: &Wanted, chance: &Seeded) -> bool {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let judge = Judge::new(&kept);
+                let judge = Judge::new(&specimen);
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(damage) = damages.get(index) else {
                         break;
                     };
-                    let ruling = judge.judge(damage);
-                    count(&mut lines.lock().unwrap(), damage, &ruling);
+                    let verdict = judge.judge(damage);
+                    count(&mut lines.lock().unwrap(), damage, &verdict);
                     if index.is_multiple_of(BY_BINARY) {
                         by_binary.fetch_add(1, Ordering::Relaxed);
-                        let ruling = judge.judge_binary(damage);
-                        count(&mut lines.lock().unwrap(), damage, &ruling);
+                        let verdict = judge.judge_binary(damage);
+                        count(&mut lines.lock().unwrap(), damage, &verdict);
                     }
                 }
             });
@@ -319,14 +320,14 @@ fn checkpoints(wanted: &Wanted, chance: &Seeded) -> bool {
         heads[0], heads[1], heads[2], heads[3], heads[4]
     );
     let mut all = Line::default();
-    for (sort, line) in lines.into_inner().unwrap() {
+    for (kind, line) in lines.into_inner().unwrap() {
         let Line {
             damages,
             named,
             harmless,
             wrong,
         } = line;
-        println!("{sort:<24} {damages:>8} {named:>8} {harmless:>8} {wrong:>8}");
+        println!("{kind:<24} {damages:>8} {named:>8} {harmless:>8} {wrong:>8}");
         all.damages += damages;
         all.named += named;
         all.harmless += harmless;
@@ -343,16 +344,16 @@ fn checkpoints(wanted: &Wanted, chance: &Seeded) -> bool {
     all.wrong > 0
 }
 
-fn count(lines: &mut BTreeMap<String, Line>, damage: &Damage, ruling: &Ruling) {
+fn count(lines: &mut BTreeMap<String, Line>, damage: &Damage, verdict: &CheckpointVerdict) {
     let file = damage.file();
     let mut parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     parts.truncate(if parts[0] == "snapshots" { 2 } else { 1 });
     let line = lines.entry(parts.join("/")).or_default();
     line.damages += 1;
-    line.named += u64::from(!ruling.named.is_empty());
-    line.harmless += u64::from(ruling.named.is_empty());
-    if !ruling.wrongs.is_empty() {
+    line.named += u64::from(!verdict.named.is_empty());
+    line.harmless += u64::from(verdict.named.is_empty());
+    if !verdict.wrongs.is_empty() {
         line.wrong += 1;
-        eprintln!("WRONG {damage:?}: {:?}", ruling.wrongs);
+        eprintln!("WRONG {damage:?}: {:?}", verdict.wrongs);
     }
 }

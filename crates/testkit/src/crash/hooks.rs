@@ -1,7 +1,7 @@
-//! Hooks under the same faults: `hooks install` and `hooks uninstall` are killed at every write-like
-//! system call. The settings are a person's: they are what they were or what they should become, whole,
-//! with the hooks of others in them; the command can be repeated; and taking the hooks out gives back
-//! every byte.
+//! Hooks under the same faults: `hooks install` and `hooks uninstall` are killed at every
+//! write-like system call. The settings belong to the user: they must be in the old or the new
+//! state, complete, with the hooks of others in them; the command can be repeated; and uninstalling
+//! restores every byte.
 
 use std::fmt;
 use std::fs;
@@ -9,26 +9,23 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::kill::Fault;
-use super::tally::{Counted, go_through};
+use super::tally::{Counted, run_jobs};
 use super::trace::{self, Profile};
-use super::trial::{Hit, SYSTEM_CALLS, Wrong};
+use super::trial::{Hit, SYSTEM_CALLS, Violation};
 use crate::programs::Agent;
 use crate::sandbox::{Sandbox, finish};
 
-/// What somebody else has in the settings, laid out as nobody would write it again.
+/// Foreign settings, in a layout that no serializer would reproduce.
 const THEIRS: &str = "{\n\t\"model\": \"opus\",\n  \"hooks\" : { \"Stop\": [ {\"hooks\": [{\"type\":\"command\",\"command\":\"echo theirs\"}]} ] },\n   \"x\": [1,\n2]\n}";
 
-/// A command about hooks.
+/// A hook command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    /// They are put in.
+pub enum Operation {
     Install,
-    /// They are taken out.
     Uninstall,
 }
 
-impl Deed {
-    /// Both.
+impl Operation {
     pub const ALL: [Self; 2] = [Self::Install, Self::Uninstall];
 
     const fn word(self) -> &'static str {
@@ -44,16 +41,14 @@ impl Deed {
 pub struct Trial {
     /// Whose settings.
     pub agent: Agent,
-    /// What is done to them.
-    pub deed: Deed,
-    /// Where it is killed.
+    pub operation: Operation,
     pub fault: Fault,
 }
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (agent, deed) = (self.agent.word(), self.deed.word());
-        write!(f, "hooks/{agent}/{deed}/{}", self.fault)
+        let (agent, operation) = (self.agent.word(), self.operation.word());
+        write!(f, "hooks/{agent}/{operation}/{}", self.fault)
     }
 }
 
@@ -63,35 +58,37 @@ impl FromStr for Trial {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || format!("`{text}` is not hooks/claude|codex/install|uninstall/FAULT");
         let words: Vec<&str> = text.splitn(4, '/').collect();
-        let ["hooks", agent, deed, fault] = words[..] else {
+        let ["hooks", agent, operation, fault] = words[..] else {
             return Err(unknown());
         };
         let agent = Agent::ALL.into_iter().find(|known| known.word() == agent);
-        let deed = Deed::ALL.into_iter().find(|known| known.word() == deed);
+        let operation = Operation::ALL
+            .into_iter()
+            .find(|known| known.word() == operation);
         Ok(Self {
             agent: agent.ok_or_else(unknown)?,
-            deed: deed.ok_or_else(unknown)?,
+            operation: operation.ok_or_else(unknown)?,
             fault: fault.parse().map_err(|_| unknown())?,
         })
     }
 }
 
-/// How it went.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     trial: Trial,
     hit: Hit,
-    wrongs: Vec<Wrong>,
+    wrongs: Vec<Violation>,
 }
 
 impl Counted for Outcome {
     const COLUMNS: &'static [&'static str] = &[SYSTEM_CALLS];
 
-    fn sort(&self) -> String {
+    fn group(&self) -> String {
         "hooks".to_owned()
     }
 
-    fn words(&self) -> String {
+    fn notation(&self) -> String {
         self.trial.to_string()
     }
 
@@ -99,7 +96,7 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Wrong] {
+    fn wrongs(&self) -> &[Violation] {
         &self.wrongs
     }
 
@@ -109,21 +106,24 @@ impl Counted for Outcome {
 }
 
 /// The settings of an agent, and the binary.
-struct Ground {
+struct Fixture {
     sandbox: Sandbox,
     agent: Agent,
 }
 
-impl Ground {
-    fn new(segno: &Path, agent: Agent, deed: Deed) -> Self {
+impl Fixture {
+    fn new(segno: &Path, agent: Agent, operation: Operation) -> Self {
         let sandbox = Sandbox::in_memory(segno);
-        let ground = Self { sandbox, agent };
-        fs::create_dir(ground.folder()).unwrap();
-        fs::write(ground.file(), THEIRS).unwrap();
-        if deed == Deed::Uninstall {
-            ground.sandbox.segno(&ground.words(Deed::Install)).good();
+        let fixture = Self { sandbox, agent };
+        fs::create_dir(fixture.folder()).unwrap();
+        fs::write(fixture.file(), THEIRS).unwrap();
+        if operation == Operation::Uninstall {
+            fixture
+                .sandbox
+                .segno(&fixture.args(Operation::Install))
+                .good();
         }
-        ground
+        fixture
     }
 
     fn folder(&self) -> PathBuf {
@@ -138,8 +138,8 @@ impl Ground {
         })
     }
 
-    fn words(&self, deed: Deed) -> [&'static str; 3] {
-        ["hooks", deed.word(), self.agent.word()]
+    fn args(&self, operation: Operation) -> [&'static str; 3] {
+        ["hooks", operation.word(), self.agent.word()]
     }
 
     fn text(&self) -> String {
@@ -147,69 +147,77 @@ impl Ground {
     }
 }
 
-/// A kill at every write-like system call of a command about hooks.
+/// A kill at every write-like system call of the hook commands.
 pub fn trials(segno: &Path) -> Vec<Trial> {
     let mut trials = Vec::new();
     for agent in Agent::ALL {
-        for deed in Deed::ALL {
-            let ground = Ground::new(segno, agent, deed);
-            let profile = Profile::trace(&ground.sandbox, &ground.words(deed));
+        for operation in Operation::ALL {
+            let fixture = Fixture::new(segno, agent, operation);
+            let profile = Profile::trace(&fixture.sandbox, &fixture.args(operation));
             let (faults, _) = profile.faults();
-            trials.extend(faults.into_iter().map(|fault| Trial { agent, deed, fault }));
+            trials.extend(faults.into_iter().map(|fault| Trial {
+                agent,
+                operation,
+                fault,
+            }));
         }
     }
     trials
 }
 
-/// Tries every kill, `workers` at a time, and tells `heard` of each as it is done.
+/// Executes every kill, `workers` at a time, and passes each outcome to `report`.
 pub fn attempt_all(
     segno: &Path,
     trials: &[Trial],
     workers: usize,
-    heard: impl Fn(&Outcome) + Sync,
+    report: impl Fn(&Outcome) + Sync,
 ) -> Vec<Outcome> {
     let attempt = |(): &mut (), trial: &Trial| attempt(segno, trial);
-    go_through(trials, workers, || (), attempt, heard)
+    run_jobs(trials, workers, || (), attempt, report)
 }
 
-/// Kills a command, looks at the settings, repeats it, and takes everything out again.
+/// Kills a command, checks the settings, repeats it, and uninstalls the hooks.
 pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
-    let Trial { agent, deed, fault } = trial;
-    let ground = Ground::new(segno, *agent, *deed);
-    let before = ground.text();
-    let words = ground.words(*deed);
-    let said = finish(trace::armed(&ground.sandbox, fault, &words));
+    let Trial {
+        agent,
+        operation,
+        fault,
+    } = trial;
+    let fixture = Fixture::new(segno, *agent, *operation);
+    let before = fixture.text();
+    let words = fixture.args(*operation);
+    let said = finish(trace::command_with_fault(&fixture.sandbox, fault, &words));
     let hit = if said.crashed() {
         Hit::Segno
     } else {
         Hit::Missed
     };
     let mut wrongs = Vec::new();
-    let left = ground.text();
-    let again = ground.sandbox.segno(&words);
+    let left = fixture.text();
+    let again = fixture.sandbox.segno(&words);
     if !again.status.success() {
-        wrongs.push(Wrong::Stuck(format!("cannot be repeated: {again:?}")));
+        wrongs.push(Violation::Stuck(format!("cannot be repeated: {again:?}")));
     }
-    let after = ground.text();
+    let after = fixture.text();
     if left != before && left != after {
-        wrongs.push(Wrong::Damage(format!("the settings were {left:?}")));
+        wrongs.push(Violation::Damage(format!("the settings were {left:?}")));
     }
     if !after.contains("echo theirs") || !left.contains("echo theirs") {
-        wrongs.push(Wrong::Loss("the hooks of others are gone".to_owned()));
+        wrongs.push(Violation::Loss("the hooks of others are gone".to_owned()));
     }
     let is_in = after.contains("__hook");
-    if is_in != (*deed == Deed::Install) {
-        wrongs.push(Wrong::Stuck(format!("the settings are {after:?}")));
+    if is_in != (*operation == Operation::Install) {
+        wrongs.push(Violation::Stuck(format!("the settings are {after:?}")));
     }
-    let out = ground.sandbox.segno(&ground.words(Deed::Uninstall));
-    if !out.status.success() || ground.text() != THEIRS {
-        let text = ground.text();
-        wrongs.push(Wrong::Damage(format!("taken out they are {text:?}")));
+    let out = fixture.sandbox.segno(&fixture.args(Operation::Uninstall));
+    if !out.status.success() || fixture.text() != THEIRS {
+        let text = fixture.text();
+        wrongs.push(Violation::Damage(format!("taken out they are {text:?}")));
     }
-    let others = fs::read_dir(ground.folder()).unwrap().flatten();
+    let others = fs::read_dir(fixture.folder()).unwrap().flatten();
     let others: Vec<PathBuf> = others.map(|entry| entry.path()).collect();
-    if others != [ground.file()] {
-        wrongs.push(Wrong::Damage(format!("{others:?} are left")));
+    if others != [fixture.file()] {
+        wrongs.push(Violation::Damage(format!("{others:?} are left")));
     }
     Outcome {
         trial: trial.clone(),
@@ -223,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kill_is_read_back_from_its_words() {
+    fn kill_notation_round_trips() {
         let words = "hooks/codex/uninstall/main.rename:1";
         assert_eq!(words.parse::<Trial>().unwrap().to_string(), words);
         "hooks/gemini/install/main.rename:1"

@@ -1,7 +1,7 @@
-//! What is killed and where, in words that repeat it: `long/fresh/blob.after_rename:2` kills a run
-//! at the second visit of a failpoint, `scripted/used/wal.pwrite64:17` at the 17th `pwrite64` to
-//! the write-ahead log, and `command/fresh/step.after_effect:3/lease.after_acquire:1` kills a run and
-//! then the resume of it.
+//! What is killed and where, in a notation that repeats it: `long/fresh/blob.after_rename:2` kills
+//! a run at the second visit of a failpoint, `scripted/used/wal.pwrite64:17` at the 17th `pwrite64`
+//! to the write-ahead log, and `command/fresh/step.after_effect:3/lease.after_acquire:1` kills a
+//! run and then the resume of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,28 +13,28 @@ use segno_core::fault::Point;
 pub enum Workload {
     /// Five steps with scripted answers of 2 KB. Nothing but segno runs.
     Scripted,
-    /// The same, with three answers too long to stand in the journal: they become blobs.
+    /// The same, with three answers too long for the journal: they become blobs.
     Long,
     /// Five steps answered by a program, which counts its calls itself.
     Command,
     /// Eight steps in order.
     Chain,
-    /// Forty tasks, most of them side by side.
+    /// Forty tasks, most of them in parallel.
     Tasks,
     /// A choice, and the three steps of its route.
     Routing,
     /// Five branches of four steps, joined.
     Parallel,
-    /// Five drafts, each judged.
+    /// Five drafts, each evaluated.
     Evaluator,
     /// Three rounds of four workers, joined and written up.
     Orchestrator,
-    /// A loop that goes round four times.
+    /// A loop of four iterations.
     Graph,
 }
 
 impl Workload {
-    /// The chains without a model server: these are killed at system calls too.
+    /// The chains without a model server: these are killed at system calls, too.
     pub const CHAINS: &[Self] = &[Self::Scripted, Self::Long, Self::Command];
 
     /// The seven patterns, answered by a model server: these are killed at every journal position.
@@ -52,7 +52,7 @@ impl Workload {
 /// The state of the home when the run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Home {
-    /// There is none: the run makes it, database and all.
+    /// There is none: the run creates it with its database.
     Fresh,
     /// It was opened and closed before.
     Used,
@@ -61,11 +61,11 @@ pub enum Home {
 /// Which calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tracee {
-    /// The thread that everything but the database's writes happens on.
+    /// The main thread: everything but the database's writes happens on it.
     Main,
-    /// Whoever comes first, of all threads and processes below segno.
+    /// All threads and processes below segno; the first one to reach the count is killed.
     Any,
-    /// The same, but only calls on the database's file are counted.
+    /// The same, but only calls on the database file are counted.
     Database,
     /// The same, on its write-ahead log.
     Log,
@@ -73,40 +73,30 @@ pub enum Tracee {
     Index,
 }
 
-/// One thing that kills.
+/// Where a process is killed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// F1: the n-th visit of a failpoint aborts.
-    Point {
-        /// Its name.
-        name: &'static str,
-        /// Which visit.
-        visit: u64,
-    },
+    Point { name: &'static str, visit: u64 },
     /// F2: SIGKILL instead of the n-th call of a system call.
     Syscall {
-        /// Whose.
         tracee: Tracee,
-        /// Its name.
         name: &'static str,
-        /// Which call.
         nth: u64,
     },
 }
 
-/// A workload, and what happens to its run and to each resume of it, in order.
+/// A workload, and the faults of its run and of each resume of it, in order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kill {
-    /// What runs.
     pub workload: Workload,
-    /// Where.
     pub home: Home,
     /// The first for the run, the next for the resume of it.
     pub faults: Vec<Fault>,
 }
 
-/// Everything that changes what is on a disk, or that someone outside sees. `openat` is left out:
-/// an empty new file is the state before the first write to it.
+/// Every system call that changes the disk or is visible outside of the process. `openat` is
+/// excluded: an empty new file is the state before the first write to it.
 pub const SYSCALLS: &[&str] = &[
     "write",
     "pwrite64",
@@ -141,15 +131,13 @@ pub const SYSCALLS: &[&str] = &[
 macro_rules! words {
     ($kind:ident { $($variant:ident = $word:literal,)* }) => {
         impl $kind {
-            /// Every one there is.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The word for it.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            fn named(word: &str) -> Option<Self> {
+            fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.word() == word)
             }
         }
@@ -172,7 +160,7 @@ words! { Home { Fresh = "fresh", Used = "used", } }
 words! { Tracee { Main = "main", Any = "any", Database = "db", Log = "wal", Index = "shm", } }
 
 impl Tracee {
-    /// The file in a home whose calls are counted, if it is only one file's.
+    /// The file in the home to which counting is restricted, if any.
     pub const fn file(self) -> Option<&'static str> {
         match self {
             Self::Main | Self::Any => None,
@@ -184,18 +172,18 @@ impl Tracee {
 }
 
 impl Fault {
-    /// The same at half the count. How often a place is visited, and by which thread, differs from run to
-    /// run: one that was missed came too late.
-    pub(super) fn sooner(&self) -> Option<Self> {
-        let mut sooner = self.clone();
-        let (Self::Point { visit: n, .. } | Self::Syscall { nth: n, .. }) = &mut sooner;
+    /// The same with half the count. How often a failpoint or call is reached, and by which thread,
+    /// differs from run to run: a fault that did not trigger had too high a count.
+    pub(super) fn earlier(&self) -> Option<Self> {
+        let mut earlier = self.clone();
+        let (Self::Point { visit: n, .. } | Self::Syscall { nth: n, .. }) = &mut earlier;
         *n /= 2;
-        (*n > 0).then_some(sooner)
+        (*n > 0).then_some(earlier)
     }
 }
 
 impl Kill {
-    /// A single fault.
+    /// A kill with a single fault.
     pub fn once(workload: Workload, home: Home, fault: Fault) -> Self {
         Self {
             workload,
@@ -212,15 +200,15 @@ impl Kill {
         kill
     }
 
-    /// The same, with its last fault sooner.
-    pub(super) fn sooner(&self) -> Option<Self> {
+    /// The same, with half the count in its last fault.
+    pub(super) fn earlier(&self) -> Option<Self> {
         let mut kill = self.clone();
         let last = kill.faults.last_mut()?;
-        *last = last.sooner()?;
+        *last = last.earlier()?;
         Some(kill)
     }
 
-    /// Whether anything in it is a system call (F2); otherwise all are failpoints (F1).
+    /// Whether any fault is a system call (F2); otherwise all are failpoints (F1).
     pub fn has_syscall(&self) -> bool {
         let is_syscall = |fault: &Fault| matches!(fault, Fault::Syscall { .. });
         self.faults.iter().any(is_syscall)
@@ -261,7 +249,7 @@ impl FromStr for Fault {
         let (tracee, name) = name.split_once('.').ok_or_else(unknown)?;
         let syscall = SYSCALLS.iter().find(|known| **known == name);
         Ok(Self::Syscall {
-            tracee: Tracee::named(tracee).ok_or_else(unknown)?,
+            tracee: Tracee::from_word(tracee).ok_or_else(unknown)?,
             name: syscall.ok_or_else(unknown)?,
             nth: number,
         })
@@ -274,8 +262,11 @@ impl FromStr for Kill {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || format!("`{text}` is not workload/home/fault[/fault]");
         let mut words = text.split('/');
-        let workload = words.next().and_then(Workload::named).ok_or_else(unknown)?;
-        let home = words.next().and_then(Home::named).ok_or_else(unknown)?;
+        let workload = words
+            .next()
+            .and_then(Workload::from_word)
+            .ok_or_else(unknown)?;
+        let home = words.next().and_then(Home::from_word).ok_or_else(unknown)?;
         let faults: Vec<Fault> = words.map(str::parse).collect::<Result<_, _>>()?;
         if faults.is_empty() {
             return Err(unknown());
@@ -293,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kill_is_read_back_from_its_words() {
+    fn kill_notation_round_trips() {
         for words in [
             "long/fresh/blob.after_rename:2",
             "scripted/used/any.pwrite64:17",

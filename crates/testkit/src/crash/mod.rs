@@ -1,45 +1,46 @@
-//! The crash runner: kills the real binary wherever it can be killed, and checks the promises.
+//! The crash runner: kills the real binary wherever it can be killed, and checks the guarantees.
 //!
-//! A [`Kill`] is a workload (a chain of five steps, or another pattern), the state of its home, and a fault for the run
-//! and for each resume of it. [`attempt`] lets it happen in a sandbox of its own: start, die, look
-//! (`doctor`, `logs`, the count of calls that is kept outside of segno), go on without a fault, look
-//! again, and compare with the [`Model`], which is the same workload undisturbed. Whatever
-//! `run --json` printed is an acknowledgement and must stand in the journal, unchanged, from then on
-//! (P1, P2, P14); a step that stands there as finished must not be asked again (P7); no call without
-//! its intent (P6); `doctor` finds no damage (P9); one resume completes it (P11). Segno must be
-//! built with `--features failpoints`.
+//! A [`Kill`] is a workload (a chain of five steps, or another pattern), the state of its home, and
+//! a fault for the run and for each resume of it. [`attempt`] executes it in a sandbox of its own:
+//! it starts the run, lets it die, checks the state (`doctor`, `logs`, the number of calls, which
+//! is counted outside of segno), resumes without a fault, checks again, and compares with the
+//! [`Model`], which is the same workload undisturbed. Whatever `run --json` printed is an
+//! acknowledgement and must be in the journal, unchanged, from then on (P1, P2, P14); a step that
+//! is finished there must not be executed again (P7); no call without its intent (P6); `doctor`
+//! finds no damage (P9); one resume completes it (P11). Segno must be built with
+//! `--features failpoints`.
 //!
 //! # What is covered
 //!
-//! **Failpoints (F1).** A run that lists its visits says how often each place is passed; it is then
-//! killed at the first, second, middle and last visit. No single workload passes all places: blobs
-//! need long answers, `lease.after_acquire` needs a resume, which is killed on the second level, and
-//! checkpoints need [`deeds`].
-//! [`left_out`] names the places that nothing was killed at.
+//! **Failpoints (F1).** A run that logs its visits shows how often each failpoint is reached; the
+//! run is then killed at the first, second, middle and last visit. No single workload reaches all
+//! failpoints: blobs need long answers, `lease.after_acquire` needs a resume, which is killed on
+//! the second level, and checkpoints need [`deeds`]. [`left_out`] lists the failpoints at which
+//! nothing was killed.
 //!
-//! **System calls (F2).** `strace -e inject=NAME:signal=SIGKILL:when=N` delivers the signal on entry,
-//! and the call is not made any more. So killing at every call shows every state that the calls leave
-//! behind. But strace counts per system call *and per thread*: with `-f`, the kill comes from
-//! whichever thread is first to make its own N-th call of that name. Iterating over N would
-//! therefore miss the early writes of the writing thread, because the main thread made as many when
-//! it made the database. [`Profile`] traces an undisturbed run, and aims at each call in a way that
-//! reaches it:
+//! **System calls (F2).** `strace -e inject=NAME:signal=SIGKILL:when=N` delivers the signal on
+//! entry, and the call is not executed any more. So killing at every call shows every state that
+//! the calls leave behind. But strace counts per system call *and per thread*: with `-f`, the kill
+//! comes from the first thread that makes its own N-th call of that name. Iterating over N would
+//! therefore miss the early writes of the writer thread, because the main thread made as many when
+//! it created the database. [`Profile`] traces an undisturbed run, and targets each call in one of
+//! these ways:
 //!
 //! - calls of the main thread without `-f`, which counts that thread alone;
-//! - calls of the writing thread with `-f`, where it is the first to make that many;
+//! - calls of the writer thread with `-f`, where it is the first to make that many;
 //! - otherwise with `-P`, which counts only the calls on one file of the database;
 //! - in a home that was used before, where the main thread has little to write.
 //!
-//! What is left cannot be aimed at in one home but can in the other, except for the writing thread's
-//! `write` to an event descriptor, which wakes the main thread and leaves nothing behind. How often
-//! threads wake each other depends on the moment, so a few aimed faults do not come; they are
-//! counted as missed, not as kills. `-f` also follows agents and their wardens, which make fewer
-//! calls than segno has made before them, so that a kill hits segno; one that hits them is counted
-//! apart, and fails an attempt, which is repeated.
+//! The remaining calls cannot be targeted in one home but can in the other, except for the writer
+//! thread's `write` to an event descriptor, which wakes the main thread and leaves nothing behind.
+//! How often threads wake each other depends on timing, so a few faults do not trigger; they are
+//! counted as missed, not as kills. `-f` also follows agents and their process guards. These make
+//! fewer calls than segno has made before them, so that a kill hits segno; one that hits them is
+//! counted separately, and fails an attempt, which is repeated.
 //!
-//! [`deeds`] does the same to the commands about checkpoints, which have no run to go on with,
-//! [`agents`] to real agents at work, [`records`] while the records of agents are put in order, and
-//! [`hooks`] while the settings of agents are changed.
+//! [`deeds`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
+//! running agents, [`records`] while segno repairs, restores or writes transcripts, and [`hooks`]
+//! while it changes the settings of agents.
 
 pub mod agents;
 pub mod deeds;
@@ -58,4 +59,4 @@ pub use model::Model;
 pub use plan::{at_every_position, at_points, at_points_again, at_syscalls, sample};
 pub use tally::{Counted, Tally, explain, left_out};
 pub use trace::{Profile, count_visits, require_strace};
-pub use trial::{Hit, Outcome, Wrong, attempt, attempt_all};
+pub use trial::{Hit, Outcome, Violation, attempt, attempt_all};

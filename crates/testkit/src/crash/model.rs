@@ -1,4 +1,4 @@
-//! The workloads, and what each comes to when nobody disturbs it.
+//! The workloads, and the result of each when it is not disturbed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,16 +17,17 @@ use crate::sandbox::{Sandbox, chain};
 /// How many steps a chain has.
 const STEPS: usize = 5;
 
-/// Failing attempts are tried again at once: a fault may hit the agent instead of segno.
-const PATIENCE: &str = "failure_policy: {retries: 2, backoff: constant, wait_min: 0, wait_max: 0}";
+/// Failing attempts are retried immediately: a fault may hit the agent instead of segno.
+const RETRY_POLICY: &str =
+    "failure_policy: {retries: 2, backoff: constant, wait_min: 0, wait_max: 0}";
 
-/// A place in which a workload runs, and the model that answers there, if it is one.
-pub struct Stage {
+/// A sandbox for a workload, with a model server if the workload needs one.
+pub struct WorkloadSandbox {
     sandbox: Sandbox,
     server: Option<ModelServer>,
 }
 
-impl Deref for Stage {
+impl Deref for WorkloadSandbox {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
@@ -34,10 +35,10 @@ impl Deref for Stage {
     }
 }
 
-impl Stage {
-    /// The steps that were asked, once for each call, given the journal of the session. A model
-    /// server is told questions, not steps; in these workloads no two steps ask the same.
-    pub(super) fn asked(&self, journal: &[Value]) -> Vec<String> {
+impl WorkloadSandbox {
+    /// The steps that were executed, one item per call, given the journal of the session. A model
+    /// server sees questions, not steps; in these workloads no two steps ask the same question.
+    pub(super) fn called_steps(&self, journal: &[Value]) -> Vec<String> {
         let Some(server) = &self.server else {
             return self.sandbox.calls();
         };
@@ -60,15 +61,16 @@ impl Stage {
 }
 
 impl Workload {
-    /// A place in which this workload is about to run for the first time.
-    pub fn sandbox(self, binary: &Path, home: Home) -> Stage {
+    /// A new sandbox in which this workload can run.
+    pub fn sandbox(self, binary: &Path, home: Home) -> WorkloadSandbox {
         let sandbox = Sandbox::new(binary);
         let mut server = None;
-        let scripted = format!("{{provider: scripted, script: answers.yaml, {PATIENCE}}}");
+        let scripted = format!("{{provider: scripted, script: answers.yaml, {RETRY_POLICY}}}");
         let spec = match self {
             Self::Command => {
                 sandbox.command_chain(STEPS, "");
-                let runtime = format!("{{provider: command, command: [./agent.sh], {PATIENCE}}}");
+                let runtime =
+                    format!("{{provider: command, command: [./agent.sh], {RETRY_POLICY}}}");
                 chain(&runtime, STEPS)
             }
             Self::Scripted | Self::Long => {
@@ -79,8 +81,8 @@ impl Workload {
                 let model = server.insert(ModelServer::start(move |_, asked| {
                     Play::Text(patterns::answer(other, &asked.last()))
                 }));
-                let (pattern, host) = (patterns::of(other), model.host());
-                let runtime = format!("{{provider: openai, host: \"{host}\", {PATIENCE}}}");
+                let (pattern, host) = (patterns::pattern_of(other), model.host());
+                let runtime = format!("{{provider: openai, host: \"{host}\", {RETRY_POLICY}}}");
                 format!(
                     "version: 0\nname: flow\nruntime: {runtime}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
                 )
@@ -90,7 +92,7 @@ impl Workload {
         if home == Home::Used {
             sandbox.segno(&["doctor"]).good();
         }
-        Stage { sandbox, server }
+        WorkloadSandbox { sandbox, server }
     }
 
     /// How many steps it has.
@@ -107,7 +109,7 @@ impl Workload {
         }
     }
 
-    /// Every step has an answer of its own, so that one in the place of another is noticed.
+    /// A script with a different answer for every step, so that a swapped answer is detected.
     fn answers(self) -> String {
         let mut script = "ledger: calls.log\nanswers:\n".to_owned();
         for step in 0..STEPS {
@@ -123,12 +125,12 @@ impl Workload {
     }
 }
 
-/// What a workload comes to.
+/// The result of an undisturbed workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// What the last line says.
+    /// The output in the last line.
     pub output: String,
-    /// What the journal keeps of each step's answer.
+    /// The answer of each step, as the journal has it.
     pub answers: BTreeMap<String, Value>,
     /// The files in `artifacts/`.
     pub artifacts: BTreeMap<String, Vec<u8>>,
@@ -142,7 +144,7 @@ impl Model {
         let printed = said.json();
         let result = printed.iter().find_map(output);
         let journal = sandbox.segno(&["logs", "--json"]).good().json();
-        let mut calls = sandbox.asked(&journal);
+        let mut calls = sandbox.called_steps(&journal);
         calls.sort();
         let model = Self {
             output: result.expect("a good run has a result").to_owned(),
@@ -161,7 +163,7 @@ impl Model {
     }
 }
 
-/// What the journal keeps of each finished step.
+/// The answer of each finished step, as the journal has it.
 pub(super) fn answers(journal: &[Value]) -> BTreeMap<String, Value> {
     let answer = |entry: &Value| {
         let path = finished(entry)?;
@@ -170,12 +172,12 @@ pub(super) fn answers(journal: &[Value]) -> BTreeMap<String, Value> {
     journal.iter().filter_map(answer).collect()
 }
 
-/// The step that this entry says is finished.
+/// The step that this event finishes.
 pub(super) fn finished(entry: &Value) -> Option<&str> {
     (entry["kind"] == "step_finished").then(|| entry["path"].as_str())?
 }
 
-/// The workflow's result, if this line of `run --json` or `resume --json` has it.
+/// The workflow's result, if this line of `run --json` or `resume --json` contains it.
 pub(super) fn output(line: &Value) -> Option<&str> {
     (line["kind"] == "result").then(|| line["output"].as_str())?
 }

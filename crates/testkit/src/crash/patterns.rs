@@ -1,11 +1,11 @@
-//! Workloads of the seven patterns. A model server outside of segno answers them and
-//! counts what it is asked. Every step has an answer of its own, and the result is put together from
-//! them, so that one in the place of another is noticed.
+//! Workloads of the seven patterns. A model server outside of segno answers them and counts the
+//! requests. Every step has a different answer, and the result is composed of them, so that a
+//! swapped answer is detected.
 
 use super::kill::Workload;
 
 /// The pattern of a spec.
-pub(super) fn of(workload: Workload) -> String {
+pub(super) fn pattern_of(workload: Workload) -> String {
     match workload {
         Workload::Chain => steps(),
         Workload::Tasks => tasks(),
@@ -20,8 +20,8 @@ pub(super) fn of(workload: Workload) -> String {
     }
 }
 
-/// What the model answers to a question. It knows nothing but the question, so that the same
-/// question always has the same answer, and every step has one of its own.
+/// The model's answer to a question. It depends only on the question, so that the same question
+/// always has the same answer, and every step has a different one.
 pub(super) fn answer(workload: Workload, question: &str) -> String {
     let number = || {
         let mut digits = question.split(|c: char| !c.is_ascii_digit());
@@ -68,7 +68,8 @@ fn steps() -> String {
     format!("{{type: chain, config: {{steps: [{}]}}}}", steps.join(", "))
 }
 
-/// Five columns of eight rows: each task needs the one above it and the one to its left.
+/// Five columns of eight rows: each task needs the one above it, and in even rows the one to its
+/// left.
 fn tasks() -> String {
     let mut tasks = Vec::new();
     for row in 0..8 {

@@ -1,4 +1,4 @@
-//! Which kills there are, and a part of them drawn by lot.
+//! Plans the kills, and draws a random sample of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn at_points(binary: &Path, workload: Workload) -> Vec<Kill> {
 }
 
 /// F1: every visit of the failpoints between which the journal grows: before and after each commit,
-/// and after each answer that is not yet written down.
+/// and after each answer that is not yet in the journal.
 pub fn at_every_position(binary: &Path, workload: Workload) -> Vec<Kill> {
     let visits = count_visits(binary, workload);
     let points = [
@@ -58,7 +58,7 @@ fn faults(visits: &BTreeMap<String, u64>) -> impl Iterator<Item = Fault> {
 }
 
 /// F2: every write-like system call of a run of this workload, or of the resume after `before`.
-/// Also returns the calls that no fault can be aimed at.
+/// Also returns the calls that cannot be targeted.
 pub fn at_syscalls(
     binary: &Path,
     workload: Workload,
@@ -74,14 +74,14 @@ pub fn at_syscalls(
     (faults.into_iter().map(kill).collect(), hidden)
 }
 
-/// A part of the kills, the same for the same seed.
+/// A random sample of the kills, the same for the same seed.
 pub fn sample<T>(mut kills: Vec<T>, size: usize, seed: u64) -> Vec<T> {
-    let lot = Seeded::new(seed);
+    let rng = Seeded::new(seed);
     let size = size.min(kills.len());
-    for place in 0..size {
-        let left = (kills.len() - place) as u64;
-        let drawn = usize::try_from(lot.below(left)).expect("it is below a length");
-        kills.swap(place, place + drawn);
+    for index in 0..size {
+        let left = (kills.len() - index) as u64;
+        let drawn = usize::try_from(rng.below(left)).expect("it is below a length");
+        kills.swap(index, index + drawn);
     }
     kills.truncate(size);
     kills

@@ -1,9 +1,9 @@
-//! Records of agents' programs under the same faults: while segno puts one in order, brings one back,
+//! Transcripts of CLI agents under the same faults: while segno repairs a transcript, restores one,
 //! or writes one for another agent, it is killed at every failpoint on the way.
 //!
-//! The record is then what it was, or whole; nothing runs; `doctor` finds no damage; and the command,
-//! repeated, completes the task: no turn is paid for twice, and the workspace is what an undisturbed run
-//! leaves. What was put in order is kept as it was, beside it.
+//! Afterwards the transcript is unchanged or complete; nothing runs; `doctor` finds no damage; and
+//! the command, repeated, completes the task: no turn is paid for twice, and the workspace is what
+//! an undisturbed run leaves. A repair keeps the original transcript beside the repaired one.
 
 use std::fmt;
 use std::fs;
@@ -13,28 +13,27 @@ use std::str::FromStr;
 use segno_core::fault::Point;
 
 use super::agents::Scene;
-use super::tally::{Counted, go_through};
-use super::trial::{FAILPOINTS, Hit, Wrong};
+use super::tally::{Counted, run_jobs};
+use super::trial::{FAILPOINTS, Hit, Violation};
 use crate::model::{files, standard, standard_files};
 use crate::programs::Agent;
 use crate::sandbox::finish;
 
-/// What is done with a record.
+/// What is done with a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    /// Its last line is torn, and it is put in order.
+pub enum Operation {
+    /// Its last line is torn, and segno repairs it.
     Repair,
-    /// It is gone, and comes back from a checkpoint.
-    Settle,
-    /// It is written for the other agent.
+    /// It is missing, and segno restores it from a checkpoint.
+    Restore,
+    /// Segno writes it for the other agent.
     Compose,
 }
 
-impl Deed {
-    /// Every one there is.
-    pub const ALL: [Self; 3] = [Self::Repair, Self::Settle, Self::Compose];
+impl Operation {
+    pub const ALL: [Self; 3] = [Self::Repair, Self::Restore, Self::Compose];
 
-    /// The failpoints on its way.
+    /// The failpoints that it visits.
     const fn points(self) -> &'static [Point] {
         match self {
             Self::Repair => &[
@@ -44,7 +43,7 @@ impl Deed {
                 Point::RecordBeforeRename,
                 Point::RecordAfterRename,
             ],
-            Self::Settle | Self::Compose => &[
+            Self::Restore | Self::Compose => &[
                 Point::RecordAfterDraft,
                 Point::RecordBeforeSync,
                 Point::RecordBeforeRename,
@@ -56,7 +55,7 @@ impl Deed {
     const fn word(self) -> &'static str {
         match self {
             Self::Repair => "repair",
-            Self::Settle => "settle",
+            Self::Restore => "settle",
             Self::Compose => "compose",
         }
     }
@@ -65,18 +64,16 @@ impl Deed {
 /// One kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Who was at work.
+    /// The agent that was killed first.
     pub agent: Agent,
-    /// What is done with its record.
-    pub deed: Deed,
-    /// The failpoint.
+    pub operation: Operation,
     pub point: Point,
 }
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (agent, deed) = (self.agent.word(), self.deed.word());
-        write!(f, "record/{agent}/{deed}/{}", self.point.name())
+        let (agent, operation) = (self.agent.word(), self.operation.word());
+        write!(f, "record/{agent}/{operation}/{}", self.point.name())
     }
 }
 
@@ -87,39 +84,41 @@ impl FromStr for Trial {
         let unknown =
             || format!("`{text}` is not record/claude|codex/repair|settle|compose/FAILPOINT");
         let words: Vec<&str> = text.split('/').collect();
-        let ["record", agent, deed, point] = words[..] else {
+        let ["record", agent, operation, point] = words[..] else {
             return Err(unknown());
         };
         let agent = Agent::ALL.into_iter().find(|known| known.word() == agent);
-        let deed = Deed::ALL.into_iter().find(|known| known.word() == deed);
+        let operation = Operation::ALL
+            .into_iter()
+            .find(|known| known.word() == operation);
         let point = Point::ALL.iter().find(|known| known.name() == point);
         Ok(Self {
             agent: agent.ok_or_else(unknown)?,
-            deed: deed.ok_or_else(unknown)?,
+            operation: operation.ok_or_else(unknown)?,
             point: point.copied().ok_or_else(unknown)?,
         })
     }
 }
 
-/// How it went.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What was done, to repeat it.
+    /// The trial that was executed, to repeat it.
     pub trial: Trial,
     hit: Hit,
     replaced: bool,
-    wrongs: Vec<Wrong>,
+    wrongs: Vec<Violation>,
 }
 
 impl Counted for Outcome {
     const COLUMNS: &'static [&'static str] =
         &[FAILPOINTS, "left as they were", "replaced before it died"];
 
-    fn sort(&self) -> String {
-        format!("records: {}", self.trial.deed.word())
+    fn group(&self) -> String {
+        format!("records: {}", self.trial.operation.word())
     }
 
-    fn words(&self) -> String {
+    fn notation(&self) -> String {
         self.trial.to_string()
     }
 
@@ -127,7 +126,7 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Wrong] {
+    fn wrongs(&self) -> &[Violation] {
         &self.wrongs
     }
 
@@ -146,45 +145,45 @@ impl Counted for Outcome {
     }
 }
 
-/// Every failpoint on the way of every deed with a record.
+/// Every failpoint of every transcript operation.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for agent in Agent::ALL {
-        for deed in Deed::ALL {
+        for operation in Operation::ALL {
             let trial = |point: &Point| Trial {
                 agent,
-                deed,
+                operation,
                 point: *point,
             };
-            trials.extend(deed.points().iter().map(trial));
+            trials.extend(operation.points().iter().map(trial));
         }
     }
     trials
 }
 
-/// Tries every kill, `workers` at a time, and tells `heard` of each as it is done.
+/// Executes every kill, `workers` at a time, and passes each outcome to `report`.
 pub fn attempt_all(
     segno: &Path,
     trials: &[Trial],
     workers: usize,
-    heard: impl Fn(&Outcome) + Sync,
+    report: impl Fn(&Outcome) + Sync,
 ) -> Vec<Outcome> {
     let attempt = |(): &mut (), trial: &Trial| attempt(segno, trial);
-    go_through(trials, workers, || (), attempt, heard)
+    run_jobs(trials, workers, || (), attempt, report)
 }
 
-/// An agent that was killed at work, and its record, about to be handled.
-struct Ground {
+/// An agent that was killed while it ran, and its transcript, which segno is about to handle.
+struct Fixture {
     scene: Scene,
-    deed: Deed,
-    /// What the record was; none if there was none.
+    operation: Operation,
+    /// The content of the transcript; `None` if it is missing.
     before: Option<Vec<u8>>,
-    /// Where it is.
-    place: PathBuf,
+    /// The path of the transcript.
+    path: PathBuf,
 }
 
-impl Ground {
-    fn new(segno: &Path, agent: Agent, deed: Deed) -> Self {
+impl Fixture {
+    fn new(segno: &Path, agent: Agent, operation: Operation) -> Self {
         let scene = Scene::new(segno, agent, standard());
         let mut run = scene.begin();
         let reached = scene.until(&mut run, |_| {
@@ -195,48 +194,48 @@ impl Ground {
         drop(run);
         scene.is_quiet();
         let (id, _) = scene.opened("task").pop().unwrap();
-        let place = agent.record(&scene.stage, &id).unwrap();
-        let whole = fs::read(&place).unwrap();
-        let before = match deed {
-            Deed::Repair => {
+        let path = agent.record(&scene.stage, &id).unwrap();
+        let whole = fs::read(&path).unwrap();
+        let before = match operation {
+            Operation::Repair => {
                 let torn = whole[..whole.len() - 20].to_vec();
-                fs::write(&place, &torn).unwrap();
+                fs::write(&path, &torn).unwrap();
                 Some(torn)
             }
-            Deed::Settle => {
+            Operation::Restore => {
                 scene.segno(&["checkpoint", "create", "task"]).good();
-                fs::remove_file(&place).unwrap();
+                fs::remove_file(&path).unwrap();
                 None
             }
-            Deed::Compose => Some(whole),
+            Operation::Compose => Some(whole),
         };
         Self {
             scene,
-            deed,
+            operation,
             before,
-            place,
+            path,
         }
     }
 
-    fn words(&self) -> Vec<&'static str> {
-        match (self.deed, self.scene.agent) {
-            (Deed::Compose, Agent::Claude) => vec!["handoff", "task", "--to", "codex"],
-            (Deed::Compose, Agent::Codex) => vec!["handoff", "task", "--to", "claude"],
+    fn args(&self) -> Vec<&'static str> {
+        match (self.operation, self.scene.agent) {
+            (Operation::Compose, Agent::Claude) => vec!["handoff", "task", "--to", "codex"],
+            (Operation::Compose, Agent::Codex) => vec!["handoff", "task", "--to", "claude"],
             _ => vec!["resume", "task"],
         }
     }
 
-    /// What the agent's record is now.
-    fn record(&self) -> Option<Vec<u8>> {
-        fs::read(&self.place).ok()
+    /// The current content of the agent's transcript.
+    fn transcript(&self) -> Option<Vec<u8>> {
+        fs::read(&self.path).ok()
     }
 }
 
-/// Kills segno while it handles a record, looks, and lets the work go on.
+/// Kills segno while it handles a transcript, checks the state, and resumes.
 pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
-    let ground = Ground::new(segno, trial.agent, trial.deed);
-    let scene = &ground.scene;
-    let mut command = scene.command(&ground.words());
+    let fixture = Fixture::new(segno, trial.agent, trial.operation);
+    let scene = &fixture.scene;
+    let mut command = scene.command(&fixture.args());
     command.env("SEGNO_FAILPOINT", trial.point.name());
     let said = finish(command);
     let hit = if said.crashed() {
@@ -253,68 +252,71 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     if hit == Hit::Missed {
         outcome
             .wrongs
-            .push(Wrong::Stuck(format!("it was not killed: {said:?}")));
+            .push(Violation::Stuck(format!("it was not killed: {said:?}")));
         return outcome;
     }
     scene.is_quiet();
-    look(&ground, &mut outcome);
-    go_on(&ground, &mut outcome);
+    check_transcript(&fixture, &mut outcome);
+    repeat_and_check(&fixture, &mut outcome);
     outcome
 }
 
-/// The record is what it was, or whole.
-fn look(ground: &Ground, outcome: &mut Outcome) {
-    let now = ground.record();
-    outcome.replaced = now != ground.before;
+/// Checks that the transcript is unchanged or complete.
+fn check_transcript(fixture: &Fixture, outcome: &mut Outcome) {
+    let now = fixture.transcript();
+    outcome.replaced = now != fixture.before;
     if outcome.replaced && !now.as_deref().is_some_and(is_whole) {
         let what = format!(
             "the record is neither old nor whole: {}",
-            ground.place.display()
+            fixture.path.display()
         );
-        outcome.wrongs.push(Wrong::Damage(what));
+        outcome.wrongs.push(Violation::Damage(what));
     }
-    if outcome.replaced && ground.deed == Deed::Repair && kept(ground) != ground.before {
+    if outcome.replaced
+        && fixture.operation == Operation::Repair
+        && read_original(fixture) != fixture.before
+    {
         let what = "what the record was is not kept beside it".to_owned();
-        outcome.wrongs.push(Wrong::Loss(what));
+        outcome.wrongs.push(Violation::Loss(what));
     }
-    let doctor = ground.scene.segno(&["doctor"]);
+    let doctor = fixture.scene.segno(&["doctor"]);
     if !doctor.status.success() {
         let what = format!("doctor: {}{}", doctor.stdout, doctor.stderr);
-        outcome.wrongs.push(Wrong::Damage(what));
+        outcome.wrongs.push(Violation::Damage(what));
     }
 }
 
-/// The same command, repeated, completes the task, and costs nothing twice.
-fn go_on(ground: &Ground, outcome: &mut Outcome) {
-    let scene = &ground.scene;
-    let said = scene.segno(&ground.words());
+/// Checks that the same command, repeated, completes the task and pays for nothing twice.
+fn repeat_and_check(fixture: &Fixture, outcome: &mut Outcome) {
+    let scene = &fixture.scene;
+    let said = scene.segno(&fixture.args());
     if !said.status.success() || scene.status() != "completed" {
         let what = format!("cannot be repeated: {said:?}");
-        outcome.wrongs.push(Wrong::Stuck(what));
+        outcome.wrongs.push(Violation::Stuck(what));
     }
     let left = files(&scene.stage.work());
     if left != standard_files() {
         let what = format!("the workspace is {left:?}");
-        outcome.wrongs.push(Wrong::Damage(what));
+        outcome.wrongs.push(Violation::Damage(what));
     }
     let paid = scene.server.paid("standard");
     if !paid.iter().copied().eq(0..standard().turns()) {
         let what = format!("turns were paid for as {paid:?}");
-        outcome.wrongs.push(Wrong::Repeat(what));
+        outcome.wrongs.push(Violation::Repeat(what));
     }
     for pid in scene.orphans() {
-        outcome.wrongs.push(Wrong::Orphan(pid));
+        outcome.wrongs.push(Violation::Orphan(pid));
     }
-    let drafts = below(scene.stage.root(), &|path| {
+    let drafts = files_below(scene.stage.root(), &|path| {
         path.extension().is_some_and(|end| end == "segno-draft")
     });
     if let Some(draft) = drafts.first() {
         let what = format!("{} is left", draft.display());
-        outcome.wrongs.push(Wrong::Damage(what));
+        outcome.wrongs.push(Violation::Damage(what));
     }
 }
 
-/// Whether every line is JSON, and ended.
+/// Whether every line is JSON and has its line end.
 fn is_whole(record: &[u8]) -> bool {
     let is_json = |line: &[u8]| serde_json::from_slice::<serde_json::Value>(line).is_ok();
     record
@@ -322,18 +324,18 @@ fn is_whole(record: &[u8]) -> bool {
         .is_some_and(|record| record.split(|byte| *byte == b'\n').all(is_json))
 }
 
-/// What a record was before it was put in order.
-fn kept(ground: &Ground) -> Option<Vec<u8>> {
-    fs::read(ground.place.with_extension("jsonl.before-repair-1")).ok()
+/// The original of a repaired transcript.
+fn read_original(fixture: &Fixture) -> Option<Vec<u8>> {
+    fs::read(fixture.path.with_extension("jsonl.before-repair-1")).ok()
 }
 
-/// The files below a folder that are wanted.
-fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+/// The files below a folder that `wanted` accepts.
+fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() && !path.is_symlink() {
-            found.extend(below(&path, wanted));
+            found.extend(files_below(&path, wanted));
         } else if wanted(&path) {
             found.push(path);
         }
@@ -346,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kill_is_read_back_from_its_words() {
+    fn kill_notation_round_trips() {
         for trial in trials() {
             assert_eq!(trial.to_string().parse::<Trial>().unwrap(), trial);
         }

@@ -1,4 +1,4 @@
-//! Many trials at once, of whatever sort, and what they add up to.
+//! Runs many trials of any kind in parallel, and counts their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,32 +8,31 @@ use std::thread;
 
 use segno_core::fault::Point;
 
-use super::trial::{Hit, Wrong};
+use super::trial::{Hit, Violation};
 
-/// What a trial came to, as far as it is counted.
+/// The countable result of a trial.
 pub trait Counted {
-    /// What is counted of this sort of trial beside what is of every sort, in the order in which it is
-    /// told.
+    /// The columns of this kind of trial beside the common ones, in printing order.
     const COLUMNS: &'static [&'static str];
 
-    /// Among which trials it is summed up.
-    fn sort(&self) -> String;
+    /// The group in which it is counted.
+    fn group(&self) -> String;
 
-    /// The words that repeat it.
-    fn words(&self) -> String;
+    /// The notation that repeats it.
+    fn notation(&self) -> String;
 
-    /// Whom it hit.
+    /// What the fault hit.
     fn hit(&self) -> Hit;
 
-    /// What is wrong.
-    fn wrongs(&self) -> &[Wrong];
+    /// The violations found.
+    fn wrongs(&self) -> &[Violation];
 
-    /// Whether it hit nobody, and shows nothing.
-    fn is_vain(&self) -> bool {
+    /// Whether it hit no process and found nothing.
+    fn is_miss(&self) -> bool {
         self.hit() == Hit::Missed && self.wrongs().is_empty()
     }
 
-    /// Adds to the columns; asked only of those that hit somebody.
+    /// Adds to the columns. Called only for trials that hit a process.
     fn count(&self, add: &mut dyn FnMut(&'static str, u64));
 
     /// The failpoint that segno was killed at.
@@ -42,14 +41,14 @@ pub trait Counted {
     }
 }
 
-/// Goes through every job, `workers` at a time, and tells `heard` of each as it is done. Each worker
-/// begins with what `begin` gives it, and has it for all its jobs.
-pub(super) fn go_through<J: Sync, S, O: Send>(
+/// Executes every job, `workers` at a time, and passes each outcome to `report`. `begin` creates the
+/// state that a worker keeps for all its jobs.
+pub(super) fn run_jobs<J: Sync, S, O: Send>(
     jobs: &[J],
     workers: usize,
     begin: impl Fn() -> S + Sync,
     attempt: impl Fn(&mut S, &J) -> O + Sync,
-    heard: impl Fn(&O) + Sync,
+    report: impl Fn(&O) + Sync,
 ) -> Vec<O> {
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -58,7 +57,7 @@ pub(super) fn go_through<J: Sync, S, O: Send>(
                 let mut own = begin();
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = attempt(&mut own, job);
-                    heard(&outcome);
+                    report(&outcome);
                     outcomes.lock().unwrap().push(outcome);
                 }
             });
@@ -67,25 +66,25 @@ pub(super) fn go_through<J: Sync, S, O: Send>(
     outcomes.into_inner().unwrap()
 }
 
-/// What trials add up to.
+/// The sums over many trials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Trials in which somebody was hit.
+    /// Trials in which a process was hit.
     pub hits: u64,
     /// Of these, those that hit a process below segno.
     pub below: u64,
-    /// Those that hit nobody, because they came too late, or before anything ran, or had nothing to
-    /// disturb. They are not counted above.
+    /// Trials that hit no process, because they came too late, or before anything ran, or had
+    /// nothing to disturb. They are not counted above.
     pub missed: u64,
-    /// Something that was lost.
+    /// Acknowledged data that was lost.
     pub losses: u64,
-    /// What was finished and done again.
+    /// Finished work that was done again.
     pub repeats: u64,
     /// Damage, and results that differ.
     pub damaged: u64,
     /// Processes that were left running.
     pub orphans: u64,
-    /// What did not go on.
+    /// Sessions or commands that could not be continued.
     pub stuck: u64,
     /// Failpoints that segno was killed at.
     pub killed_at: BTreeSet<&'static str>,
@@ -94,7 +93,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds one.
     pub fn add<O: Counted>(&mut self, outcome: &O) {
         self.columns = O::COLUMNS;
         match outcome.hit() {
@@ -110,21 +108,21 @@ impl Tally {
         self.killed_at.extend(outcome.point());
         for wrong in outcome.wrongs() {
             *match wrong {
-                Wrong::Loss(_) => &mut self.losses,
-                Wrong::Repeat(_) => &mut self.repeats,
-                Wrong::Damage(_) => &mut self.damaged,
-                Wrong::Orphan(_) => &mut self.orphans,
-                Wrong::Stuck(_) => &mut self.stuck,
+                Violation::Loss(_) => &mut self.losses,
+                Violation::Repeat(_) => &mut self.repeats,
+                Violation::Damage(_) => &mut self.damaged,
+                Violation::Orphan(_) => &mut self.orphans,
+                Violation::Stuck(_) => &mut self.stuck,
             } += 1;
         }
     }
 
-    /// How much there is in a column.
+    /// The sum of a column.
     pub fn of(&self, column: &str) -> u64 {
         self.counts.get(column).copied().unwrap_or_default()
     }
 
-    /// Whether every promise held.
+    /// Whether all guarantees hold.
     pub fn is_good(&self) -> bool {
         self.losses + self.repeats + self.damaged + self.orphans + self.stuck == 0
     }
@@ -162,16 +160,16 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Failpoints that nothing was killed at.
+/// Failpoints at which nothing was killed.
 pub fn left_out(tallies: &[&Tally]) -> Vec<&'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
     let is_left = |name: &&str| !tallies.iter().any(|tally| tally.killed_at.contains(name));
     names.filter(is_left).collect()
 }
 
-/// Everything that is needed to see it again.
+/// Describes an outcome, with the command that repeats it.
 pub fn explain(outcome: &impl Counted) -> String {
-    let words = outcome.words();
+    let words = outcome.notation();
     let wrongs = outcome
         .wrongs()
         .iter()

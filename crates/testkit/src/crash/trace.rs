@@ -1,4 +1,4 @@
-//! Faults on their way into the process, and what there is to kill.
+//! Injects faults into the process, and finds out where it can be killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,23 +11,22 @@ use crate::sandbox::{Sandbox, finish};
 /// The name of the thread that writes to the database, as the kernel shows it.
 const WRITER: &str = "segno-writer";
 
-/// The name of the threads that the runtime lends for what takes long: keeping files, bringing them
-/// back.
-const LENT: &str = "tokio-rt-worker";
+/// The name of the runtime's blocking threads, which create and restore snapshots.
+const BLOCKING_THREAD: &str = "tokio-rt-worker";
 
-/// How a workload is begun.
+/// The arguments that start a workload.
 pub(super) const RUN: &[&str] = &["run", "chain.yaml", "--json"];
 
-/// How it is gone on with.
+/// The arguments that resume it.
 pub(super) const RESUME: &[&str] = &["resume", "--json"];
 
-fn beside(sandbox: &Sandbox, name: &str) -> PathBuf {
+fn sibling_path(sandbox: &Sandbox, name: &str) -> PathBuf {
     sandbox.work().with_file_name(name)
 }
 
-/// Where failpoint visits are listed.
+/// The file in which failpoint visits are logged.
 pub(super) fn visits_file(sandbox: &Sandbox) -> PathBuf {
-    beside(sandbox, "visits")
+    sibling_path(sandbox, "visits")
 }
 
 /// How often each failpoint was visited.
@@ -49,10 +48,10 @@ pub fn count_visits(binary: &Path, workload: Workload) -> BTreeMap<String, u64> 
     visits(&sandbox)
 }
 
-/// The binary, about to be killed.
-pub(super) fn armed(sandbox: &Sandbox, fault: &Fault, words: &[&str]) -> Command {
-    // What an earlier fault left there says nothing about this one.
-    let _ = fs::remove_file(beside(sandbox, "trace"));
+/// A command that starts the binary with this fault injected.
+pub(super) fn command_with_fault(sandbox: &Sandbox, fault: &Fault, words: &[&str]) -> Command {
+    // The trace of an earlier fault says nothing about this one.
+    let _ = fs::remove_file(sibling_path(sandbox, "trace"));
     match fault {
         Fault::Point { .. } => {
             let mut command = sandbox.command(words);
@@ -81,7 +80,7 @@ pub(super) fn armed(sandbox: &Sandbox, fault: &Fault, words: &[&str]) -> Command
 
 /// Whether the last traced command lost a thread or a process to a kill.
 pub(super) fn has_killed(sandbox: &Sandbox) -> bool {
-    let trace = fs::read_to_string(beside(sandbox, "trace")).unwrap_or_default();
+    let trace = fs::read_to_string(sibling_path(sandbox, "trace")).unwrap_or_default();
     trace.contains("+++ killed by SIGKILL")
 }
 
@@ -91,7 +90,7 @@ fn strace(sandbox: &Sandbox, options: &[&str], words: &[&str]) -> Command {
     command
         .arg("-q")
         .arg("-o")
-        .arg(beside(sandbox, "trace"))
+        .arg(sibling_path(sandbox, "trace"))
         .args(options)
         .arg("--")
         .arg(sandbox.binary())
@@ -99,7 +98,7 @@ fn strace(sandbox: &Sandbox, options: &[&str], words: &[&str]) -> Command {
     command
 }
 
-/// Panics with advice where there is no strace.
+/// Panics with advice if there is no strace.
 pub fn require_strace() {
     let found = Command::new("strace").arg("--version").output();
     assert!(
@@ -114,16 +113,16 @@ pub struct Profile {
     calls: Vec<Call>,
 }
 
-/// Who made a call.
+/// The thread or process that made a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Caller {
-    /// The thread that the process began with.
+    /// The initial thread of the process.
     Main,
     /// The thread that writes to the database.
     Writer,
-    /// A thread that the runtime lends.
-    Lent(u32),
-    /// Something below segno: a warden, an agent, a thread of theirs.
+    /// A blocking thread of the runtime.
+    Blocking(u32),
+    /// Something below segno: a process guard, an agent, a thread of theirs.
     Below(u32),
 }
 
@@ -131,32 +130,32 @@ enum Caller {
 struct Call {
     caller: Caller,
     name: &'static str,
-    /// The file of the database that it is made on.
+    /// The database file that the call is made on.
     file: Option<Tracee>,
 }
 
 impl Profile {
-    /// Traces a run that nobody disturbs, or the resume of one that was killed by `before`.
+    /// Traces an undisturbed run, or the resume of one that was killed by `before`.
     pub fn of(binary: &Path, workload: Workload, home: Home, before: Option<&Fault>) -> Self {
         let sandbox = workload.sandbox(binary, home);
         let mut words: &[&str] = RUN;
         if let Some(fault) = before {
-            let said = finish(armed(&sandbox, fault, words));
+            let said = finish(command_with_fault(&sandbox, fault, words));
             assert!(said.crashed(), "{fault} does not kill: {said:?}");
             words = RESUME;
         }
         Self::trace(&sandbox, words)
     }
 
-    /// Traces one command that nobody disturbs.
+    /// Traces one undisturbed command.
     pub(super) fn trace(sandbox: &Sandbox, words: &[&str]) -> Self {
         let trace = format!("trace={}", SYSCALLS.join(","));
         let options = ["-f", "-y", "--decode-pids=comm", "-e", &trace];
         finish(strace(sandbox, &options, words)).good();
-        Self::parse(&fs::read_to_string(beside(sandbox, "trace")).unwrap())
+        Self::parse(&fs::read_to_string(sibling_path(sandbox, "trace")).unwrap())
     }
 
-    /// Reads lines such as `4711<segno-writer> pwrite64(7</home/segno.db-wal>, ...`.
+    /// Parses lines such as `4711<segno-writer> pwrite64(7</home/segno.db-wal>, ...`.
     fn parse(trace: &str) -> Self {
         let mut calls = Vec::new();
         let mut main = None;
@@ -176,8 +175,8 @@ impl Profile {
                 Caller::Main
             } else if comm.trim_end_matches('>') == WRITER {
                 Caller::Writer
-            } else if comm.trim_end_matches('>') == LENT {
-                Caller::Lent(pid)
+            } else if comm.trim_end_matches('>') == BLOCKING_THREAD {
+                Caller::Blocking(pid)
             } else {
                 Caller::Below(pid)
             };
@@ -197,8 +196,8 @@ impl Profile {
         Self { calls }
     }
 
-    /// A fault for each call that one can be aimed at, and those of segno that none can: calls of
-    /// the writer and of lent threads that come after as many of another.
+    /// A fault for each call that can be targeted, and the calls of segno that cannot: those of the
+    /// writer and of blocking threads that come after as many calls of another thread.
     pub fn faults(&self) -> (Vec<Fault>, Vec<String>) {
         let mut made: BTreeMap<(Caller, &str, Tracee), u64> = BTreeMap::new();
         let mut most: BTreeMap<(&str, Tracee), u64> = BTreeMap::new();
@@ -220,7 +219,7 @@ impl Profile {
                 (_, (aim, nth, true), _) | (Caller::Writer, _, Some((aim, nth, true))) => {
                     (aim, nth)
                 }
-                (Caller::Writer | Caller::Lent(_), (_, nth, _), _) => {
+                (Caller::Writer | Caller::Blocking(_), (_, nth, _), _) => {
                     hidden.push(format!("{}:{nth}", call.name));
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! One kill: run, die, look, go on, look again.
+//! Executes one kill: runs, dies, checks, resumes, checks again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,66 +6,65 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::kill::{Fault, Kill, Workload};
-use super::model::{self, Model, Stage};
-use super::tally::{Counted, go_through};
+use super::model::{self, Model, WorkloadSandbox};
+use super::tally::{Counted, run_jobs};
 use super::trace;
 use crate::sandbox::{Said, finish};
 
-/// What runs and deeds are killed at.
+/// Column names: what runs and commands are killed at.
 pub(super) const FAILPOINTS: &str = "failpoints";
 pub(super) const SYSTEM_CALLS: &str = "system calls";
 
-/// A promise that was broken.
+/// A guarantee that was violated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
-    /// P1, P2, P6: something acknowledged is missing or altered, or a call stands nowhere. P4, P5,
-    /// P8: a checkpoint is gone or does not come back, or what was replaced was not kept.
+pub enum Violation {
+    /// P1, P2, P6: something acknowledged is missing or altered, or a call is not in the journal.
+    /// P4, P5, P8: a checkpoint is gone or cannot be restored, or replaced files were not stored.
     Loss(String),
-    /// P7: a finished step was asked again.
+    /// P7: a finished step was executed again.
     Repeat(String),
-    /// P9: `doctor` finds damage, the journal has a gap, or the result is another one. P5: a file is
+    /// P9: `doctor` finds damage, the journal has a gap, or the result differs. P5: a file is
     /// neither old nor new.
     Damage(String),
     /// P6: a process was left running.
     Orphan(u32),
-    /// P11: it does not go on by itself.
+    /// P11: it cannot be continued.
     Stuck(String),
 }
 
-/// What became of the faults.
+/// What the faults hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hit {
     /// Every one of them killed segno.
     Segno,
     /// The last one killed a process below segno.
     Below,
-    /// The home was not even made: nothing had run.
+    /// The home was not even created: nothing had run.
     TooEarly,
-    /// The last one did not come: there was no such visit or call.
+    /// The last one did not trigger: there was no such visit or call.
     Missed,
 }
 
-/// How a trial went.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The kill, to repeat it.
     pub kill: Kill,
-    /// What became of it.
     pub hit: Hit,
-    /// How often the run that went on visited each failpoint.
+    /// How often the run that resumed visited each failpoint.
     pub visits: BTreeMap<String, u64>,
-    /// What is wrong. Nothing, if the promises hold.
-    pub wrongs: Vec<Wrong>,
+    /// The violations found; empty if all guarantees hold.
+    pub wrongs: Vec<Violation>,
 }
 
 impl Counted for Outcome {
     const COLUMNS: &'static [&'static str] = &[FAILPOINTS, SYSTEM_CALLS];
 
-    fn sort(&self) -> String {
+    fn group(&self) -> String {
         "runs".to_owned()
     }
 
-    fn words(&self) -> String {
+    fn notation(&self) -> String {
         self.kill.to_string()
     }
 
@@ -73,7 +72,7 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Wrong] {
+    fn wrongs(&self) -> &[Violation] {
         &self.wrongs
     }
 
@@ -90,12 +89,12 @@ impl Counted for Outcome {
     }
 }
 
-/// Tries every kill, `workers` at a time, and tells `heard` of each as it is done.
+/// Executes every kill, `workers` at a time, and passes each outcome to `report`.
 pub fn attempt_all(
     binary: &Path,
     kills: &[Kill],
     workers: usize,
-    heard: impl Fn(&Outcome) + Sync,
+    report: impl Fn(&Outcome) + Sync,
 ) -> Vec<Outcome> {
     let is_used = |workload: &&Workload| kills.iter().any(|kill| kill.workload == **workload);
     let used = Workload::ALL.iter().filter(is_used);
@@ -103,21 +102,22 @@ pub fn attempt_all(
         .map(|workload| (*workload, Model::of(binary, *workload)))
         .collect();
     let attempt = |(): &mut (), kill: &Kill| attempt(binary, kill, &models[&kill.workload]);
-    go_through(kills, workers, || (), attempt, heard)
+    run_jobs(kills, workers, || (), attempt, report)
 }
 
-/// Kills a run as `kill` says, or sooner if that comes too late, lets it go on, and compares with `model`.
+/// Kills a run as `kill` says, or earlier if that comes too late, resumes it, and compares with
+/// `model`.
 pub fn attempt(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
-    let outcome = once(binary, kill, model);
-    match kill.sooner() {
-        Some(sooner) if outcome.is_vain() => attempt(binary, &sooner, model),
+    let outcome = attempt_once(binary, kill, model);
+    match kill.earlier() {
+        Some(earlier) if outcome.is_miss() => attempt(binary, &earlier, model),
         _ => outcome,
     }
 }
 
-fn once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
+fn attempt_once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
     let sandbox = kill.workload.sandbox(binary, kill.home);
-    let mut watch = Watch {
+    let mut checker = Checker {
         sandbox: &sandbox,
         acknowledged: BTreeMap::new(),
         journal: Vec::new(),
@@ -127,7 +127,11 @@ fn once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
     };
     let mut hit = Hit::Segno;
     for fault in &kill.faults {
-        let said = finish(trace::armed(&sandbox, fault, watch.next()));
+        let said = finish(trace::command_with_fault(
+            &sandbox,
+            fault,
+            checker.next_command(),
+        ));
         hit = if said.crashed() {
             Hit::Segno
         } else if trace::has_killed(&sandbox) {
@@ -138,31 +142,31 @@ fn once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
         if !sandbox.home().exists() {
             hit = Hit::TooEarly;
         }
-        watch.look(&said);
+        checker.check(&said);
         if hit == Hit::Missed && !said.status.success() {
-            let what = format!("nothing was killed, and it failed: {}", told(&said));
-            watch.wrongs.push(Wrong::Stuck(what));
+            let what = format!("nothing was killed, and it failed: {}", describe(&said));
+            checker.wrongs.push(Violation::Stuck(what));
         }
         if hit != Hit::Segno {
             break;
         }
     }
-    let visits = watch.go_on();
-    watch.compare(model);
+    let visits = checker.resume();
+    checker.compare(model);
     let mut outcome = Outcome {
         kill: kill.clone(),
         hit,
         visits,
-        wrongs: watch.wrongs,
+        wrongs: checker.wrongs,
     };
     outcome.wrongs.dedup();
     outcome
 }
 
-/// What was seen so far.
-struct Watch<'a> {
-    sandbox: &'a Stage,
-    /// Entries that were printed, hence durable (P14), by number.
+/// What was found so far.
+struct Checker<'a> {
+    sandbox: &'a WorkloadSandbox,
+    /// Events that were printed, hence durable (P14), by sequence number.
     acknowledged: BTreeMap<u64, Value>,
     /// The journal as it was last read.
     journal: Vec<Value>,
@@ -170,12 +174,12 @@ struct Watch<'a> {
     finished: BTreeMap<String, usize>,
     /// The result, if a command got to print it.
     output: Option<String>,
-    wrongs: Vec<Wrong>,
+    wrongs: Vec<Violation>,
 }
 
-impl Watch<'_> {
-    /// How a person would go on from here.
-    fn next(&self) -> &'static [&'static str] {
+impl Checker<'_> {
+    /// The command with which a user would continue from here.
+    fn next_command(&self) -> &'static [&'static str] {
         if self.journal.is_empty() {
             trace::RUN
         } else {
@@ -188,24 +192,24 @@ impl Watch<'_> {
         last.is_some_and(|entry| entry["kind"] == "run_ended" && entry["status"] == "completed")
     }
 
-    /// Goes on without a fault, to the end. Returns how often each failpoint was visited.
-    fn go_on(&mut self) -> BTreeMap<String, u64> {
+    /// Continues without a fault, to the end. Returns how often each failpoint was visited.
+    fn resume(&mut self) -> BTreeMap<String, u64> {
         if self.is_completed() {
             return BTreeMap::new();
         }
-        let mut command = self.sandbox.command(self.next());
+        let mut command = self.sandbox.command(self.next_command());
         command.env("SEGNO_FAILPOINT_LOG", trace::visits_file(self.sandbox));
         let said = finish(command);
-        self.look(&said);
+        self.check(&said);
         if !said.status.success() || !self.is_completed() {
-            let what = format!("does not go on: {}", told(&said));
-            self.wrongs.push(Wrong::Stuck(what));
+            let what = format!("does not go on: {}", describe(&said));
+            self.wrongs.push(Violation::Stuck(what));
         }
         trace::visits(self.sandbox)
     }
 
-    /// Looks at everything after a command that said this.
-    fn look(&mut self, said: &Said) {
+    /// Checks everything after a command with this output.
+    fn check(&mut self, said: &Said) {
         for line in lines(&said.stdout) {
             if let Some(seq) = line["seq"].as_u64() {
                 self.acknowledged.insert(seq, line);
@@ -213,14 +217,14 @@ impl Watch<'_> {
                 self.output = Some(output.to_owned());
             }
         }
-        self.examine();
-        self.read();
+        self.check_doctor();
+        self.check_journal();
         let calls = self.calls();
         for (path, before) in &self.finished {
             let now = calls.get(path).copied().unwrap_or_default();
             if now != *before {
                 let what = format!("{path} was finished after {before} calls and has {now} now");
-                self.wrongs.push(Wrong::Repeat(what));
+                self.wrongs.push(Violation::Repeat(what));
             }
         }
         let known = self.acknowledged.values().chain(&self.journal);
@@ -232,67 +236,67 @@ impl Watch<'_> {
     }
 
     /// P9: `doctor` finds nothing but leftovers.
-    fn examine(&mut self) {
+    fn check_doctor(&mut self) {
         let said = self.sandbox.segno(&["doctor"]);
         if !said.status.success() {
             self.wrongs
-                .push(Wrong::Damage(format!("doctor: {}", told(&said))));
+                .push(Violation::Damage(format!("doctor: {}", describe(&said))));
         }
     }
 
     /// P1, P2: the journal has everything that was acknowledged, unchanged and without a gap, and
     /// only ever grows.
-    fn read(&mut self) {
+    fn check_journal(&mut self) {
         let said = self.sandbox.segno(&["logs", "--json"]);
         let journal = match said.status.code() {
             Some(0) => lines(&said.stdout),
             Some(17) => Vec::new(),
             _ => {
                 self.wrongs
-                    .push(Wrong::Damage(format!("logs: {}", told(&said))));
+                    .push(Violation::Damage(format!("logs: {}", describe(&said))));
                 return;
             }
         };
-        for (place, entry) in journal.iter().enumerate() {
-            if entry["seq"].as_u64() != Some(place as u64 + 1) {
-                let what = format!("the journal has a gap at {}: {entry}", place + 1);
-                self.wrongs.push(Wrong::Damage(what));
+        for (index, entry) in journal.iter().enumerate() {
+            if entry["seq"].as_u64() != Some(index as u64 + 1) {
+                let what = format!("the journal has a gap at {}: {entry}", index + 1);
+                self.wrongs.push(Violation::Damage(what));
             }
         }
         for (seq, entry) in &self.acknowledged {
-            let place = usize::try_from(*seq).unwrap_or_default().wrapping_sub(1);
-            if journal.get(place) != Some(entry) {
-                let kept = journal.get(place);
-                let what = format!("{entry} was acknowledged; the journal has {kept:?}");
-                self.wrongs.push(Wrong::Loss(what));
+            let index = usize::try_from(*seq).unwrap_or_default().wrapping_sub(1);
+            if journal.get(index) != Some(entry) {
+                let found = journal.get(index);
+                let what = format!("{entry} was acknowledged; the journal has {found:?}");
+                self.wrongs.push(Violation::Loss(what));
             }
         }
         if !journal.starts_with(&self.journal) {
             let what = format!("the journal was {:?} and is {journal:?}", self.journal);
-            self.wrongs.push(Wrong::Loss(what));
+            self.wrongs.push(Violation::Loss(what));
         }
         self.journal = journal;
     }
 
     fn calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
-        for path in self.sandbox.asked(&self.journal) {
+        for path in self.sandbox.called_steps(&self.journal) {
             *calls.entry(path).or_default() += 1;
         }
         calls
     }
 
-    /// Compares the end with what an undisturbed run comes to.
+    /// Compares the end with the result of an undisturbed run.
     fn compare(&mut self, model: &Model) {
         let answers = model::answers(&self.journal);
         if answers != model.answers {
             let what = format!("the answers are {answers:?} instead of {:?}", model.answers);
-            self.wrongs.push(Wrong::Damage(what));
+            self.wrongs.push(Violation::Damage(what));
         }
         let finished = self.journal.iter().filter_map(model::finished).count();
         if finished != answers.len() {
             let what = format!("{finished} steps were finished, of {}", answers.len());
-            self.wrongs.push(Wrong::Repeat(what));
+            self.wrongs.push(Violation::Repeat(what));
         }
         if self
             .output
@@ -300,7 +304,7 @@ impl Watch<'_> {
             .is_some_and(|output| *output != model.output)
         {
             let what = format!("the result is {:?}", self.output);
-            self.wrongs.push(Wrong::Damage(what));
+            self.wrongs.push(Violation::Damage(what));
         }
         let artifacts = model::artifacts(self.sandbox);
         if artifacts != model.artifacts {
@@ -309,7 +313,7 @@ impl Watch<'_> {
                 .map(|(name, file)| (name, file.len()))
                 .collect();
             self.wrongs
-                .push(Wrong::Damage(format!("the artifacts are {names:?}")));
+                .push(Violation::Damage(format!("the artifacts are {names:?}")));
         }
         self.compare_calls();
     }
@@ -324,7 +328,7 @@ impl Watch<'_> {
                 if calls > intents {
                     let what =
                         format!("{path} was asked {calls} times, and the journal has {intents}");
-                    self.wrongs.push(Wrong::Loss(what));
+                    self.wrongs.push(Violation::Loss(what));
                 }
             }
             return;
@@ -334,7 +338,7 @@ impl Watch<'_> {
         for call in ledger.lines() {
             let [run, attempt, path, ..] = call.split(' ').collect::<Vec<_>>()[..] else {
                 let what = format!("the ledger has {call:?}");
-                self.wrongs.push(Wrong::Damage(what));
+                self.wrongs.push(Violation::Damage(what));
                 continue;
             };
             let is_intent = |entry: &Value| {
@@ -345,18 +349,18 @@ impl Watch<'_> {
             };
             if !self.journal.iter().any(is_intent) {
                 let what = format!("call `{call}` was made, and the journal does not say so");
-                self.wrongs.push(Wrong::Loss(what));
+                self.wrongs.push(Violation::Loss(what));
             }
             if !seen.insert((run, attempt, path)) {
                 let what = format!("call `{call}` was made twice for one intent");
-                self.wrongs.push(Wrong::Repeat(what));
+                self.wrongs.push(Violation::Repeat(what));
             }
         }
     }
 }
 
-/// Lines of JSON. One without its end was never printed; one that says nothing is kept as `null`,
-/// so that a journal with such a line has a gap.
+/// Parses lines of JSON. A line without its end was never printed; a line that cannot be parsed
+/// becomes `null`, so that a journal with such a line has a gap.
 fn lines(stdout: &str) -> Vec<Value> {
     let whole = stdout
         .split_inclusive('\n')
@@ -366,7 +370,7 @@ fn lines(stdout: &str) -> Vec<Value> {
         .collect()
 }
 
-fn told(said: &Said) -> String {
+fn describe(said: &Said) -> String {
     let stdout: String = said.stdout.chars().take(2000).collect();
     format!("{}\n{}{}", said.status, stdout, said.stderr)
 }

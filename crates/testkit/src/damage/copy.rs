@@ -1,4 +1,4 @@
-//! A place for copies of a store, used again and again.
+//! A folder for copies of a store, which is reused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::Damage;
-use crate::sandbox::memory;
+use crate::sandbox::memory_dir;
 
-/// A folder in memory that is made like the specimen again and again.
+/// A folder in memory that is reset to the specimen before each damage.
 pub struct Copy(TempDir);
 
 impl Default for Copy {
@@ -20,12 +20,12 @@ impl Default for Copy {
 }
 
 impl Copy {
-    /// An empty one, in memory where the machine has such a place.
+    /// An empty one, in memory (`/dev/shm`) if the machine has it.
     pub fn new() -> Self {
-        Self(memory())
+        Self(memory_dir())
     }
 
-    /// One in a folder of the caller's.
+    /// One below `folder`.
     pub fn within(folder: &Path) -> Self {
         Self(TempDir::with_prefix_in("segno-damage-", folder).unwrap())
     }
@@ -35,8 +35,8 @@ impl Copy {
         self.0.path().join("home")
     }
 
-    /// Makes it as the files say. Files that are only ever read are left alone unless `damage` is
-    /// about to change them or did so before.
+    /// Resets it to `files`. Files that are only ever read are not written again unless `damage` is
+    /// about to change them or the previous damage did so.
     pub(super) fn restore(&self, files: &BTreeMap<PathBuf, Vec<u8>>, damage: Option<&Damage>) {
         let root = self.root();
         let flip = matches!(damage, Some(Damage::Flip { .. }));
@@ -45,18 +45,18 @@ impl Copy {
             let _ = fs::remove_file(root.with_extension("elsewhere"));
             let _ = fs::remove_file(root.with_extension("harmed"));
         }
-        // Logs that segno rescued from the damage before this one.
+        // Logs that segno rescued from the previous damage.
         let _ = fs::remove_dir_all(root.join("backups"));
         let _ = fs::remove_file(root.join("segno.db-shm"));
         let _ = fs::remove_file(root.join("segno.db-wal"));
         for (path, content) in files {
-            let place = root.join(path);
+            let target = root.join(path);
             let constant = path.starts_with("blobs") || path.ends_with("reserve");
-            if (constant && place.exists()) || path.ends_with("segno.db-shm") {
+            if (constant && target.exists()) || path.ends_with("segno.db-shm") {
                 continue;
             }
-            fs::create_dir_all(place.parent().unwrap()).unwrap();
-            fs::write(&place, content).unwrap();
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::write(&target, content).unwrap();
         }
         fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
         let harms_constant = damage.is_some_and(|damage| damage.file().starts_with("blobs"));

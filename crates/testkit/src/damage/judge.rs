@@ -1,4 +1,4 @@
-//! Asking a damaged store everything, and judging what it says.
+//! Runs all read commands and a resume on a damaged store, and judges the answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,8 +13,8 @@ use segno_core::store::Severity;
 use segno_engine::resume::Options;
 use segno_engine::{Brake, Error, World, doctor, history, resume, sessions};
 
+use super::env::{NoProcesses, env};
 use super::specimen::STEPS;
-use super::world::{Nobody, world};
 use super::{Copy, Damage, Depth, Specimen};
 use crate::sandbox::{Said, Sandbox, finish};
 
@@ -23,39 +23,39 @@ impl Specimen {
     pub fn judge(&self, copy: &Copy, damage: &Damage, depth: Depth) -> Verdict {
         copy.restore(&self.files, Some(damage));
         damage.apply(&copy.root(), self);
-        self.verdict(&self.answers.in_process, self.ask(copy, depth))
+        self.verdict(&self.answers.in_process, self.query(copy, depth))
     }
 
     /// Judges one damage with the real binary, in `copy`.
     pub fn judge_binary(&self, copy: &Copy, damage: &Damage) -> Verdict {
         copy.restore(&self.files, Some(damage));
         damage.apply(&copy.root(), self);
-        self.verdict(&self.answers.by_binary, self.ask_binary(copy))
+        self.verdict(&self.answers.by_binary, self.query_binary(copy))
     }
 
     fn verdict(
         &self,
         expected: &BTreeMap<String, String>,
-        heard: BTreeMap<String, Heard>,
+        replies: BTreeMap<String, Reply>,
     ) -> Verdict {
         let mut verdict = Verdict::default();
-        for (question, heard) in heard {
+        for (question, reply) in replies {
             let right = expected.get(&question);
-            match heard {
-                Heard::Refused(_) if question.starts_with("doctor") => verdict.found = true,
-                Heard::Answer(answer) if Some(&answer) == right => {}
-                Heard::Refused(reason) => {
+            match reply {
+                Reply::Refused(_) if question.starts_with("doctor") => verdict.found = true,
+                Reply::Answer(answer) if Some(&answer) == right => {}
+                Reply::Refused(reason) => {
                     verdict.refused.insert(question, reason);
                 }
-                Heard::Answer(answer) => {
+                Reply::Answer(answer) => {
                     let right = right.map_or("nothing", String::as_str);
                     verdict.changed.push(format!(
                         "{question}: {} instead of {}",
-                        brief(&answer),
-                        brief(right)
+                        shorten(&answer),
+                        shorten(right)
                     ));
                 }
-                Heard::Wrong(reason) => verdict.changed.push(format!("{question}: {reason}")),
+                Reply::Wrong(reason) => verdict.changed.push(format!("{question}: {reason}")),
             }
         }
         let stuck = |session: SessionId| {
@@ -68,71 +68,71 @@ impl Specimen {
         verdict
     }
 
-    pub(super) fn ask(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Heard> {
+    pub(super) fn query(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Reply> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let asked = AssertUnwindSafe(|| runtime.block_on(self.ask_all(copy, depth)));
-        catch_unwind(asked).unwrap_or_else(|panic| {
+        let query = AssertUnwindSafe(|| runtime.block_on(self.query_all(copy, depth)));
+        catch_unwind(query).unwrap_or_else(|panic| {
             let said = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .unwrap_or_else(|| "without a word".into());
-            BTreeMap::from([("all".into(), Heard::Wrong(format!("it panicked: {said}")))])
+            BTreeMap::from([("all".into(), Reply::Wrong(format!("it panicked: {said}")))])
         })
     }
 
-    async fn ask_all(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Heard> {
-        let mut heard = BTreeMap::new();
+    async fn query_all(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Reply> {
+        let mut replies = BTreeMap::new();
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let world = match world(&copy.root(), Arc::clone(&calls)) {
-            Ok(world) => world,
+        let env = match env(&copy.root(), Arc::clone(&calls)) {
+            Ok(env) => env,
             Err(error) => {
-                // Nothing can be asked without opening, so this answers everything.
+                // Without an open store there is no other answer, so the error answers everything.
                 let refusal = refusal(&error);
                 for question in self.answers.in_process.keys() {
-                    heard.insert(question.clone(), refusal.clone());
+                    replies.insert(question.clone(), refusal.clone());
                 }
-                return heard;
+                return replies;
             }
         };
-        heard.insert("doctor".into(), examined(&world).await);
-        self.ask_reading(&world, "", &mut heard).await;
-        let silent = matches!(heard["doctor"], Heard::Answer(_));
-        let same = heard.iter().all(|(question, heard)| {
-            matches!(heard, Heard::Answer(answer) if self.answers.in_process.get(question).is_none_or(|right| right == answer))
+        replies.insert("doctor".into(), doctor_reply(&env).await);
+        self.query_reading(&env, "", &mut replies).await;
+        let silent = matches!(replies["doctor"], Reply::Answer(_));
+        let same = replies.iter().all(|(question, reply)| {
+            matches!(reply, Reply::Answer(answer) if self.answers.in_process.get(question).is_none_or(|right| right == answer))
         });
         if depth == Depth::Reading
             || depth == Depth::Needed
                 && !matches!(
-                    heard[&format!("logs {}", self.interrupted)],
-                    Heard::Answer(_)
+                    replies[&format!("logs {}", self.interrupted)],
+                    Reply::Answer(_)
                 )
         {
-            return heard;
+            return replies;
         }
-        heard.insert("resume".into(), self.resumed(&world, &calls).await);
+        replies.insert("resume".into(), self.resumed(&env, &calls).await);
         let mut after = BTreeMap::new();
-        self.ask_reading(&world, "after the resume: ", &mut after)
+        self.query_reading(&env, "after the resume: ", &mut after)
             .await;
         after.retain(|question, _| question.ends_with(&self.completed.to_string()));
-        heard.extend(after);
+        replies.extend(after);
         if silent && same {
-            // The second opinion: what had no effect has none after more was written, either.
-            heard.insert("doctor after the resume".into(), examined(&world).await);
-            if let Heard::Refused(reason) = &heard["doctor after the resume"] {
+            // The second opinion: what had no effect must have none after more was written, either.
+            replies.insert("doctor after the resume".into(), doctor_reply(&env).await);
+            if let Reply::Refused(reason) = &replies["doctor after the resume"] {
                 let reason = format!("doctor was silent before: {reason}");
-                heard.insert("second opinion".into(), Heard::Wrong(reason));
+                replies.insert("second opinion".into(), Reply::Wrong(reason));
             }
         }
-        heard
+        replies
     }
 
-    async fn ask_reading(&self, world: &World, when: &str, heard: &mut BTreeMap<String, Heard>) {
-        match sessions::list(world).await {
+    async fn query_reading(&self, env: &World, when: &str, replies: &mut BTreeMap<String, Reply>) {
+        match sessions::list(env).await {
             Err(error) => {
                 for session in [self.completed, self.interrupted] {
-                    heard.insert(format!("{when}list {session}"), refusal(&error));
+                    replies.insert(format!("{when}list {session}"), refusal(&error));
                 }
             }
             Ok((listed, damaged)) => {
@@ -141,70 +141,70 @@ impl Specimen {
                     let line = listed.iter().find(|listed| listed.summary.id == session);
                     let named = damaged.iter().find(|error| error.to_string().contains(&id));
                     let said = match (line, named) {
-                        (Some(line), None) => Heard::Answer(format!("{line:?}")),
-                        (None, Some(error)) => Heard::Refused(error.to_string()),
-                        (Some(_), Some(_)) => Heard::Wrong("listed and damaged".into()),
-                        (None, None) => Heard::Wrong(format!("not listed: {damaged:?}")),
+                        (Some(line), None) => Reply::Answer(format!("{line:?}")),
+                        (None, Some(error)) => Reply::Refused(error.to_string()),
+                        (Some(_), Some(_)) => Reply::Wrong("listed and damaged".into()),
+                        (None, None) => Reply::Wrong(format!("not listed: {damaged:?}")),
                     };
-                    heard.insert(format!("{when}list {session}"), said);
+                    replies.insert(format!("{when}list {session}"), said);
                 }
                 if listed.len() > 2 {
                     let reason = format!("a session too many: {listed:?}");
-                    heard.insert(format!("{when}list"), Heard::Wrong(reason));
+                    replies.insert(format!("{when}list"), Reply::Wrong(reason));
                 }
             }
         }
         for (session, name) in [(self.completed, "done"), (self.interrupted, "cut")] {
-            let said = match sessions::find(world, name).await {
-                Ok(summary) => Heard::Answer(format!("{summary:?}")),
+            let said = match sessions::find(env, name).await {
+                Ok(summary) => Reply::Answer(format!("{summary:?}")),
                 Err(error) => refusal(&error),
             };
-            heard.insert(format!("{when}find {name}"), said);
-            let said = match world.store.summary(session).await {
-                Ok(summary) => match sessions::show(world, summary).await {
-                    Ok(shown) => Heard::Answer(format!("{shown:?}")),
+            replies.insert(format!("{when}find {name}"), said);
+            let said = match env.store.summary(session).await {
+                Ok(summary) => match sessions::show(env, summary).await {
+                    Ok(shown) => Reply::Answer(format!("{shown:?}")),
                     Err(error) => refusal(&error),
                 },
                 Err(error) => refusal(&error.into()),
             };
-            heard.insert(format!("{when}show {session}"), said);
+            replies.insert(format!("{when}show {session}"), said);
             let mut lines = String::new();
-            let followed = history::follow(world, session, Head::genesis(session), |entry| {
+            let followed = history::follow(env, session, Head::genesis(session), |entry| {
                 writeln!(lines, "{entry:?}").unwrap();
                 Ok(())
             });
             let said = match followed.await {
-                Ok(_) => Heard::Answer(lines),
+                Ok(_) => Reply::Answer(lines),
                 Err(error) => refusal(&error),
             };
-            heard.insert(format!("{when}logs {session}"), said);
+            replies.insert(format!("{when}logs {session}"), said);
         }
         let workspace = fs::canonicalize(self.sandbox.work()).unwrap();
-        let said = match resume::newest(world, &workspace).await {
-            Ok(summary) => Heard::Answer(summary.id.to_string()),
+        let said = match resume::newest(env, &workspace).await {
+            Ok(summary) => Reply::Answer(summary.id.to_string()),
             Err(error) => refusal(&error),
         };
-        heard.insert(format!("{when}newest"), said);
+        replies.insert(format!("{when}newest"), said);
     }
 
-    async fn resumed(&self, world: &World, calls: &Mutex<Vec<String>>) -> Heard {
-        let summary = match world.store.summary(self.interrupted).await {
+    async fn resumed(&self, env: &World, calls: &Mutex<Vec<String>>) -> Reply {
+        let summary = match env.store.summary(self.interrupted).await {
             Ok(summary) => summary,
             Err(error) => return refusal(&error.into()),
         };
         let resumed = resume::resume(
-            world,
+            env,
             summary,
             Options::default(),
-            Arc::new(Nobody),
+            Arc::new(NoProcesses),
             Brake::default(),
         )
         .await;
         let calls = calls.lock().unwrap().join(" ");
         let again = (0..STEPS - 1).any(|step| calls.contains(&format!("steps/{step}")));
         match resumed {
-            _ if again => Heard::Wrong(format!("finished steps were asked again: {calls}")),
-            Ok(outcome) => Heard::Answer(format!(
+            _ if again => Reply::Wrong(format!("finished steps were asked again: {calls}")),
+            Ok(outcome) => Reply::Answer(format!(
                 "{} {} {} {calls}: {}",
                 outcome.state.status, outcome.state.finished, outcome.saved.steps, outcome.output
             )),
@@ -212,93 +212,96 @@ impl Specimen {
         }
     }
 
-    pub(super) fn ask_binary(&self, copy: &Copy) -> BTreeMap<String, Heard> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut heard = BTreeMap::new();
-        let says = |words: &[&str]| binary_says(&self.sandbox, copy, words);
+    pub(super) fn query_binary(&self, copy: &Copy) -> BTreeMap<String, Reply> {
+        let _lock = self
+            .binary_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut replies = BTreeMap::new();
+        let run = |words: &[&str]| run_binary(&self.sandbox, copy, words);
         let ids = [self.completed.to_string(), self.interrupted.to_string()];
-        // Whatever refuses must say what is damaged: an object with its place or its number.
-        let judged = |said: Said, names: &[&str]| match said.status.code() {
-            Some(0) => Heard::Answer(said.stdout),
+        // A refusal must say what is damaged: an object with its path or its number.
+        let reply_of = |said: Said, names: &[&str]| match said.status.code() {
+            Some(0) => Reply::Answer(said.stdout),
             Some(12 | 17 | 23) if names.iter().any(|name| said.stderr.contains(name)) => {
-                Heard::Refused(said.stderr)
+                Reply::Refused(said.stderr)
             }
-            _ => Heard::Wrong(format!("{}: {}", said.status, said.stderr)),
+            _ => Reply::Wrong(format!("{}: {}", said.status, said.stderr)),
         };
         let objects = [
             "segno.db", "blob", "damaged", "/heads", "/blobs", "/backups",
         ];
-        let said = match judged(says(&["doctor"]), &objects) {
-            // What is worth knowing is not damage.
-            Heard::Answer(_) => Heard::Answer(String::new()),
+        let said = match reply_of(run(&["doctor"]), &objects) {
+            // Findings of lower severity are not damage.
+            Reply::Answer(_) => Reply::Answer(String::new()),
             other => other,
         };
-        heard.insert("doctor".into(), said);
-        let listed = says(&["sessions", "list", "--json"]);
+        replies.insert("doctor".into(), said);
+        let listed = run(&["sessions", "list", "--json"]);
         if listed.status.success() {
             for id in &ids {
                 let line = listed.stdout.lines().find(|line| line.contains(id));
                 let said = match line {
-                    Some(line) if line.contains("\"finding\"") => Heard::Refused(line.to_owned()),
-                    Some(line) => Heard::Answer(line.to_owned()),
-                    None => Heard::Wrong(format!("not listed: {}", listed.stdout)),
+                    Some(line) if line.contains("\"finding\"") => Reply::Refused(line.to_owned()),
+                    Some(line) => Reply::Answer(line.to_owned()),
+                    None => Reply::Wrong(format!("not listed: {}", listed.stdout)),
                 };
-                heard.insert(format!("list {id}"), said);
+                replies.insert(format!("list {id}"), said);
             }
         } else {
-            heard.insert("list".into(), judged(listed, &objects));
+            replies.insert("list".into(), reply_of(listed, &objects));
         }
         for id in &ids {
             let names = [id, "segno.db", "/heads", "/blobs"];
-            let said = judged(says(&["sessions", "show", "--json", id]), &names);
-            heard.insert(format!("show {id}"), said);
-            let said = judged(says(&["logs", "--json", id]), &names);
-            heard.insert(format!("logs {id}"), said);
+            let said = reply_of(run(&["sessions", "show", "--json", id]), &names);
+            replies.insert(format!("show {id}"), said);
+            let said = reply_of(run(&["logs", "--json", id]), &names);
+            replies.insert(format!("logs {id}"), said);
         }
         let _ = fs::remove_file(self.sandbox.work().join("calls.log"));
-        let said = says(&["resume", &ids[1]]);
+        let said = run(&["resume", &ids[1]]);
         let calls = self.sandbox.calls().join(" ");
         let again = (0..STEPS - 1).any(|step| calls.contains(&format!("steps/{step}")));
         let said = if again {
-            Heard::Wrong(format!("finished steps were asked again: {calls}"))
+            Reply::Wrong(format!("finished steps were asked again: {calls}"))
         } else {
-            match judged(said, &[&ids[1], "segno.db", "blob", "/heads"]) {
-                Heard::Answer(output) => Heard::Answer(format!("{calls}: {output}")),
+            match reply_of(said, &[&ids[1], "segno.db", "blob", "/heads"]) {
+                Reply::Answer(output) => Reply::Answer(format!("{calls}: {output}")),
                 other => other,
             }
         };
-        heard.insert("resume".into(), said);
-        let said = judged(says(&["logs", "--json", &ids[0]]), &[&ids[0], "segno.db"]);
-        heard.insert(format!("after the resume: logs {}", ids[0]), said);
-        heard
+        replies.insert("resume".into(), said);
+        let said = reply_of(run(&["logs", "--json", &ids[0]]), &[&ids[0], "segno.db"]);
+        replies.insert(format!("after the resume: logs {}", ids[0]), said);
+        replies
     }
 }
 
-pub(super) fn binary_says(sandbox: &Sandbox, copy: &Copy, words: &[&str]) -> Said {
+pub(super) fn run_binary(sandbox: &Sandbox, copy: &Copy, words: &[&str]) -> Said {
     let mut command = sandbox.command(words);
     command.env("SEGNO_HOME", copy.root());
     finish(command)
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Heard {
+pub(super) enum Reply {
     Answer(String),
     Refused(String),
     Wrong(String),
 }
 
-/// A refusal that names what is damaged; anything else is another answer.
-fn refusal(error: &Error) -> Heard {
+/// A refusal that names what is damaged; anything else is a different answer.
+fn refusal(error: &Error) -> Reply {
     let text = error.to_string();
     match error.kind() {
-        Kind::Damaged | Kind::Unavailable | Kind::Invalid | Kind::Forbidden => Heard::Refused(text),
-        Kind::NotFound if text.contains("blob") => Heard::Refused(text),
-        kind => Heard::Wrong(format!("{kind:?}: {text}")),
+        Kind::Damaged | Kind::Unavailable | Kind::Invalid | Kind::Forbidden => Reply::Refused(text),
+        Kind::NotFound if text.contains("blob") => Reply::Refused(text),
+        kind => Reply::Wrong(format!("{kind:?}: {text}")),
     }
 }
 
-async fn examined(world: &World) -> Heard {
-    match doctor::examine(world, |_, _| {}).await {
+async fn doctor_reply(env: &World) -> Reply {
+    match doctor::examine(env, |_, _| {}).await {
         Err(error) => refusal(&error),
         Ok(report) => {
             let damage = report
@@ -306,35 +309,35 @@ async fn examined(world: &World) -> Heard {
                 .iter()
                 .find(|finding| finding.severity == Severity::Damage);
             match damage {
-                Some(damage) => Heard::Refused(format!("{damage:?}")),
-                None => Heard::Answer(String::new()),
+                Some(damage) => Reply::Refused(format!("{damage:?}")),
+                None => Reply::Answer(String::new()),
             }
         }
     }
 }
 
-fn brief(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let cut = text.floor_char_boundary(200);
     text[..cut].to_owned()
 }
 
-/// What became of a damage.
+/// The effect of a damage.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// `doctor` named it.
+    /// `doctor` reported it.
     pub found: bool,
-    /// What was refused, and with which words.
+    /// The questions that were refused, with the error messages.
     pub refused: BTreeMap<String, String>,
-    /// Answers that differ from the undamaged ones: none may.
+    /// Answers that differ from the undamaged ones; must be empty.
     pub changed: Vec<String>,
     /// Neither session can be read.
     pub nothing_usable: bool,
-    /// The other session could be read before the resume and cannot after it.
+    /// The other session could be read before the resume and cannot be read after it.
     pub spread: bool,
 }
 
 impl Verdict {
-    /// Whether nothing noticed it, and nothing had to.
+    /// Whether nothing detected it, and nothing had to.
     pub fn without_effect(&self) -> bool {
         !self.found && self.refused.is_empty() && self.changed.is_empty()
     }

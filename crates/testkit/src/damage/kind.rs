@@ -1,4 +1,4 @@
-//! What can be done to a store.
+//! The kinds of damage to a store.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Specimen;
 
-/// How much is asked.
+/// How much a judgement covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Reading only.
@@ -17,39 +17,32 @@ pub enum Depth {
     Whole,
 }
 
-/// One thing done to a store.
+/// One damage to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
-    /// One bit is another.
+    /// One bit is flipped.
     Flip {
-        /// In which file.
         file: PathBuf,
-        /// At which byte.
         byte: usize,
-        /// Which bit, from the lowest.
+        /// Counted from the lowest.
         bit: u8,
     },
     /// The file ends early.
-    Truncate {
-        /// Which one.
-        file: PathBuf,
-        /// Where.
-        length: usize,
-    },
-    /// The file is gone.
+    Truncate { file: PathBuf, length: usize },
+    /// The file is missing.
     Gone(PathBuf),
-    /// A folder stands in its place.
+    /// A folder replaces the file.
     Folder(PathBuf),
-    /// A link to a copy of it stands in its place.
+    /// A symlink to a copy replaces the file.
     Link(PathBuf),
-    /// A link that leads nowhere stands in its place.
+    /// A dangling symlink replaces the file.
     DeadLink(PathBuf),
-    /// The database is an older one, without a log.
+    /// An older database without a log replaces the current one.
     OlderDatabase,
 }
 
 impl Damage {
-    /// The file that it is done to.
+    /// The file that is damaged.
     pub fn file(&self) -> PathBuf {
         match self {
             Self::Flip { file, .. } | Self::Truncate { file, .. } => file.clone(),

@@ -1,16 +1,16 @@
-//! Damage to a small store, one at a time, and a judge of what becomes of it.
+//! Damages a small store in one place at a time, and judges the effect.
 //!
-//! The store is made by the real binary: one session that was completed, and one that was killed in
-//! the middle of a chain. A copy gets one [`Damage`]; then everything that can be asked is asked of
-//! it. Each answer must be the undamaged one or a refusal that names the damage (P9): never another
-//! answer, never a shorter one, and a finished step is never run again (P2, P7).
+//! The real binary creates the store: one session that was completed, and one that was killed in
+//! the middle of a chain. A copy gets one [`Damage`]; then every read command and a resume are run
+//! on it. Each answer must be the undamaged one or a refusal that names the damage (P9): never a
+//! different answer, never a shorter one, and a finished step is never executed again (P2, P7).
 
 mod copy;
+mod env;
 mod judge;
 pub mod kept;
 mod kind;
 mod specimen;
-mod world;
 
 pub use copy::Copy;
 pub use judge::Verdict;

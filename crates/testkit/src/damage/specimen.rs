@@ -1,4 +1,4 @@
-//! The store that is damaged: made by the real binary, with what it answers while it is whole.
+//! The store that is damaged: created by the real binary, with its answers while it is intact.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,14 +9,14 @@ use std::sync::Mutex;
 use segno_core::id::SessionId;
 
 use super::copy::read_all;
-use super::judge::{Heard, binary_says};
+use super::judge::{Reply, run_binary};
 use super::{Copy, Damage, Depth};
 use crate::clock::Seeded;
 use crate::sandbox::{Sandbox, until};
 
-/// Steps of the session that was killed; its last is in flight.
+/// Steps of the session that was killed; its last one is in flight.
 pub(super) const STEPS: usize = 3;
-/// The step whose answer is long enough to be a blob.
+/// The step whose answer is long enough to become a blob.
 pub(super) const LONG: &str = "steps/1";
 
 /// Whether the store was closed after the kill.
@@ -24,7 +24,7 @@ pub(super) const LONG: &str = "steps/1";
 pub enum Leaves {
     /// As the kill left it, with a write-ahead log.
     Log,
-    /// Opened and closed once more, so that everything stands in the database.
+    /// Opened and closed once more, so that everything is in the database file.
     Database,
 }
 
@@ -33,18 +33,17 @@ pub struct Specimen {
     pub(super) sandbox: Sandbox,
     /// Every file of the home, by its path below it.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// The session that was completed.
     pub completed: SessionId,
     /// The session that was killed.
     pub interrupted: SessionId,
-    /// The database before the killed session's last entries.
+    /// The database before the killed session's last events.
     pub older: Vec<u8>,
     pub(super) answers: Answers,
-    /// Held while the real binary is asked: its calls are counted in one file.
-    pub(super) turn: Mutex<()>,
+    /// Held while the real binary runs: its calls are counted in one file.
+    pub(super) binary_lock: Mutex<()>,
 }
 
-/// What an undamaged store answers.
+/// The answers of an undamaged store.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answers {
     pub(super) in_process: BTreeMap<String, String>,
@@ -52,7 +51,7 @@ pub(super) struct Answers {
 }
 
 impl Specimen {
-    /// Makes one with the real binary.
+    /// Creates one with the real binary.
     pub fn make(binary: &Path, leaves: Leaves) -> Self {
         let sandbox = Sandbox::new(binary);
         sandbox.write("answers.yaml", &answers(600_000));
@@ -74,7 +73,7 @@ impl Specimen {
         let files = read_all(&sandbox.home(), Path::new(""));
         let copy = Copy::new();
         copy.restore(&files, None);
-        let listed = binary_says(&sandbox, &copy, &["sessions", "list", "--json"]).good();
+        let listed = run_binary(&sandbox, &copy, &["sessions", "list", "--json"]).good();
         let id = |name: &str| {
             let lines = listed.json();
             let line = lines.iter().find(|line| line["name"] == name).unwrap();
@@ -87,41 +86,42 @@ impl Specimen {
             files,
             older,
             answers: Answers::default(),
-            turn: Mutex::new(()),
+            binary_lock: Mutex::new(()),
         };
         copy.restore(&specimen.files, None);
-        specimen.answers.in_process = plain(specimen.ask(&copy, Depth::Whole));
+        specimen.answers.in_process = answers_only(specimen.query(&copy, Depth::Whole));
         copy.restore(&specimen.files, None);
-        specimen.answers.by_binary = plain(specimen.ask_binary(&copy));
+        specimen.answers.by_binary = answers_only(specimen.query_binary(&copy));
         specimen
     }
 
-    /// Files that damage is done to: all but the reserve's content and what SQLite makes anew.
+    /// Files that can be damaged: all but the reserve and the file that SQLite creates anew.
     pub fn targets(&self) -> Vec<PathBuf> {
-        let told = |path: &&PathBuf| !path.ends_with("reserve") && !path.ends_with("segno.db-shm");
-        self.files.keys().filter(told).cloned().collect()
+        let is_target =
+            |path: &&PathBuf| !path.ends_with("reserve") && !path.ends_with("segno.db-shm");
+        self.files.keys().filter(is_target).cloned().collect()
     }
 
-    /// A flip drawn from all files, each file as likely as any other.
-    pub fn draw(&self, chance: &Seeded) -> Damage {
+    /// A random flip; every file is equally likely.
+    pub fn draw(&self, rng: &Seeded) -> Damage {
         let targets = self.targets();
-        let file = targets[usize_below(chance, targets.len())].clone();
-        let byte = usize_below(chance, self.files[&file].len());
-        let bit = u8::try_from(chance.below(8)).unwrap();
+        let file = targets[usize_below(rng, targets.len())].clone();
+        let byte = usize_below(rng, self.files[&file].len());
+        let bit = u8::try_from(rng.below(8)).unwrap();
         Damage::Flip { file, byte, bit }
     }
 }
 
-pub(super) fn plain(heard: BTreeMap<String, Heard>) -> BTreeMap<String, String> {
-    let answer = |(question, heard)| match heard {
-        Heard::Answer(answer) => (question, answer),
+pub(super) fn answers_only(replies: BTreeMap<String, Reply>) -> BTreeMap<String, String> {
+    let answer = |(question, reply)| match reply {
+        Reply::Answer(answer) => (question, answer),
         other => panic!("an undamaged store refuses {question}: {other:?}"),
     };
-    heard.into_iter().map(answer).collect()
+    replies.into_iter().map(answer).collect()
 }
 
-fn usize_below(chance: &Seeded, bound: usize) -> usize {
-    usize::try_from(chance.below(bound as u64)).unwrap()
+fn usize_below(rng: &Seeded, bound: usize) -> usize {
+    usize::try_from(rng.below(bound as u64)).unwrap()
 }
 
 fn answers(delay_ms: u64) -> String {

@@ -1,15 +1,15 @@
-//! What the Messages API says, to Claude Code: answers with its tools as a stream of events, and
-//! refusals.
+//! The Messages API for Claude Code: answers with its tools as a stream of events, and error
+//! responses.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
 use super::http::event;
-use super::performance::Reply;
 use super::script::{Call, Fault, Usage};
+use super::scripted::Reply;
 
-/// The events of an answer, each a piece of its own.
+/// The events of an answer, one string each.
 pub(super) fn events(reply: &Reply) -> Vec<String> {
     let Reply { id, usage, .. } = reply;
     let start = json!({"message": {
@@ -82,7 +82,7 @@ pub(super) fn message(reply: &Reply) -> String {
     message.to_string()
 }
 
-/// Status, header lines and body of a refusal.
+/// Status, header lines and body of an error response.
 pub(super) fn refusal(fault: Fault, now: u64) -> Option<(&'static str, String, Value)> {
     let (status, kind, words) = match fault {
         Fault::Unauthorized => (
@@ -116,7 +116,7 @@ pub(super) fn refusal(fault: Fault, now: u64) -> Option<(&'static str, String, V
 
 fn tool(call: &Call) -> (Cow<'_, str>, Value) {
     let (name, input) = match call {
-        Call::Served {
+        Call::McpTool {
             server,
             tool,
             input,

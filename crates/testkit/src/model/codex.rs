@@ -1,16 +1,15 @@
-//! What the Responses API says, to Codex: answers with its tools as a stream of events, and
-//! refusals.
+//! The Responses API for Codex: answers with its tools as a stream of events, and error responses.
 
 use serde_json::{Value, json};
 
 use super::http::event;
-use super::performance::Reply;
 use super::script::{Call, Fault};
+use super::scripted::Reply;
 
-/// How long Codex waits for a command before it goes on without it.
+/// How long Codex waits for a command before it continues without it.
 const PATIENCE_MS: u64 = 60_000;
 
-/// The events of an answer, each a piece of its own.
+/// The events of an answer, one string each.
 pub(super) fn events(reply: &Reply) -> Vec<String> {
     let id = &reply.id;
     let response = format!("resp_{id}");
@@ -53,7 +52,7 @@ pub(super) fn events(reply: &Reply) -> Vec<String> {
     out
 }
 
-/// Status, header lines and body of a refusal.
+/// Status, header lines and body of an error response.
 pub(super) fn refusal(fault: Fault, now: u64) -> Option<(&'static str, String, Value)> {
     let mut headers = String::new();
     let (status, error) = match fault {
@@ -111,7 +110,7 @@ fn tool(call: &Call, id: &str) -> Value {
             patch(format!("*** Update File: {path}\n@@\n{old}{new}"))
         }
         Call::Delegate { prompt } => function("spawn_agent", json!({"message": prompt})),
-        Call::Served {
+        Call::McpTool {
             server,
             tool,
             input,

@@ -1,44 +1,39 @@
-//! What an agent sent to its model, as a plain list: the same for both vendors, so that a test can
-//! say what history a model was really given.
+//! The history that an agent sent to its model, as a plain list: the same for both vendors, so that
+//! a test can assert which history a model really received.
 
 use serde_json::Value;
 
 use super::http::Asked;
 
-/// Who said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The person, or the agent in the person's name.
+    /// The user, or the agent in the user's name.
     User,
-    /// The model.
     Assistant,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// It succeeded.
     Fine,
-    /// It failed.
     Failed,
-    /// It was cut off, and nobody knows.
+    /// It was cut off, and its outcome is unknown.
     Unknown,
 }
 
-/// One thing that was said.
+/// One part of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Words.
     Text(Role, String),
-    /// A thought.
     Thinking(String),
     /// A call: its id, the vendor's name of the tool, the input as it was sent.
     Call(String, String, String),
-    /// What came of the call with this id.
+    /// The result of the call with this id.
     Result(String, Outcome, String),
 }
 
-/// What agents add to a person's words by themselves.
+/// What agents insert into the user's messages by themselves.
 const ADDED: [&str; 4] = [
     "<system-reminder>",
     "<environment_context>",
@@ -46,7 +41,7 @@ const ADDED: [&str; 4] = [
     "# AGENTS.md",
 ];
 
-/// How the result of a call begins that was cut off.
+/// How the result of a cut-off call begins.
 const CUT_OFF: [&str; 5] = [
     "The outcome of this tool call is unknown",
     "[Tool call interrupted",
@@ -56,8 +51,8 @@ const CUT_OFF: [&str; 5] = [
 ];
 
 /// The conversation in a request, without the vendor's instructions and reminders.
-pub fn conversation(asked: &Asked) -> Vec<Part> {
-    let list = |name: &str| asked.body[name].as_array().cloned().unwrap_or_default();
+pub fn conversation(request: &Asked) -> Vec<Part> {
+    let list = |name: &str| request.body[name].as_array().cloned().unwrap_or_default();
     let mut parts = Vec::new();
     for message in list("messages") {
         read_message(&message, &mut parts);
@@ -140,7 +135,7 @@ fn word<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// Text that may be in pieces.
+/// Joins a text that may be in pieces.
 fn flat(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -151,7 +146,7 @@ fn flat(value: &Value) -> String {
 
 fn outcome(text: &str, failed: bool) -> Outcome {
     let begins = |begin: &&str| text.trim_start().starts_with(begin);
-    // Codex says first how long it took.
+    // Codex first says how long it took.
     let aborted = text.starts_with("Wall time: ") && text.contains("\naborted by user");
     if aborted || CUT_OFF.iter().any(begins) {
         Outcome::Unknown

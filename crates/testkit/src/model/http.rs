@@ -1,31 +1,28 @@
-//! Requests as they come in, and the few ways in which answers go out.
+//! Reads requests and writes responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// What was asked.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The method: `GET`, `POST` and so on.
     pub method: String,
-    /// The path of the address, with what follows a question mark.
+    /// The path, with the query.
     pub path: String,
-    /// The headers, their names in small letters.
+    /// The headers; the names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Value,
 }
 
 impl Asked {
-    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let known = self.headers.iter().find(|(known, _)| known == name);
         known.map(|(_, value)| value.as_str())
     }
 
-    /// The last thing that the asking side said, as text.
+    /// The last message in the request, as text.
     pub fn last(&self) -> String {
         let last = self.body["messages"].as_array().and_then(|all| all.last());
         match last.map(|last| &last["content"]) {
@@ -36,7 +33,7 @@ impl Asked {
     }
 }
 
-/// The next request on a connection; `None` if it is over.
+/// The next request on a connection; `None` if the connection is closed.
 pub(super) fn read(stream: &TcpStream) -> Option<Asked> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
@@ -66,10 +63,15 @@ pub(super) fn read(stream: &TcpStream) -> Option<Asked> {
     })
 }
 
-/// Answers with a whole body; `None` if the connection is over.
-pub(super) fn whole(stream: &mut TcpStream, asked: &Asked, head: &str, body: &str) -> Option<()> {
+/// Answers with a complete body; `None` if the connection is closed.
+pub(super) fn send_response(
+    stream: &mut TcpStream,
+    request: &Asked,
+    head: &str,
+    body: &str,
+) -> Option<()> {
     let length = body.len();
-    let body = if asked.method == "HEAD" { "" } else { body };
+    let body = if request.method == "HEAD" { "" } else { body };
     let whole = format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\n\r\n{body}");
     stream.write_all(whole.as_bytes()).ok()
 }

@@ -1,21 +1,21 @@
-//! Scripts: what a model says, turn by turn, in words that fit every vendor.
+//! Scripts: the answers of a model, turn by turn, independent of the vendor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a model says from the prompt with the script's marker on.
+/// The answers of a model to a prompt with the script's marker.
 #[derive(Debug, Clone)]
 pub struct Script {
     pub(super) name: String,
     pub(super) turns: Vec<Turn>,
-    pub(super) heeds: bool,
+    pub(super) repairs_calls: bool,
 }
 
 impl Script {
-    /// A script. The last turn should have no calls: it is said again whenever a model is asked
-    /// for more than the script has.
+    /// A script. The last turn should have no calls: it is repeated whenever a model is asked for
+    /// more turns than the script has.
     pub fn new(name: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(plain) && name != "script", "{name:?}");
@@ -24,13 +24,13 @@ impl Script {
         Self {
             name: name.to_owned(),
             turns,
-            heeds: true,
+            repairs_calls: true,
         }
     }
 
-    /// One that does not look after calls that failed or whose outcome is unknown, but goes on.
+    /// Continues after calls that failed or whose outcome is unknown, instead of repairing them.
     pub fn heedless(mut self) -> Self {
-        self.heeds = false;
+        self.repairs_calls = false;
         self
     }
 
@@ -50,7 +50,7 @@ impl Script {
         self
     }
 
-    /// What a prompt must contain.
+    /// The text that a prompt must contain.
     pub fn marker(&self) -> String {
         format!("[script:{}]", self.name)
     }
@@ -60,7 +60,7 @@ impl Script {
         self.turns.len()
     }
 
-    /// What files that only writes and edits have touched contain after `turn`.
+    /// The content of files after `turn`, as far as writes and edits determine it.
     pub(super) fn content(&self, turn: usize) -> BTreeMap<&str, String> {
         let mut content: BTreeMap<&str, String> = BTreeMap::new();
         for call in self.turns[..=turn].iter().flat_map(|turn| &turn.calls) {
@@ -78,11 +78,11 @@ impl Script {
         content
     }
 
-    /// The calls that bring about what `turn` should have, wherever it was interrupted: a model
-    /// that does not know what became of a call looks before it acts.
-    pub(super) fn mending(&self, turn: usize) -> Vec<Call> {
+    /// The calls that produce the intended result of `turn`, wherever it was interrupted: a model
+    /// that does not know the outcome of a call checks before it acts.
+    pub(super) fn repair_calls(&self, turn: usize) -> Vec<Call> {
         let content = self.content(turn);
-        let mend = |call: &Call| match call {
+        let repair = |call: &Call| match call {
             Call::Write { path, .. } | Call::Edit { path, .. } => {
                 let (text, path) = (quote(&content[path.as_str()]), quote(path));
                 let command =
@@ -91,7 +91,7 @@ impl Script {
             }
             other => other.careful(),
         };
-        self.turns[turn].calls.iter().map(mend).collect()
+        self.turns[turn].calls.iter().map(repair).collect()
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Words.
+    /// A turn with this text.
     pub fn say(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -127,19 +127,19 @@ impl Turn {
         }
     }
 
-    /// With a thought before the words.
+    /// With a thought before the text.
     pub fn thinking(mut self, thought: &str) -> Self {
         self.thinking = Some(thought.to_owned());
         self
     }
 
-    /// With a call after the words; several calls are made at once.
+    /// With a call after the text; several calls are made at once.
     pub fn call(mut self, call: Call) -> Self {
         self.calls.push(call);
         self
     }
 
-    /// With what the answer is said to have taken.
+    /// With this reported usage.
     pub fn using(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
@@ -158,59 +158,41 @@ impl Turn {
     }
 }
 
-/// What a model asks its agent to do. Paths are relative to the folder that is worked in.
+/// What a model asks its agent to do. Paths are relative to the workspace.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// Run a command in a shell.
+    /// Runs a command in a shell.
     Shell {
-        /// The command.
         command: String,
-        /// A command that succeeds if this one has been run to its end, for a model that does not
-        /// know.
+        /// A command that succeeds if this one has run to its end, for a model that does not know.
         done: Option<String>,
     },
-    /// Run a command and go on without it. Where there is no such thing it is run as usual.
-    Background {
-        /// The command.
-        command: String,
-    },
-    /// Write a file.
-    Write {
-        /// Where.
-        path: String,
-        /// What is in it.
-        text: String,
-    },
-    /// Replace whole lines of a file that was written before.
+    /// Runs a command in the background. Agents without this feature run it as usual.
+    Background { command: String },
+    /// Writes a file.
+    Write { path: String, text: String },
+    /// Replaces whole lines of a file that was written before.
     Edit {
-        /// Where.
         path: String,
-        /// The lines that are there, without the last line feed.
+        /// The existing lines, without the last line feed.
         old: String,
-        /// The lines that come in their place.
+        /// The lines that replace them.
         new: String,
     },
-    /// Give a task to an agent below this one (Claude Code only).
+    /// Gives a task to a subagent (Claude Code only).
     Delegate {
         /// The task; it may have a marker of its own.
         prompt: String,
     },
     /// A tool of an MCP server.
-    Served {
-        /// The server.
+    McpTool {
         server: String,
-        /// The tool, in the server's words.
+        /// The name of the tool on the server.
         tool: String,
-        /// The input.
         input: Value,
     },
     /// A tool under the vendor's own name.
-    Raw {
-        /// The name.
-        name: String,
-        /// The input.
-        input: Value,
-    },
+    Raw { name: String, input: Value },
 }
 
 impl Call {
@@ -222,7 +204,7 @@ impl Call {
         }
     }
 
-    /// A command in a shell, and one that tells whether it has been run.
+    /// A command in a shell, and one that checks whether it has been run.
     pub fn checked(command: &str, done: &str) -> Self {
         Self::Shell {
             command: command.to_owned(),
@@ -249,14 +231,14 @@ impl Call {
 
     /// A tool of an MCP server.
     pub fn served(server: &str, tool: &str, input: Value) -> Self {
-        Self::Served {
+        Self::McpTool {
             server: server.to_owned(),
             tool: tool.to_owned(),
             input,
         }
     }
 
-    /// The same call by a model that looks before it acts.
+    /// The same call by a model that checks before it acts.
     pub(super) fn careful(&self) -> Self {
         match self {
             Self::Shell {
@@ -270,17 +252,16 @@ impl Call {
     }
 }
 
-/// How fast an answer comes.
+/// How fast an answer is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// At once.
     #[default]
     AtOnce,
     /// As a whole, after a pause.
     Late(Duration),
     /// In pieces with a pause between them.
     Slow(Duration),
-    /// The first half, and the second when the test says so.
+    /// The first half, and the second half when the test releases it.
     Held,
 }
 
@@ -289,7 +270,7 @@ pub enum Pace {
 pub enum Fault {
     /// 401: the key is not known.
     Unauthorized,
-    /// 429: too many requests; more are welcome after this time.
+    /// 429: too many requests; retry after this time.
     Limited(Duration),
     /// 529: too busy.
     Overloaded,
@@ -304,19 +285,17 @@ pub enum Fault {
 /// How often a turn fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Often {
-    /// Every time.
     Always,
     /// This many times; then it is answered.
     First(usize),
 }
 
-/// Tokens that an answer is said to have taken.
+/// The reported tokens of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// All that was sent, what was cached included.
+    /// All input tokens, including the cached ones.
     pub input: u64,
-    /// What of it was cached.
+    /// The cached part of the input.
     pub cached: u64,
-    /// What was answered.
     pub output: u64,
 }

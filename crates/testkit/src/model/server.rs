@@ -1,4 +1,4 @@
-//! The server itself: connections, what it was asked, what it answered, and holding answers back.
+//! The server itself: connections, requests, answers, and answers that are held back.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,45 +8,43 @@ use std::thread;
 use std::time::Duration;
 
 use super::http::{self, Asked};
-use super::performance::Performance;
-use super::place::{Manner, Purpose, purpose};
-use super::play::{self, Play};
+use super::position::{Manner, Purpose, purpose};
+use super::response::{self, Play};
 use super::script::Script;
+use super::scripted::ScriptedAnswer;
 
-/// A server. It takes no more calls when this is dropped.
+/// A running server. It accepts no more connections after it is dropped.
 pub struct ModelServer {
     address: SocketAddr,
     state: Arc<State>,
 }
 
-/// What an answer came to.
+/// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// It is being sent, or is held back.
     Open,
     /// All of it was sent.
     Whole,
-    /// The script wants it refused, cut or not sent.
+    /// As the script demands: refused, cut or not sent.
     Failed,
-    /// The other side went away.
+    /// The client closed the connection.
     Abandoned,
 }
 
-/// What was answered to a request.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Which request: its place in what was asked.
+    /// The request: an index into [`ModelServer::asked`].
     pub asked: usize,
-    /// What it was for.
     pub purpose: Purpose,
-    /// What the answer came to.
     pub ending: Ending,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    over: AtomicBool,
-    asked: Mutex<Vec<Asked>>,
+    stopped: AtomicBool,
+    requests: Mutex<Vec<Asked>>,
     answers: Mutex<Vec<Answer>>,
     gates: Mutex<Gates>,
     changed: Condvar,
@@ -54,17 +52,17 @@ pub(super) struct State {
 
 #[derive(Default)]
 struct Gates {
-    /// Turns that are held back at this moment.
+    /// Turns that are held back now.
     held: BTreeSet<(String, usize)>,
-    /// Turns that are held back no more.
+    /// Turns that were released.
     open: BTreeSet<(String, usize)>,
 }
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
-        self.state.over.store(true, Ordering::SeqCst);
+        self.state.stopped.store(true, Ordering::SeqCst);
         self.state.changed.notify_all();
-        // Wakes it, so that it sees.
+        // Wakes the listener, so that it sees the flag.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -72,81 +70,82 @@ impl Drop for ModelServer {
 type Serve = dyn Fn(&mut TcpStream, usize, &Asked, &State) -> Option<()> + Send + Sync;
 
 impl ModelServer {
-    /// Starts one. `play` says what is answered to each call; the number counts calls from 0.
+    /// Starts a server. `play` decides how each request is answered; the number counts requests
+    /// from 0.
     pub fn start(play: impl Fn(usize, &Asked) -> Play + Send + Sync + 'static) -> Self {
-        Self::serving(Arc::new(move |stream, number, asked, _| {
-            play::answer(stream, asked, &play(number, asked))
+        Self::listen(Arc::new(move |stream, number, request, _| {
+            response::answer(stream, request, &play(number, request))
         }))
     }
 
-    /// Starts one that plays these scripts to agents.
+    /// Starts a server that plays these scripts to agents.
     pub fn scripted(scripts: impl IntoIterator<Item = Script>) -> Self {
         let scripts: Vec<Script> = scripts.into_iter().collect();
-        Self::serving(Arc::new(move |stream, number, asked, state| {
-            let purpose = purpose(asked, &scripts);
+        Self::listen(Arc::new(move |stream, number, request, state| {
+            let purpose = purpose(request, &scripts);
             let answer = Answer {
                 asked: number,
                 purpose: purpose.clone(),
                 ending: Ending::Open,
             };
-            let place = {
+            let position = {
                 let mut answers = state.answers.lock().unwrap();
                 answers.push(answer);
                 answers.len() - 1
             };
-            let ending = Performance {
+            let ending = ScriptedAnswer {
                 state,
                 scripts: &scripts,
                 number,
-                asked,
+                request,
             }
-            .give(stream, &purpose);
-            state.answers.lock().unwrap()[place].ending = ending;
+            .send_answer(stream, &purpose);
+            state.answers.lock().unwrap()[position].ending = ending;
             (ending == Ending::Whole).then_some(())
         }))
     }
 
-    fn serving(serve: Arc<Serve>) -> Self {
+    fn listen(serve: Arc<Serve>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state: Arc<State> = Arc::default();
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if shared.over.load(Ordering::SeqCst) {
+                if shared.stopped.load(Ordering::SeqCst) {
                     return;
                 }
                 let (state, serve) = (Arc::clone(&shared), Arc::clone(&serve));
-                thread::spawn(move || state.converse(stream, &*serve));
+                thread::spawn(move || state.serve_connection(stream, &*serve));
             }
         });
         Self { address, state }
     }
 
-    /// Where it is.
+    /// The URL of the server.
     pub fn host(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.state.asked.lock().unwrap().clone()
+        self.state.requests.lock().unwrap().clone()
     }
 
-    /// What it answered from scripts so far, in the order of asking.
+    /// The answers from scripts so far, in the order of the requests.
     pub fn answers(&self) -> Vec<Answer> {
         self.state.answers.lock().unwrap().clone()
     }
 
-    /// The turns of a script that were answered, in order, each as often as it was: what a person
-    /// would have paid for. Turns that were mended are not among them, nor are refusals.
+    /// The answered turns of a script, in order, one item per answer: what a user would have paid
+    /// for. It excludes repaired turns and refusals.
     pub fn paid(&self, script: &str) -> Vec<usize> {
-        self.turns(script, |manner| manner != Manner::Mending)
+        self.turns(script, |manner| manner != Manner::Repairing)
     }
 
-    /// The turns of a script whose calls were mended, in order.
+    /// The turns of a script whose calls were repaired, in order.
     pub fn mended(&self, script: &str) -> Vec<usize> {
-        self.turns(script, |manner| manner == Manner::Mending)
+        self.turns(script, |manner| manner == Manner::Repairing)
     }
 
     fn turns(&self, script: &str, counts: impl Fn(Manner) -> bool) -> Vec<usize> {
@@ -177,7 +176,7 @@ impl ModelServer {
         gates.held.contains(&(script.to_owned(), turn))
     }
 
-    /// Lets go of a turn, now and whenever it is asked for again.
+    /// Releases a turn, now and whenever it is requested again.
     pub fn release(&self, script: &str, turn: usize) {
         let mut gates = self.state.gates.lock().unwrap();
         gates.open.insert((script.to_owned(), turn));
@@ -186,14 +185,14 @@ impl ModelServer {
 }
 
 impl State {
-    fn converse(&self, mut stream: TcpStream, serve: &Serve) {
-        while let Some(asked) = http::read(&stream) {
+    fn serve_connection(&self, mut stream: TcpStream, serve: &Serve) {
+        while let Some(request) = http::read(&stream) {
             let number = {
-                let mut seen = self.asked.lock().unwrap();
-                seen.push(asked.clone());
+                let mut seen = self.requests.lock().unwrap();
+                seen.push(request.clone());
                 seen.len() - 1
             };
-            if serve(&mut stream, number, &asked, self).is_none() {
+            if serve(&mut stream, number, &request, self).is_none() {
                 return;
             }
         }
@@ -209,12 +208,12 @@ impl State {
         failed.count()
     }
 
-    /// Waits until a turn is released; `None` if the server is over.
+    /// Waits until a turn is released; `None` if the server was dropped.
     pub(super) fn hold(&self, key: &(String, usize)) -> Option<()> {
         let mut gates = self.gates.lock().unwrap();
         gates.held.insert(key.clone());
-        while !gates.open.contains(key) && !self.over.load(Ordering::SeqCst) {
-            // The time is for a server that was dropped between the look and the wait.
+        while !gates.open.contains(key) && !self.stopped.load(Ordering::SeqCst) {
+            // The timeout is for a server that was dropped between the check and the wait.
             let wait = Duration::from_millis(200);
             gates = self.changed.wait_timeout(gates, wait).unwrap().0;
         }

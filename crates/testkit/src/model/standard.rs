@@ -1,5 +1,5 @@
-//! The script that tests kill agents in: files are written and edited, commands are run, one of
-//! them takes its time, and two calls are made at once.
+//! The script in which tests kill agents: it writes and edits files and runs commands; one command
+//! is slow, and one turn makes two calls at once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::script::{Call, Script, Turn};
 
-/// A command that leaves a line in `log.txt` when it is done, so that a second execution shows,
-/// and a line outside of the workspace when it begins, so that a test knows when.
+/// A command that appends a line to `log.txt` when it is done, so that a second execution shows,
+/// and a line outside of the workspace when it starts, so that a test knows when.
 fn logged(line: &str, work: &str) -> Call {
     let begun = format!("echo {line} >> \"${{SIGNS:-/dev/null}}\"");
     Call::checked(
@@ -45,7 +45,7 @@ pub fn standard() -> Script {
     Script::new("standard", turns)
 }
 
-/// What an undisturbed run of the standard script leaves.
+/// The files that an undisturbed run of the standard script leaves.
 pub fn standard_files() -> BTreeMap<String, String> {
     let files = [
         ("count.txt", "5\n"),
@@ -59,7 +59,7 @@ pub fn standard_files() -> BTreeMap<String, String> {
     files.into_iter().map(owned).collect()
 }
 
-/// All files below a folder with what is in them, by their path from there; without drafts.
+/// All files below a folder with their content, by relative path; without drafts.
 pub fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut found = all(folder);
     found.retain(|name, _| !is_draft(name));
@@ -71,16 +71,16 @@ pub fn drafts(folder: &Path) -> usize {
     all(folder).keys().filter(|name| is_draft(name)).count()
 }
 
-/// Whether a file is one that Claude Code was about to put in the place of another: it writes
-/// `NAME.tmp.PROCESS.CHANCE` first, and whoever is killed in between leaves it.
+/// Whether a file is a draft of Claude Code: it writes `NAME.tmp.PID.RANDOM` first and renames it,
+/// and leaves it behind when it is killed in between.
 fn is_draft(name: &str) -> bool {
     let Some((_, rest)) = name.rsplit_once(".tmp.") else {
         return false;
     };
-    let Some((process, chance)) = rest.split_once('.') else {
+    let Some((process, random)) = rest.split_once('.') else {
         return false;
     };
-    process.parse::<u32>().is_ok() && chance.bytes().all(|byte| byte.is_ascii_hexdigit())
+    process.parse::<u32>().is_ok() && random.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn all(folder: &Path) -> BTreeMap<String, String> {

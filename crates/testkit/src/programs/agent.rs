@@ -1,4 +1,4 @@
-//! The two agents that are driven by their command line, in the same words.
+//! The two CLI agents, with one interface.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,19 @@ use serde_json::Value;
 
 use super::{Running, Stage};
 
-/// An agent.
+/// A CLI agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
-    /// Claude Code.
     Claude,
-    /// Codex.
     Codex,
 }
 
 impl Agent {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Claude, Self::Codex];
 
-    /// The id that Claude Code is told to give to its session. Codex chooses its ids itself.
+    /// The id that Claude Code is told to use for its session. Codex chooses its ids itself.
     pub const SESSION: &str = "5e550000-0000-4000-8000-000000000001";
 
-    /// Starts a session.
     pub fn start(self, stage: &Stage, prompt: &str) -> Running {
         Running::new(match self {
             Self::Claude => stage.claude(prompt, &["--session-id", Self::SESSION]),
@@ -30,7 +26,7 @@ impl Agent {
         })
     }
 
-    /// Goes on with a session, by the agent's own means.
+    /// Resumes a session with the agent's own option.
     pub fn resume(self, stage: &Stage, session: &str, prompt: &str) -> Running {
         Running::new(match self {
             Self::Claude => stage.claude(prompt, &["--resume", session]),
@@ -38,7 +34,7 @@ impl Agent {
         })
     }
 
-    /// The id of the session that a line names, if it does.
+    /// The session id in a line, if there is one.
     pub fn named(self, line: &Value) -> Option<String> {
         let id = match self {
             Self::Claude => &line["session_id"],
@@ -47,14 +43,14 @@ impl Agent {
         id.as_str().map(str::to_owned)
     }
 
-    /// The id of the session that a run was about.
+    /// The session id of a run.
     #[track_caller]
     pub fn session(self, lines: &[Value]) -> String {
         let named = lines.iter().find_map(|line| self.named(line));
         named.unwrap_or_else(|| panic!("{self:?} named no session: {lines:#?}"))
     }
 
-    /// Where the agent keeps a session.
+    /// The path of the transcript of a session.
     pub fn record(self, stage: &Stage, session: &str) -> Option<PathBuf> {
         match self {
             Self::Claude => stage.transcript(session),
@@ -62,10 +58,10 @@ impl Agent {
         }
     }
 
-    /// What the agent has kept of a session; empty if there is nothing yet.
+    /// The content of the transcript of a session; empty if there is none yet.
     pub fn kept(self, stage: &Stage, session: &str) -> String {
-        let record = self.record(stage, session);
-        let bytes = record.and_then(|path| std::fs::read(path).ok());
+        let path = self.record(stage, session);
+        let bytes = path.and_then(|path| std::fs::read(path).ok());
         String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     }
 }

@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use super::{Program, Stage};
 use crate::sandbox::deadline;
 
-/// A line, and who said it.
+/// A line, and its direction.
 #[derive(Debug, Clone)]
 pub enum Line {
-    /// The client.
+    /// From the client to the agent.
     Sent(Value),
-    /// The agent.
+    /// From the agent to the client.
     Received(Value),
 }
 
-/// A client that allows everything once.
+/// A client that approves every permission request once.
 pub struct Client {
     child: Child,
     stdin: ChildStdin,
     lines: mpsc::Receiver<Value>,
     seen: Vec<Line>,
-    asked: u64,
+    last_id: u64,
 }
 
 impl Drop for Client {
@@ -56,32 +56,32 @@ impl Client {
             child,
             lines,
             seen: Vec::new(),
-            asked: 100,
+            last_id: 100,
         }
     }
 
-    /// All that was said so far.
+    /// All lines so far.
     pub fn seen(&self) -> &[Line] {
         &self.seen
     }
 
-    /// Greets the agent and begins a session in the stage's folder; returns its id.
+    /// Initializes the connection and begins a session in the stage's workspace; returns its id.
     #[track_caller]
     pub fn session(&mut self, stage: &Stage) -> String {
         let none =
             json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
         let hello = json!({"protocolVersion": 1, "clientCapabilities": none});
-        self.ask("initialize", &hello);
-        let place = json!({"cwd": stage.work(), "mcpServers": []});
-        let session = self.ask("session/new", &place)["sessionId"].clone();
+        self.request("initialize", &hello);
+        let workspace = json!({"cwd": stage.work(), "mcpServers": []});
+        let session = self.request("session/new", &workspace)["sessionId"].clone();
         session.as_str().unwrap().to_owned()
     }
 
-    /// Gives the agent a prompt and waits until it has done with it; returns the reason it stopped.
+    /// Sends a prompt and waits until the agent has finished; returns the stop reason.
     #[track_caller]
     pub fn prompt(&mut self, session: &str, text: &str) -> String {
         let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
-        let end = self.ask("session/prompt", &prompt);
+        let end = self.request("session/prompt", &prompt);
         end["stopReason"].as_str().unwrap_or_default().to_owned()
     }
 
@@ -90,11 +90,11 @@ impl Client {
         writeln!(self.stdin, "{message}").unwrap();
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for its result.
     #[track_caller]
-    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
-        self.asked += 1;
-        let id = self.asked;
+    pub fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.last_id += 1;
+        let id = self.last_id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
             let line = match self.lines.recv_timeout(deadline()) {

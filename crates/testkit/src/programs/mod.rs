@@ -1,6 +1,6 @@
-//! Real agents, as people install them, on a stage of their own: a home, a temporary folder and a
-//! folder to work in that nobody else has, and an environment in which they speak to a scripted
-//! model server and to nobody else. `make tools` installs them; their keys are made up.
+//! Real CLI agents, as users install them, in isolation: each stage has its own home, temporary
+//! folder and workspace, and an environment in which the agents connect to a scripted model server
+//! and to nothing else. `make tools` installs the agents; their keys are made up.
 
 mod agent;
 mod client;

@@ -1,14 +1,13 @@
-//! Which programs there are, and where `make tools` puts them.
+//! The programs, and where `make tools` installs them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A program that is driven.
+/// An agent or adapter that tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Program {
-    /// Claude Code.
     ClaudeCode,
-    /// Codex: the program itself, without the script around it that npm starts.
+    /// Codex: the native program, without the script that npm starts.
     Codex,
     /// Claude Code behind the Agent Client Protocol.
     ClaudeAcp,
@@ -17,7 +16,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The version that `make tools` installs and that what is known here was seen with.
+    /// The version that `make tools` installs and that the tests were written for.
     pub fn version(self) -> &'static str {
         match self {
             Self::ClaudeCode => "2.1.325",
@@ -27,7 +26,7 @@ impl Program {
         }
     }
 
-    /// The words that start it: the program, and the script if it is one for node.
+    /// The start of its command line: the program, or node and the script.
     pub fn words(self) -> Vec<PathBuf> {
         let claude = "@anthropic-ai/claude-code/bin/claude.exe";
         match self {
@@ -47,7 +46,7 @@ impl Program {
 
 pub(super) const NODE: &str = "node/bin/node";
 
-/// Where `make tools` puts what comes from npm.
+/// Where `make tools` installs packages from npm.
 pub fn modules() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     workspace.unwrap().join("target/npm/node_modules")
@@ -55,7 +54,7 @@ pub fn modules() -> PathBuf {
 
 pub(super) fn installed(path: &str) -> PathBuf {
     let path = modules().join(path);
-    // Not the canonical path: programs look beside themselves for what belongs to them.
+    // Not the canonical path: programs look for their files beside themselves.
     assert!(
         path.exists(),
         "{} is missing; `make tools` installs it",
@@ -64,7 +63,7 @@ pub(super) fn installed(path: &str) -> PathBuf {
     path
 }
 
-/// The native program lies in a package that is named after the machine.
+/// The native program is in a package that is named after the platform.
 fn codex() -> PathBuf {
     let folder = installed("@openai");
     let packages = fs::read_dir(&folder).unwrap().flatten();

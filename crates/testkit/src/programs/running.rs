@@ -1,4 +1,4 @@
-//! An agent that runs, read line by line.
+//! A running agent, read line by line.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::sandbox::deadline;
 
-/// An agent that was started. It is killed when this is dropped; what it started may live on.
+/// A running agent. It is killed when this is dropped; its child processes may live on.
 pub struct Running {
     child: Child,
     lines: Receiver<Value>,
@@ -24,7 +24,6 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts it.
     pub fn new(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -48,7 +47,7 @@ impl Running {
         }
     }
 
-    /// The lines that were read so far; those that are no JSON are strings.
+    /// The lines that were read so far; those that are not JSON are strings.
     pub fn seen(&self) -> &[Value] {
         &self.seen
     }
@@ -84,7 +83,7 @@ impl Running {
         (status, std::mem::take(&mut self.seen))
     }
 
-    /// Kills the agent as a crash of it would, and returns all that it said.
+    /// Kills the agent with SIGKILL, and returns all its lines.
     pub fn kill(self) -> Vec<Value> {
         self.signal(Signal::KILL);
         self.end().1

@@ -1,4 +1,4 @@
-//! Where agents run: folders that nobody else has, and an environment that leads to no network.
+//! Isolated folders in which agents run, and an environment without access to the network.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,15 +11,16 @@ use tempfile::TempDir;
 use super::program::{NODE, Program, installed};
 use crate::model::ModelServer;
 
-/// Where agents run. What is left there is ended and removed with it.
+/// The folders and the environment in which agents run. Dropping it kills the remaining processes
+/// and deletes the folders.
 pub struct Stage {
     root: TempDir,
     environment: Vec<(&'static str, OsString)>,
 }
 
 impl Drop for Stage {
-    /// Ends what is left on it: adapters and agents that were killed leave processes behind, which
-    /// would write into folders that are being removed.
+    /// Kills the remaining processes: adapters and agents that were killed leave processes behind,
+    /// which would write into folders that are being deleted.
     fn drop(&mut self) {
         for _ in 0..ROUNDS {
             let left = self.processes();
@@ -34,22 +35,22 @@ impl Drop for Stage {
     }
 }
 
-/// How often is looked for processes that others have started in the meantime.
+/// How often processes are listed again, since they can start others in the meantime.
 const ROUNDS: usize = 100;
 
-/// What Claude Code must not do by itself.
+/// Settings that keep Claude Code from doing anything by itself.
 const QUIET: [(&str, &str); 6] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     ("CLAUDE_CODE_MAX_RETRIES", "1"),
-    // Without it Claude Code refuses to work without asking when it is root, as in containers.
+    // Without it Claude Code refuses to work without approval as root, as in containers.
     ("IS_SANDBOX", "1"),
 ];
 
 impl Stage {
-    /// A new one, for the models of a server.
+    /// A new stage whose agents use the models of `server`.
     pub fn new(server: &ModelServer) -> Self {
         let root = TempDir::with_prefix("segno-stage-").unwrap();
         for folder in ["home", "codex", "tmp", "work"] {
@@ -63,38 +64,38 @@ impl Stage {
         stage
     }
 
-    /// The folder that all the others are in.
+    /// The folder that contains all the others.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The folder that is worked in.
+    /// The workspace.
     pub fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// The home, which has Claude Code's `.claude`.
+    /// The home, which contains Claude Code's `.claude`.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    /// What Codex calls its home.
+    /// `CODEX_HOME`.
     pub fn codex_home(&self) -> PathBuf {
         self.root.path().join("codex")
     }
 
-    /// What scripted commands have left when they began, a line each: see the standard script.
+    /// The lines that scripted commands wrote when they started: see the standard script.
     pub fn signs(&self) -> Vec<String> {
         let text = fs::read_to_string(self.root.path().join("signs")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// All that a process needs in its environment to start these agents, or to be one.
+    /// The environment that a process needs to start these agents, or to be one.
     pub fn environment(&self) -> &[(&'static str, OsString)] {
         &self.environment
     }
 
-    /// An agent, ready to be started in the folder that is worked in.
+    /// A command that starts an agent in the workspace.
     pub fn command(&self, program: Program, words: &[&str]) -> Command {
         let start = program.words();
         let mut command = Command::new(&start[0]);
@@ -108,7 +109,7 @@ impl Stage {
         command
     }
 
-    /// Claude Code, ready to answer a prompt without asking for leave.
+    /// A command that gives Claude Code a prompt; it needs no approvals.
     pub fn claude(&self, prompt: &str, words: &[&str]) -> Command {
         let mut command = self.command(Program::ClaudeCode, &["-p", prompt]);
         command.args(["--output-format", "stream-json", "--verbose"]);
@@ -116,7 +117,8 @@ impl Stage {
         command
     }
 
-    /// Codex, ready to answer a prompt without asking for leave; `words` are those of a resume.
+    /// A command that gives Codex a prompt; it needs no approvals. `words` are the arguments of a
+    /// resume.
     pub fn codex(&self, prompt: &str, words: &[&str]) -> Command {
         let mut command = self.command(Program::Codex, &["exec"]);
         command.args(words).arg("--json");
@@ -125,8 +127,8 @@ impl Stage {
         command
     }
 
-    /// The processes that were started here and are still there, whoever their parent is now: their
-    /// environment tells.
+    /// The running processes that were started here, whatever their parent is now. They are
+    /// recognized by their environment.
     pub fn processes(&self) -> Vec<u32> {
         let root = self.root.path().as_os_str().as_encoded_bytes();
         let is_ours = |pid: &u32| {
@@ -141,16 +143,16 @@ impl Stage {
     /// Claude Code's transcript of a session, if there is one.
     pub fn transcript(&self, session: &str) -> Option<PathBuf> {
         let name = format!("{session}.jsonl");
-        below(&self.home().join(".claude/projects"), &|path| {
+        find_below(&self.home().join(".claude/projects"), &|path| {
             path.ends_with(&name)
         })
     }
 
-    /// Codex's rollout of a thread, if there is one.
+    /// Codex's transcript (rollout) of a thread, if there is one.
     pub fn rollout(&self, thread: &str) -> Option<PathBuf> {
         let ending = format!("-{thread}.jsonl");
         let is = |path: &Path| path.to_string_lossy().ends_with(&ending);
-        below(&self.codex_home().join("sessions"), &is)
+        find_below(&self.codex_home().join("sessions"), &is)
     }
 }
 
@@ -182,7 +184,8 @@ fn environment(root: &Path, server: &ModelServer) -> Vec<(&'static str, OsString
     environment
 }
 
-/// Codex's settings: the scripted server, a model whose tools are known, and nothing by itself.
+/// Codex's settings: the scripted server, a model whose tools are known, and no background
+/// activity.
 fn config(server: &ModelServer) -> String {
     format!(
         r#"model = "gpt-5.5"
@@ -210,14 +213,14 @@ exporter = "none"
     )
 }
 
-/// The first file below a folder that is wanted.
-fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+/// The first file below a folder that `wanted` accepts.
+fn find_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     for entry in fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();
         if wanted(&path) {
             return Some(path);
         }
-        if let Some(found) = path.is_dir().then(|| below(&path, wanted)).flatten() {
+        if let Some(found) = path.is_dir().then(|| find_below(&path, wanted)).flatten() {
             return Some(found);
         }
     }

@@ -1,4 +1,4 @@
-//! Segno, agents and their models, each in a place of its own.
+//! Segno, CLI agents and their model server, isolated from everything else.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,25 +9,25 @@ use super::{Agent, Stage};
 use crate::model::{ModelServer, Part, Role, Script, conversation};
 use crate::sandbox::{Said, Sandbox, finish, until, wait};
 
-/// The binary, the agents that it starts, and what their models answer.
+/// The binary, the agents that it starts, and their model server.
 pub struct Workshop {
-    /// The models.
+    /// Answers the agents' requests.
     pub server: ModelServer,
-    /// Where the agents work.
+    /// Where the agents run.
     pub stage: Stage,
-    /// Where the binary keeps its own things.
+    /// The binary's home and its own workspace.
     pub sandbox: Sandbox,
 }
 
 impl Workshop {
-    /// The binary at `segno`, and agents whose models answer from scripts. Every agent may do
-    /// unasked what `permissions` says.
+    /// The binary at `segno`, and agents whose models answer from scripts. Every agent may do what
+    /// `permissions` says without approval.
     pub fn new(segno: &Path, scripts: impl IntoIterator<Item = Script>, permissions: &str) -> Self {
         let server = ModelServer::scripted(scripts);
         Self::around(segno, Stage::new(&server), server, permissions)
     }
 
-    /// The same around agents that are at work already.
+    /// The same around agents that are already running.
     pub fn around(segno: &Path, stage: Stage, server: ModelServer, permissions: &str) -> Self {
         let sandbox = Sandbox::new(segno);
         let section = |name: &str| format!("[{name}]\npermissions = \"{permissions}\"\n");
@@ -40,7 +40,7 @@ impl Workshop {
         }
     }
 
-    /// Writes a workflow called `task`: one step, which an agent is asked to do. `runtime` says which.
+    /// Writes a workflow called `task` with one step for an agent. `runtime` says which agent.
     pub fn task(&self, runtime: &str, marker: &str) -> PathBuf {
         self.sandbox.write(
             "task.yaml",
@@ -50,15 +50,15 @@ impl Workshop {
         )
     }
 
-    /// Segno, ready to be started where the agents work.
+    /// A command that starts segno in the agents' workspace.
     pub fn command(&self, words: &[&str]) -> Command {
         self.command_on(&self.stage, words)
     }
 
-    /// Segno, ready to be started on another stage.
+    /// A command that starts segno on another stage.
     pub fn command_on(&self, stage: &Stage, words: &[&str]) -> Command {
         let mut command = self.sandbox.command(words);
-        furnish(stage, &mut command);
+        set_agent_env(stage, &mut command);
         command
     }
 
@@ -74,7 +74,7 @@ impl Workshop {
         command.spawn().unwrap()
     }
 
-    /// Kills a segno, and waits until nothing of what it started is left.
+    /// Kills a segno, and waits until no process that it started is left.
     pub fn kill(&self, mut child: Child) {
         child.kill().unwrap();
         wait(child);
@@ -88,7 +88,7 @@ impl Workshop {
         });
     }
 
-    /// The journal of a session: kinds and bodies; nothing if there is no such session.
+    /// The journal of a session: kinds and bodies; empty if there is no such session.
     pub fn records(&self, session: &str) -> Vec<(String, Value)> {
         let bundle = self.segno(&["sessions", "export", session, "-o", "-"]);
         let lines = bundle.stdout.lines();
@@ -100,14 +100,14 @@ impl Workshop {
         records.filter_map(read).collect()
     }
 
-    /// What the journal of a session has of one kind.
+    /// The events of one kind in the journal of a session.
     pub fn entries(&self, session: &str, kind: &str) -> Vec<Value> {
         let records = self.records(session).into_iter();
         let own = records.filter(|(known, _)| known == kind);
         own.map(|(_, body)| body).collect()
     }
 
-    /// The programs' names for the conversations of a session, and how they came to them.
+    /// The agents' ids of the conversations of a session, with their resume strategies.
     pub fn opened(&self, session: &str) -> Vec<(String, String)> {
         let opened = self.entries(session, "agent_opened");
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -117,22 +117,23 @@ impl Workshop {
             .collect()
     }
 
-    /// Whether the journal of a session has these words, and so has the record of the program that is
-    /// at work on it: programs write down later than they speak.
+    /// Whether these words are in the journal of a session and in the transcript of its current
+    /// agent: agents write their transcripts later than they print.
     pub fn written_down(&self, session: &str, words: &str) -> bool {
         let said = self.entries(session, "agent_said");
         let in_journal = said
             .iter()
             .any(|said| said["entries"].to_string().contains(words));
         let opened = self.opened(session).pop();
-        let in_record = opened.is_some_and(|(native, _)| {
+        let in_transcript = opened.is_some_and(|(native, _)| {
             let mut agents = Agent::ALL.into_iter();
             agents.any(|agent| agent.kept(&self.stage, &native).contains(words))
         });
-        in_journal && in_record
+        in_journal && in_transcript
     }
 
-    /// What people said to the model, as it was sent for the last turn of the standard script.
+    /// The user's messages to the model, as they were sent for the last turn of the standard
+    /// script.
     pub fn told(&self) -> String {
         let sent = conversation(&self.server.request("standard", 8).unwrap());
         let words = sent.into_iter().filter_map(|part| match part {
@@ -143,18 +144,18 @@ impl Workshop {
     }
 }
 
-/// Puts a process among the agents: their environment, and the folder that they work in.
-pub(crate) fn furnish(stage: &Stage, command: &mut Command) {
+/// Sets the agents' environment and workspace on a command.
+pub(crate) fn set_agent_env(stage: &Stage, command: &mut Command) {
     for (name, value) in stage.environment() {
         command.env(name, value);
     }
-    // It may have been moved away.
+    // The workspace may have been moved away.
     let work = stage.work();
     command.current_dir(if work.exists() { &work } else { stage.root() });
 }
 
 impl Agent {
-    /// What a spec calls it.
+    /// Its name in specs.
     pub const fn provider(self) -> &'static str {
         match self {
             Self::Claude => "claude-code",
@@ -162,7 +163,7 @@ impl Agent {
         }
     }
 
-    /// What commands call it.
+    /// Its name in commands.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Claude => "claude",

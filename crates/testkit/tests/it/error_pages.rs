@@ -16,7 +16,7 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Words of the form `"S0101"`.
+/// Literals of the form `"S0101"`.
 fn codes(text: &str) -> BTreeSet<String> {
     let words = text.split('"');
     let is_code = |word: &&str| {
@@ -31,8 +31,8 @@ fn codes(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_error_code_has_a_page_and_every_page_a_code() {
     let mut texts = Vec::new();
-    for room in ["core", "store", "agents", "engine", "snapshot", "cli"] {
-        sources(&root().join("crates").join(room).join("src"), &mut texts);
+    for name in ["core", "store", "agents", "engine", "snapshot", "cli"] {
+        sources(&root().join("crates").join(name).join("src"), &mut texts);
     }
     let used: BTreeSet<String> = texts.iter().flat_map(|text| codes(text)).collect();
     let pages: BTreeSet<String> = std::fs::read_dir(root().join("docs/errors"))

@@ -1,4 +1,4 @@
-//! Golden files are of the versions that are installed, small, and of no machine.
+//! Golden files have the installed versions, are small, and contain nothing machine-specific.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::root;
 const LIMIT: usize = 60_000;
 
 #[test]
-fn golden_files_are_of_the_versions_that_are_installed() {
+fn golden_files_match_installed_versions() {
     let golden = root().join("crates/agents/tests/golden");
     for (name, program) in [
         ("claude_code", Program::ClaudeCode),
@@ -26,7 +26,7 @@ fn golden_files_are_of_the_versions_that_are_installed() {
 }
 
 #[test]
-fn golden_files_are_small_and_of_no_machine() {
+fn golden_files_are_small_and_machine_independent() {
     let golden = files(&root().join("crates/agents/tests/golden"));
     let lines = |path: &str| {
         Path::new(path)

@@ -1,5 +1,5 @@
-//! The house keeps its own rules (arrows, error pages, what documents promise), and the ground that
-//! tests of agents stand on holds.
+//! Checks the rules of the repository (dependencies between crates, error pages, golden files), and
+//! that the test support for agents works.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,7 +8,7 @@
 )]
 
 mod agents;
-mod arrows;
+mod dependencies;
 mod error_pages;
 mod golden;
 

@@ -1,5 +1,5 @@
-//! (g) Agents' programs as steps: the real Claude Code and the real Codex do the same as a step of
-//! `segno run` and started bare, with the same arguments and environment; and what a hook costs.
+//! (g) CLI agents as steps: the real Claude Code and the real Codex do the same task as a step of
+//! `segno run` and without segno, with the same arguments and environment; and the cost of a hook.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,15 +10,15 @@ use segno_testkit::programs::{Agent, Workshop};
 
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, tell};
+use crate::{Plan, log_progress};
 
-/// What a model takes for an answer: nothing, and about as long as a short one really does.
+/// How long the model takes to answer: no time, and about as long as a real short answer takes.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(300)];
 
-/// What is asked, as segno asks it.
+/// The system prompt, as segno sends it.
 const SYSTEM: &str = "You do tasks.";
 
-/// How often a hook is started.
+/// How many times a hook is started.
 const HOOKS: usize = 200;
 
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
@@ -30,7 +30,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     hooks(plan, disk, table);
 }
 
-/// A file is written, a command is run, and the agent says that it is done.
+/// The agent writes a file, runs a command and says that it is done.
 fn script(pause: Duration) -> Script {
     let turns = [
         Turn::say("I begin.").call(Call::write("a.txt", "a\n")),
@@ -47,35 +47,35 @@ fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mu
     let workshop = Workshop::new(&plan.segno, [script], "all");
     let spec = workshop.task(&format!("provider: {}", agent.provider()), &marker);
     let words = ["run", spec.to_str().unwrap()];
-    // The first one of each makes what the later ones find.
+    // The first run of each creates files that the later runs find.
     timed(workshop.command(&words), "");
-    bare(&workshop, agent, &prompt, 0);
-    let (mut own, mut alone, mut added) =
+    run_bare(&workshop, agent, &prompt, 0);
+    let (mut with_segno, mut without_segno, mut added) =
         (Samples::default(), Samples::default(), Samples::default());
     for round in 1..=plan.rounds() {
         disk.probe();
-        // In turns, and each of them first as often as the other.
+        // They alternate, and each of them is first equally often.
         let (with, without) = if round % 2 == 0 {
             let with = timed(workshop.command(&words), "");
-            (with, bare(&workshop, agent, &prompt, round))
+            (with, run_bare(&workshop, agent, &prompt, round))
         } else {
-            let without = bare(&workshop, agent, &prompt, round);
+            let without = run_bare(&workshop, agent, &prompt, round);
             (timed(workshop.command(&words), ""), without)
         };
-        own.push(with);
-        alone.push(without);
+        with_segno.push(with);
+        without_segno.push(without);
         added.push(with - without);
     }
     let what = format!(
         "{agent:?}, 3 turns, a model that takes {} ms",
         pause.as_millis()
     );
-    table.add(Row::pair("g", what, "ms", own, alone).bar(Bar::AtMost(1.02)));
-    table.add(Row::lone("g", "  added to each run", "ms", added));
+    table.add(Row::pair("g", what, "ms", with_segno, without_segno).bar(Bar::AtMost(1.02)));
+    table.add(Row::single("g", "  added to each run", "ms", added));
 }
 
-/// The program itself, as segno starts it.
-fn bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f64 {
+/// Runs the CLI agent without segno, with the arguments that segno uses.
+fn run_bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f64 {
     let id = format!("--session-id=be0c0000-0000-4000-8000-{round:012}");
     let system = format!("--append-system-prompt={SYSTEM}");
     match agent {
@@ -88,7 +88,7 @@ fn bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f64 {
                 "--permission-mode=bypassPermissions",
                 &system,
             ];
-            timed(alone(workshop, agent, &words), prompt)
+            timed(agent_command(workshop, agent, &words), prompt)
         }
         Agent::Codex => {
             let words = [
@@ -99,14 +99,14 @@ fn bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f64 {
                 "-",
             ];
             let asked = format!("{SYSTEM}\n\n{prompt}");
-            timed(alone(workshop, agent, &words), &asked)
+            timed(agent_command(workshop, agent, &words), &asked)
         }
     }
 }
 
-/// The program by the name by which segno finds it: what lies behind the name may be a script that
-/// starts another program, and that takes its time, too.
-fn alone(workshop: &Workshop, agent: Agent, words: &[&str]) -> Command {
+/// A command that starts the agent by the same name as segno: the name may refer to a script that
+/// starts another program, and that takes time, too.
+fn agent_command(workshop: &Workshop, agent: Agent, words: &[&str]) -> Command {
     let mut command = Command::new(agent.word());
     command.args(words).env_clear();
     let environment = workshop.stage.environment().iter();
@@ -115,25 +115,25 @@ fn alone(workshop: &Workshop, agent: Agent, words: &[&str]) -> Command {
     command
 }
 
-/// How long a process takes that is told something, in milliseconds.
+/// Runs a process with this input on stdin; returns how long it took, in milliseconds.
 fn timed(mut command: Command, input: &str) -> f64 {
     command.stdin(Stdio::piped());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // One that does not read has nothing to be told.
+    // A process that does not read its input may have ended already.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let ended = child.wait().unwrap();
-    let taken = millis(begun.elapsed());
+    let elapsed = millis(begun.elapsed());
     if !ended.success() {
-        tell(&format!("warning: {command:?} ended with {ended}"));
+        log_progress(&format!("warning: {command:?} ended with {ended}"));
     }
-    taken
+    elapsed
 }
 
-/// A hook that leaves its note, beside a process that does nothing.
+/// A hook that leaves its note, compared with a process that does nothing.
 fn hooks(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let workshop = Workshop::new(&plan.segno, [], "all");
     let home = workshop.sandbox.home();
@@ -153,7 +153,7 @@ fn hooks(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         ));
         nothing.push(timed(Command::new("/bin/true"), ""));
     }
-    let late = (hook.at(0.95), nothing.at(0.95));
+    let late = (hook.quantile(0.95), nothing.quantile(0.95));
     table.add(Row::pair(
         "g",
         "a hook, beside /bin/true",

@@ -1,5 +1,6 @@
-//! (a) One session: a step's answer and the next step's intent, durable in one commit. The bare
-//! loop is also put behind a thread, as the store's writer is: what two wake-ups cost here.
+//! (a) One session: a step's answer and the next step's start, durable in one commit. The bare loop
+//! also runs behind a thread, as the store's writer does: this shows what the two wake-ups cost
+//! here.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,21 +14,21 @@ use crate::{Plan, bare, parts};
 /// How many appends a round has.
 const APPENDS: usize = 1000;
 
-/// What is told about the appends of a round.
+/// A statistic of the appends of a round.
 type Figure = fn(&Samples) -> f64;
 
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let mut ours: Vec<Samples> = Vec::new();
-    let mut theirs: Vec<Samples> = Vec::new();
+    let mut baseline: Vec<Samples> = Vec::new();
     let mut behind: Vec<f64> = Vec::new();
-    // The first round warms the machine up and is thrown away.
+    // The first round warms the machine up; its figures are dropped.
     for _ in 0..=plan.rounds() {
         disk.probe();
         let (new, batches) = parts::session(1, APPENDS);
         let folder = plan.fresh();
-        theirs.push(samples(&bare::one_by_one(folder.path(), &batches)));
+        baseline.push(samples(&bare::one_by_one(folder.path(), &batches)));
         let folder = plan.fresh();
-        let whole = bare::together(folder.path(), vec![batches.clone()]);
+        let whole = bare::concurrently(folder.path(), vec![batches.clone()]);
         behind.push(millis(whole) / APPENDS as f64);
         let folder = plan.fresh();
         ours.push(samples(&appends(folder.path(), new, batches)));
@@ -37,7 +38,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     };
     let figures: [(&str, Figure); 3] = [
         ("p50", Samples::median),
-        ("p99", |samples| samples.at(0.99)),
+        ("p99", |samples| samples.quantile(0.99)),
         ("mean", |samples| {
             samples.0.iter().sum::<f64>() / samples.0.len() as f64
         }),
@@ -48,7 +49,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             format!("append of a 2 KB step, one session, {name}"),
             "ms",
             of(&ours, figure),
-            of(&theirs, figure),
+            of(&baseline, figure),
         ));
     }
     let behind = behind.into_iter().skip(1).collect();
@@ -58,7 +59,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         what,
         "ms",
         behind,
-        of(&theirs, figures[2].1),
+        of(&baseline, figures[2].1),
     ));
 }
 
@@ -66,7 +67,7 @@ fn samples(times: &[Duration]) -> Samples {
     times.iter().map(|time| millis(*time)).collect()
 }
 
-/// One append after the other through the store; how long each took.
+/// Appends the batches one after the other through the store; returns how long each took.
 fn appends(folder: &Path, new: New, batches: Vec<Batch>) -> Vec<Duration> {
     let store = parts::store(folder);
     parts::runtime().block_on(async {

@@ -1,5 +1,6 @@
-//! What we are measured against: the least that a durable step can be on SQLite. One table with
-//! the columns of the journal, a lease row that fences, statements prepared once, nothing else.
+//! The baseline of the benchmark: the minimum that a durable step costs on SQLite. One table with
+//! the columns of the journal, a lease row that fences, statements that are prepared once, nothing
+//! else.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,10 +10,10 @@ use rusqlite::{Connection, Statement, params};
 use segno_core::id::SessionId;
 use segno_core::store::Batch;
 
-/// How many commits may wait, and how many share one at most: as in the store.
+/// How many commits can be queued; half of them at most share one commit. The same as in the store.
 const QUEUE: usize = 1024;
 
-/// A database of its own, durable in the same way as the store's.
+/// Creates a database with the same durability settings as the store's.
 pub(crate) fn open(folder: &Path) -> Connection {
     let connection = Connection::open(folder.join("bare.db")).unwrap();
     connection
@@ -33,7 +34,7 @@ pub(crate) fn open(folder: &Path) -> Connection {
     connection
 }
 
-/// Begins a session's journal at the place where `batch` expects it to end.
+/// Begins a session's journal at the position where `batch` expects it to end.
 pub(crate) fn begin(connection: &Connection, batch: &Batch) {
     connection
         .execute(
@@ -109,7 +110,7 @@ impl<'c> Loop<'c> {
     }
 }
 
-/// One commit per batch; how long each took.
+/// Commits each batch by itself; returns how long each took.
 pub(crate) fn one_by_one(folder: &Path, batches: &[Batch]) -> Vec<Duration> {
     let connection = open(folder);
     begin(&connection, &batches[0]);
@@ -122,9 +123,9 @@ pub(crate) fn one_by_one(folder: &Path, batches: &[Batch]) -> Vec<Duration> {
     batches.iter().map(timed).collect()
 }
 
-/// Several sessions at once: a thread each, one writer that takes whatever waits into one commit.
-/// How long all of it took.
-pub(crate) fn together(folder: &Path, sessions: Vec<Vec<Batch>>) -> Duration {
+/// Several sessions at once: one thread each, and one writer that commits all queued batches in one
+/// transaction. Returns how long all of it took.
+pub(crate) fn concurrently(folder: &Path, sessions: Vec<Vec<Batch>>) -> Duration {
     let connection = open(folder);
     for session in &sessions {
         begin(&connection, &session[0]);

@@ -1,5 +1,5 @@
-//! (c) A chain of steps through the real binary: what a step costs beside the bare loop, whether
-//! that stays so when the chain gets long, how often it syncs and what it leaves on the disk.
+//! (c) A chain of steps through the real binary: what a step costs compared with the bare loop,
+//! whether that stays the same in a long chain, how often it syncs and how much disk space it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,12 +10,12 @@ use segno_testkit::sandbox::{self, Sandbox};
 
 use crate::disk::{Disk, allocated};
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, bare, parts, peers, tell};
+use crate::{Plan, bare, log_progress, parts, peers};
 
-/// The length that is compared with others.
+/// The length that is compared with other tools.
 const USUAL: usize = 1000;
 const SHORT: usize = 100;
-/// The length that the bar on flatness speaks of; shorter ones are shown without a verdict.
+/// The length that the flatness bar applies to; shorter chains are shown without a verdict.
 const LONGEST: usize = 100_000;
 
 /// Writes a chain with scripted answers of 2 KB into the sandbox.
@@ -30,14 +30,14 @@ pub(crate) fn write(sandbox: &Sandbox, steps: usize) {
     sandbox.write("chain.yaml", &sandbox::chain(runtime, steps));
 }
 
-/// What the rounds of one length gave, in milliseconds per step.
+/// The results of one length, in milliseconds per step.
 #[derive(Default)]
 struct Length {
     ours: Samples,
     bare: Samples,
     /// The whole process, in milliseconds.
     whole: Samples,
-    /// The cost of a step, over that in a short chain of the same round.
+    /// The cost of a step, divided by the cost in a short chain of the same round.
     ours_over_short: Samples,
     bare_over_short: Samples,
 }
@@ -48,7 +48,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let mut refused = BTreeSet::new();
     let mut others: BTreeMap<(String, bool), (Samples, Samples)> = BTreeMap::new();
     for round in 0..plan.rounds() {
-        tell(&format!("  round {} of {}", round + 1, plan.rounds()));
+        log_progress(&format!("  round {} of {}", round + 1, plan.rounds()));
         disk.probe();
         let (mut short, mut short_bare) = (Samples::default(), Samples::default());
         let nothing: Samples = (0..5)
@@ -86,8 +86,8 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
                     let (found, reasons) = peers::round(steps, folder);
                     for peer in found {
                         let key = (peer.name, peer.durable);
-                        let (theirs, floor) = others.entry(key).or_default();
-                        theirs.push(peer.ms_per_step);
+                        let (baseline, floor) = others.entry(key).or_default();
+                        baseline.push(peer.ms_per_step);
                         floor.push(bare);
                     }
                     if round == 0 {
@@ -98,15 +98,15 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         }
     }
     tabulate(table, lengths, empty, &plain);
-    for ((name, durable), (theirs, floor)) in others {
+    for ((name, durable), (baseline, floor)) in others {
         let mark = if durable { "" } else { ", not durable" };
         let what = format!("peer: {name}{mark}");
-        table.add(Row::pair("c", what, "ms", theirs, floor));
+        table.add(Row::pair("c", what, "ms", baseline, floor));
     }
     sizes(plan, table);
 }
 
-/// The lengths of a round: short ones first and often, long ones in the first rounds only.
+/// The lengths of a round: short chains first and repeatedly, long ones in the first rounds only.
 fn turns(plan: &Plan, round: usize) -> Vec<usize> {
     let mut turns = vec![SHORT; 5];
     turns.push(USUAL);
@@ -134,23 +134,23 @@ fn tabulate(table: &mut Table, lengths: BTreeMap<usize, Length>, empty: Samples,
             table.add(Row::pair("c", what, "ms", plain.clone(), length.bare));
         }
         let what = format!("chain of {steps}, whole process");
-        table.add(Row::lone("c", what, "ms", length.whole));
+        table.add(Row::single("c", what, "ms", length.whole));
         if steps == longest {
             let what = format!("cost of a step, {steps} over {SHORT}");
-            let row = Row::lone("c", what, "×", length.ours_over_short);
+            let row = Row::single("c", what, "×", length.ours_over_short);
             table.add(if steps == LONGEST {
                 row.bar(Bar::AtMost(1.1))
             } else {
                 row
             });
             let what = "  the same of the bare loop";
-            table.add(Row::lone("c", what, "×", length.bare_over_short));
+            table.add(Row::single("c", what, "×", length.bare_over_short));
         }
     }
-    table.add(Row::lone("c", "chain of 1, whole process", "ms", empty));
+    table.add(Row::single("c", "chain of 1, whole process", "ms", empty));
 }
 
-/// The whole process, in milliseconds; or why it did not succeed.
+/// Runs the whole process. Returns its milliseconds, or the reason why it failed.
 fn run(plan: &Plan, steps: usize, options: &[&str]) -> Result<f64, String> {
     let sandbox = Sandbox::new(&plan.segno);
     write(&sandbox, steps);
@@ -170,7 +170,8 @@ fn run(plan: &Plan, steps: usize, options: &[&str]) -> Result<f64, String> {
     Err(said.lines().take(2).collect::<Vec<_>>().join(" "))
 }
 
-/// A step of the bare loop, in milliseconds. The batches are made before the time begins.
+/// The cost of a step in the bare loop, in milliseconds. The batches are built before the time is
+/// measured.
 fn bare_loop(plan: &Plan, steps: usize) -> f64 {
     let folder = plan.fresh();
     let (_, batches) = parts::session(1, steps);
@@ -178,14 +179,14 @@ fn bare_loop(plan: &Plan, steps: usize) -> f64 {
     times.into_iter().map(millis).sum::<f64>() / steps as f64
 }
 
-/// Syncs and bytes per step, as the slope between a chain of one step and a usual one: what
-/// opening and closing cost drops out.
+/// Syncs and bytes per step, as the slope between a chain of one step and a usual one, so that the
+/// costs of opening and closing cancel out.
 fn sizes(plan: &Plan, table: &mut Table) {
     let (one, many) = (traced(plan, 1), traced(plan, USUAL));
     let per_step = |one: f64, many: f64| Samples(vec![(many - one) / (USUAL - 1) as f64]);
     match (one.syncs, many.syncs) {
         (Some(first), Some(all)) => {
-            let row = Row::lone("c", "syncs per step", "", per_step(first, all));
+            let row = Row::single("c", "syncs per step", "", per_step(first, all));
             table.add(row.bar(Bar::AtMost(1.2)));
             table.note(format!(
                 "{all} syncs in a chain of {USUAL}, {first} in a chain of 1"
@@ -193,7 +194,7 @@ fn sizes(plan: &Plan, table: &mut Table) {
         }
         _ => table.note("syncs were not counted: strace cannot be run here"),
     }
-    let row = Row::lone(
+    let row = Row::single(
         "c",
         "on disk per step",
         "KB",
@@ -212,7 +213,7 @@ struct Traced {
     bytes: f64,
 }
 
-/// A run under strace, which is not timed.
+/// Runs a chain under strace. This run is not timed.
 fn traced(plan: &Plan, steps: usize) -> Traced {
     let sandbox = Sandbox::new(&plan.segno);
     write(&sandbox, steps);

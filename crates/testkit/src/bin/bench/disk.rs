@@ -1,4 +1,5 @@
-//! The disk and the machine beside the measurements: whether a figure can be trusted.
+//! Measures the disk and the load of the machine between the measurements, to show whether a figure
+//! can be trusted.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::figures::{Samples, millis};
 
-/// Looks at the disk now and then.
+/// Probes the disk between measurements.
 pub(crate) struct Disk {
     folder: PathBuf,
     probes: Samples,
@@ -26,7 +27,7 @@ impl Disk {
         }
     }
 
-    /// The disk at this moment: the median of 50 appends of 4 KB, each synced.
+    /// Measures the disk now: the median of 50 appends of 4 KB, each synced.
     pub(crate) fn probe(&mut self) {
         let path = self.folder.join("probe");
         let mut file = File::create(&path).unwrap();
@@ -49,10 +50,10 @@ impl Disk {
         format!(
             "one synced 4 KB append, between the measurements: {} ms, from {:.3} to {:.3}; load {}, up to {:.1}, on {} cores\n",
             self.probes,
-            self.probes.at(0.0),
-            self.probes.at(1.0),
+            self.probes.quantile(0.0),
+            self.probes.quantile(1.0),
             self.load,
-            self.load.at(1.0),
+            self.load.quantile(1.0),
             std::thread::available_parallelism().map_or(1, usize::from),
         )
     }
@@ -62,7 +63,7 @@ impl Disk {
     }
 }
 
-/// What a folder takes on the disk, in bytes.
+/// The disk space that a folder uses, in bytes.
 pub(crate) fn allocated(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries

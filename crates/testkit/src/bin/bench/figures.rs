@@ -1,11 +1,11 @@
-//! Samples, what they add up to, and the table they are shown in.
+//! Samples, their statistics, and the table that shows them.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Samples in the order in which they were taken.
+/// Samples in the order in which they were measured.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(pub(crate) Vec<f64>);
 
@@ -15,36 +15,36 @@ impl Samples {
     }
 
     pub(crate) fn median(&self) -> f64 {
-        self.at(0.5)
+        self.quantile(0.5)
     }
 
-    /// The sample below which `share` of them lie, interpolated.
-    pub(crate) fn at(&self, share: f64) -> f64 {
+    /// The quantile: the value below which `share` of the samples lie, interpolated.
+    pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let Some(last) = sorted.len().checked_sub(1) else {
             return f64::NAN;
         };
-        let place = share * last as f64;
+        let index = share * last as f64;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a place within the list"
         )]
-        let (below, above) = (place.floor() as usize, place.ceil() as usize);
-        sorted[below] + (sorted[above] - sorted[below]) * place.fract()
+        let (below, above) = (index.floor() as usize, index.ceil() as usize);
+        sorted[below] + (sorted[above] - sorted[below]) * index.fract()
     }
 
-    /// Each divided by its partner of the same round.
-    pub(crate) fn over(&self, others: &Self) -> Self {
-        Self(self.0.iter().zip(&others.0).map(|(a, b)| a / b).collect())
+    /// Divides each sample by the other's sample of the same round.
+    pub(crate) fn ratio_to(&self, baseline: &Self) -> Self {
+        Self(self.0.iter().zip(&baseline.0).map(|(a, b)| a / b).collect())
     }
 
     fn json(&self) -> Value {
         json!({
             "median": self.median(),
-            "quartiles": [self.at(0.25), self.at(0.75)],
-            "range": [self.at(0.0), self.at(1.0)],
+            "quartiles": [self.quantile(0.25), self.quantile(0.75)],
+            "range": [self.quantile(0.0), self.quantile(1.0)],
             "samples": self.0,
         })
     }
@@ -63,15 +63,15 @@ impl fmt::Display for Samples {
             _ => format!(
                 "{} ({}–{})",
                 short(self.median()),
-                short(self.at(0.25)),
-                short(self.at(0.75))
+                short(self.quantile(0.25)),
+                short(self.quantile(0.75))
             ),
         };
         f.pad(&text)
     }
 }
 
-/// Three digits that matter.
+/// Formats three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -85,14 +85,14 @@ pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bar {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// One thing that was measured.
+/// One figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     part: &'static str,
@@ -104,7 +104,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A figure with its bare partner; the bar is on their ratio.
+    /// A figure and its baseline; the bar applies to their ratio.
     pub(crate) fn pair(
         part: &'static str,
         what: impl Into<String>,
@@ -114,12 +114,12 @@ impl Row {
     ) -> Self {
         Self {
             bare: Some(bare),
-            ..Self::lone(part, what, unit, measured)
+            ..Self::single(part, what, unit, measured)
         }
     }
 
-    /// A figure that stands by itself, and its bar too.
-    pub(crate) fn lone(
+    /// A figure without a baseline; the bar applies to the figure.
+    pub(crate) fn single(
         part: &'static str,
         what: impl Into<String>,
         unit: &'static str,
@@ -143,7 +143,7 @@ impl Row {
     }
 
     fn ratio(&self) -> Option<Samples> {
-        self.bare.as_ref().map(|bare| self.measured.over(bare))
+        self.bare.as_ref().map(|bare| self.measured.ratio_to(bare))
     }
 
     fn verdict(&self) -> Option<(String, bool)> {
@@ -183,7 +183,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Something to know when reading it.
+    /// Adds a remark for the reader of the table.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }

@@ -1,5 +1,5 @@
-//! (e) Long workflows through the real binary: whether a step costs the same however many there are,
-//! and how much memory the run takes. `--plot FILE` draws both.
+//! (e) Long workflows through the real binary: whether a step costs the same however many there
+//! are, and how much memory the run uses. `--plot FILE` draws both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,19 +11,19 @@ use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
 use crate::figures::{Row, Samples, Table, millis};
-use crate::snapshots::process::most_memory;
-use crate::{Plan, chain, tell};
+use crate::snapshots::process::wait_for_peak_memory;
+use crate::{Plan, chain, log_progress};
 
 /// The lengths, each about three times the one before it.
 const CHAINS: &[usize] = &[100, 300, 1000, 3000, 10_000];
 const TASKS: &[usize] = &[100, 300, 1000, 3000];
 
-/// What the rounds of one length gave.
+/// The results of one length.
 #[derive(Default, Clone)]
 struct Length {
     /// Milliseconds per step.
     time: Samples,
-    /// Megabytes at most.
+    /// The peak, in megabytes.
     memory: Samples,
 }
 
@@ -32,29 +32,34 @@ type Lengths = BTreeMap<usize, Length>;
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let (mut chains, mut tasks) = (Lengths::new(), Lengths::new());
     for round in 0..plan.rounds().div_ceil(2) {
-        tell(&format!("  round {}", round + 1));
+        log_progress(&format!("  round {}", round + 1));
         disk.probe();
         let (nothing, _) = run(plan, |sandbox| chain::write(sandbox, 1));
-        let take = |lengths: &mut Lengths, steps: usize, (whole, memory): (f64, f64)| {
+        let add_sample = |lengths: &mut Lengths, steps: usize, (whole, memory): (f64, f64)| {
             let length = lengths.entry(steps).or_default();
             length.time.push((whole - nothing) / (steps - 1) as f64);
             length.memory.push(memory);
         };
         for steps in CHAINS {
             let ran = run(plan, |sandbox| chain::write(sandbox, *steps));
-            take(&mut chains, *steps, ran);
+            add_sample(&mut chains, *steps, ran);
         }
         for steps in TASKS {
             let ran = run(plan, |sandbox| write_tasks(sandbox, *steps));
-            take(&mut tasks, *steps, ran);
+            add_sample(&mut tasks, *steps, ran);
         }
     }
     let all = [("chain", chains), ("workflow", tasks)];
     for (pattern, lengths) in &all {
         for (steps, length) in lengths {
             let what = |of: &str| format!("{pattern} of {steps}, {of}");
-            table.add(Row::lone("e", what("per step"), "ms", length.time.clone()));
-            table.add(Row::lone(
+            table.add(Row::single(
+                "e",
+                what("per step"),
+                "ms",
+                length.time.clone(),
+            ));
+            table.add(Row::single(
                 "e",
                 what("memory at most"),
                 "MB",
@@ -67,14 +72,14 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     }
 }
 
-/// Tasks of which each needs two that come before it, as in a build: many can run side by side.
+/// Tasks that each depend on two earlier ones, as in a build: many can run in parallel.
 fn write_tasks(sandbox: &Sandbox, count: usize) {
     chain::write(sandbox, 1);
     let mut tasks = String::new();
     for task in 0..count {
         let deps = match task {
             0..10 => String::new(),
-            // One and the same.
+            // Both dependencies are the same task.
             _ if task - 10 == task / 2 => format!("t{}", task / 2),
             _ => format!("t{}, t{}", task - 10, task / 2),
         };
@@ -93,8 +98,8 @@ fn write_tasks(sandbox: &Sandbox, count: usize) {
     );
 }
 
-/// Runs what `write` puts there. Returns the milliseconds of the whole process, and the megabytes
-/// that it had at most.
+/// Runs the spec that `write` writes. Returns the milliseconds of the whole process and its peak
+/// memory in megabytes.
 fn run(plan: &Plan, write: impl Fn(&Sandbox)) -> (f64, f64) {
     let sandbox = Sandbox::new(&plan.segno);
     write(&sandbox);
@@ -102,7 +107,7 @@ fn run(plan: &Plan, write: impl Fn(&Sandbox)) -> (f64, f64) {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
     let child = command.spawn().unwrap();
-    let (memory, ended) = most_memory(child);
+    let (memory, ended) = wait_for_peak_memory(child);
     assert!(ended.success(), "it runs to its end");
     (millis(begun.elapsed()), memory)
 }
@@ -111,7 +116,7 @@ const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 200.0;
 const COLOURS: [&str; 2] = ["#2563eb", "#d97706"];
 
-/// Both curves of both patterns.
+/// Draws both curves of both patterns.
 fn plot(all: &[(&str, Lengths)]) -> String {
     let mut out = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 880 300\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#444\">\n<rect width=\"880\" height=\"300\" fill=\"white\"/>\n",
@@ -187,8 +192,8 @@ fn chart(
                 out,
                 "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.1}\" y2=\"{2:.1}\" stroke=\"{colour}\"/>",
                 x(*steps as f64),
-                y(samples.at(0.0)),
-                y(samples.at(1.0))
+                y(samples.quantile(0.0)),
+                y(samples.quantile(1.0))
             );
         }
     }

@@ -1,4 +1,5 @@
-//! (d) A session of a million events: how long it takes to look at it, and to open it to run.
+//! (d) A session of a million events: how long it takes to read its state, and to open it for a
+//! run.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,44 +8,44 @@ use segno_core::journal::{Entry, Event};
 use segno_core::state::State;
 use segno_core::store::{Batch, Folded, Journal, Sessions};
 use segno_engine::{World, doctor, history};
-use segno_testkit::journal::{Pen, finished, started};
+use segno_testkit::journal::{Pen, step_finished, step_started};
 use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, parts, tell};
+use crate::{Plan, log_progress, parts};
 
-/// The engine keeps a folded state about as often.
+/// About as often as the engine stores a folded state.
 const FOLD_EVERY: usize = 1000;
 
-/// The length that the bar speaks of; a shorter one is shown without a verdict.
+/// The length that the bar applies to; a shorter session is shown without a verdict.
 const FULL: usize = 1_000_000;
 
-/// How often each look is taken.
-const LOOKS: usize = 15;
+/// How many times each command is measured.
+const REPETITIONS: usize = 15;
 
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let events = if plan.quick { FULL / 10 } else { FULL };
     let sandbox = Sandbox::new(&plan.segno);
     let root = sandbox.home().parent().unwrap().to_owned();
-    tell(&format!("  making a session of {events} events"));
+    log_progress(&format!("  making a session of {events} events"));
     let session = make(&root, events);
     let runtime = parts::runtime();
-    let (mut open, mut look) = (Samples::default(), Samples::default());
+    let (mut open, mut read) = (Samples::default(), Samples::default());
     let (mut status, mut list) = (Samples::default(), Samples::default());
-    for _ in 0..LOOKS {
+    for _ in 0..REPETITIONS {
         disk.probe();
         let begun = Instant::now();
-        let world = parts::world(parts::store(&root));
+        let env = parts::env(parts::store(&root));
         open.push(millis(begun.elapsed()));
         let begun = Instant::now();
-        let state = runtime.block_on(history::look(&world, session)).unwrap();
-        look.push(millis(begun.elapsed()));
+        let state = runtime.block_on(history::look(&env, session)).unwrap();
+        read.push(millis(begun.elapsed()));
         assert_eq!(
             state.head.seq.0, events as u64,
             "it was looked at to its end"
         );
-        drop(world);
+        drop(env);
         for (words, samples) in [
             (&["status"][..], &mut status),
             (&["sessions", "list", "--all"][..], &mut list),
@@ -56,41 +57,41 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         }
     }
     let of = |what: &str| format!("{events} events: {what}");
-    table.add(Row::lone("d", of("opening the store"), "ms", open));
+    table.add(Row::single("d", of("opening the store"), "ms", open));
     for (what, samples) in [
-        ("look", look),
+        ("look", read),
         ("segno status", status),
         ("segno sessions list", list),
     ] {
-        let row = Row::lone("d", of(what), "ms", samples);
+        let row = Row::single("d", of(what), "ms", samples);
         table.add(if events == FULL {
             row.bar(Bar::AtMost(100.0))
         } else {
             row
         });
     }
-    let world = parts::world(parts::store(&root));
+    let env = parts::env(parts::store(&root));
     let times = if plan.quick { 3 } else { 2 };
     let full = (0..times).map(|_| {
         let begun = Instant::now();
-        let (state, done) = runtime.block_on(history::open(&world, session)).unwrap();
+        let (state, done) = runtime.block_on(history::open(&env, session)).unwrap();
         assert_eq!(state.finished, done.len() as u64, "what is done is found");
         millis(begun.elapsed())
     });
-    table.add(Row::lone(
+    table.add(Row::single(
         "d",
         of("opening it to run, all verified"),
         "ms",
         full.collect(),
     ));
-    verify(&runtime, &world, events, table);
+    verify(&runtime, &env, events, table);
 }
 
-/// What was made here is what the engine makes: `doctor` finds nothing.
-fn verify(runtime: &tokio::runtime::Runtime, world: &World, events: usize, table: &mut Table) {
-    tell("  verifying it");
+/// Checks that the session built here is one that the engine would build: `doctor` finds nothing.
+fn verify(runtime: &tokio::runtime::Runtime, env: &World, events: usize, table: &mut Table) {
+    log_progress("  verifying it");
     let begun = Instant::now();
-    let report = runtime.block_on(doctor::examine(world, |_, _| ())).unwrap();
+    let report = runtime.block_on(doctor::examine(env, |_, _| ())).unwrap();
     assert_eq!(report.findings, [], "the session that was made is sound");
     assert_eq!(report.entries, events as u64, "all of it was read");
     table.note(format!(
@@ -99,13 +100,13 @@ fn verify(runtime: &tokio::runtime::Runtime, world: &World, events: usize, table
     ));
 }
 
-/// Makes a session whose run is in the middle of a step, as a kill would leave it: the newest
-/// folded state is as old as it gets.
+/// Builds a session whose run is in the middle of a step, as after a kill: its latest folded state
+/// is as old as it can be.
 pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
     let store = parts::store(root);
-    let mut pen = Pen::new(1);
-    let mut state = State::empty(pen.session);
-    let new = pen.create("long");
+    let mut journal = Pen::new(1);
+    let mut state = State::empty(journal.session);
+    let new = journal.create("long");
     fold(&mut state, &new.batch);
     let mut written = new.batch.records.len();
     let mut step = 0;
@@ -114,17 +115,17 @@ pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
         while written < events {
             let count = FOLD_EVERY.min(events - written);
             let some: Vec<Event> = (written..written + count)
-                .map(|place| {
+                .map(|index| {
                     let path = format!("steps/{step}");
-                    if place % 2 == 0 {
-                        started(&path)
+                    if index % 2 == 0 {
+                        step_started(&path)
                     } else {
                         step += 1;
-                        finished(&path, &parts::answer(step))
+                        step_finished(&path, &parts::answer(step))
                     }
                 })
                 .collect();
-            let mut batch = pen.batch(some);
+            let mut batch = journal.batch(some);
             fold(&mut state, &batch);
             batch.spec_digest = state.spec_digest;
             if count == FOLD_EVERY {
@@ -138,7 +139,7 @@ pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
             written += count;
         }
     });
-    pen.session
+    journal.session
 }
 
 fn fold(state: &mut State, batch: &Batch) {

@@ -1,10 +1,10 @@
-//! The benchmark: what durable steps cost, beside a bare loop on the same disk in the same run; what
-//! checkpoints of files cost, beside other ways to keep a folder; and what agents' programs cost as
-//! steps, beside the same programs alone.
+//! The benchmark. It measures the cost of durable steps against a bare loop on the same disk in the
+//! same run; the cost of file checkpoints against other tools that snapshot a folder; and the cost
+//! of CLI agents as steps against the same programs alone.
 //!
-//! Every figure that matters is a ratio of two things measured in turns, because absolute times
+//! Every figure that matters is a ratio of two things measured alternately, because absolute times
 //! change from machine to machine and from minute to minute. `bench/README.md` says what is
-//! measured and how to read it. A missed bar is printed, never an exit code.
+//! measured and how to read it. A missed bar is printed and does not change the exit code.
 
 #![expect(
     clippy::disallowed_methods,
@@ -49,10 +49,10 @@ const USAGE: &str =
   --only PART    append, many, chain, resume, growth, long, agents, pause or snapshots
                  (repeatable)";
 
-/// Measures something, looking at the disk before each round.
+/// Measures one part; probes the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
 
-/// What is measured, and how long.
+/// What is measured, and for how long.
 pub(crate) struct Plan {
     segno: PathBuf,
     peers: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     json: Option<PathBuf>,
     plot: Option<PathBuf>,
     only: Vec<String>,
-    /// A folder of our own on the disk that is measured; gone at the end.
+    /// A temporary folder on the disk that is measured.
     folder: TempDir,
 }
 
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Sandboxes are temporary folders: they too belong on the disk that is measured.
+    // Sandboxes are temporary folders: they must be on the measured disk, too.
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
@@ -138,12 +138,12 @@ fn main() -> ExitCode {
         ("long", long::measure),
         ("agents", agents::measure),
         ("pause", pause::measure),
-        // The last one: it leaves millions of freed inodes behind, which slow down whoever is next.
+        // The last part: it leaves millions of freed inodes behind, which slow down the next part.
         ("snapshots", snapshots::measure),
     ];
     for (name, measure) in parts {
         if plan.wants(name) {
-            tell(&format!("measuring: {name}"));
+            log_progress(&format!("measuring: {name}"));
             measure(&plan, &mut disk, &mut table);
         }
     }
@@ -159,7 +159,7 @@ fn save(file: &Path, disk: &Disk, table: &Table) {
     std::fs::write(file, format!("{all:#}\n")).unwrap();
 }
 
-/// Tells the person who waits.
-pub(crate) fn tell(text: &str) {
+/// Reports progress to the waiting user.
+pub(crate) fn log_progress(text: &str) {
     eprintln!("{text}");
 }

@@ -19,29 +19,29 @@ const APPENDS: usize = 250;
 const RECORDS: usize = 2;
 
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
-    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+    let (mut ours, mut baseline) = (Samples::default(), Samples::default());
     let rate =
         |time: Duration| (usize::from(SESSIONS) * APPENDS * RECORDS) as f64 / time.as_secs_f64();
-    // The first round warms the machine up and is thrown away.
+    // The first round warms the machine up; its figures are dropped.
     for round in 0..=plan.rounds() {
         disk.probe();
         let (new, work): (Vec<_>, Vec<_>) =
             (1..=SESSIONS).map(|n| parts::session(n, APPENDS)).unzip();
         let folder = plan.fresh();
-        let bare = bare::together(folder.path(), work.clone());
+        let bare = bare::concurrently(folder.path(), work.clone());
         let folder = plan.fresh();
-        let store = together(folder.path(), new, work);
+        let store = concurrently(folder.path(), new, work);
         if round > 0 {
-            theirs.push(rate(bare));
+            baseline.push(rate(bare));
             ours.push(rate(store));
         }
     }
-    let row = Row::pair("b", "16 sessions at once, rows", "1/s", ours, theirs);
+    let row = Row::pair("b", "16 sessions at once, rows", "1/s", ours, baseline);
     table.add(row.bar(Bar::AtLeast(0.7)));
 }
 
-/// A task per session, one store; how long all of it took.
-fn together(folder: &Path, new: Vec<New>, work: Vec<Vec<Batch>>) -> Duration {
+/// One task per session, one store. Returns how long all of it took.
+fn concurrently(folder: &Path, new: Vec<New>, work: Vec<Vec<Batch>>) -> Duration {
     let store = Arc::new(parts::store(folder));
     parts::runtime().block_on(async {
         for new in new {

@@ -1,4 +1,4 @@
-//! What the measurements share: the store and the world around it, and the work that is done.
+//! What the measurements share: the store, its environment, and the sessions that are appended.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ use segno_engine::spec::Provider;
 use segno_engine::{Drivers, World};
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::Seeded;
-use segno_testkit::journal::{Pen, TTL, finished, owner, started};
+use segno_testkit::journal::{Pen, TTL, owner, step_finished, step_started};
 
-/// A store in `folder`.
 pub(crate) fn store(folder: &Path) -> Sqlite {
     let home = Home::open(folder.join("home"), Arc::new(LocalDisk)).unwrap();
-    Sqlite::open(home, Arc::new(Wall(Instant::now()))).unwrap()
+    Sqlite::open(home, Arc::new(SystemClock(Instant::now()))).unwrap()
 }
 
-/// A world for looking at sessions, not for running any.
-pub(crate) fn world(store: Sqlite) -> World {
+/// An environment for reading sessions, not for running any.
+pub(crate) fn env(store: Sqlite) -> World {
     World {
         people: Arc::new(segno_engine::Nobody),
         exporter: Arc::new(segno_engine::Untold),
@@ -31,18 +30,18 @@ pub(crate) fn world(store: Sqlite) -> World {
         storage: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(store),
-        clock: Arc::new(Wall(Instant::now())),
+        clock: Arc::new(SystemClock(Instant::now())),
         random: Arc::new(Seeded::new(7)),
         disk: Arc::new(LocalDisk),
-        processes: Arc::new(Nobody),
-        drivers: Arc::new(Nobody),
+        processes: Arc::new(NoProcesses),
+        drivers: Arc::new(NoProcesses),
         redactor: Arc::new(Redactor::new([])),
         ttl: TTL,
         version: "bench",
     }
 }
 
-/// The event loop that the binary has.
+/// The same kind of event loop as in the binary.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap()
@@ -58,25 +57,25 @@ pub(crate) fn answer(step: usize) -> String {
     text
 }
 
-/// A session that has begun its first step, and the batches that follow: each finishes a step and
-/// begins the next, as the engine does it.
+/// A session that has started its first step, and the batches that follow: each one finishes a step
+/// and starts the next, as the engine does.
 pub(crate) fn session(number: u8, steps: usize) -> (New, Vec<Batch>) {
-    let mut pen = Pen::new(number);
-    let mut new = pen.create(&format!("session-{number}"));
-    // The first step begins with the session, so that every batch is alike.
-    let first = pen.batch([started("steps/0")]);
+    let mut journal = Pen::new(number);
+    let mut new = journal.create(&format!("session-{number}"));
+    // The first step starts with the session, so that all batches have the same shape.
+    let first = journal.batch([step_started("steps/0")]);
     new.batch.records.extend(first.records);
     let step = |step: usize| {
         let (this, next) = (format!("steps/{step}"), format!("steps/{}", step + 1));
-        pen.batch([finished(&this, &answer(step)), started(&next)])
+        journal.batch([step_finished(&this, &answer(step)), step_started(&next)])
     };
     let batches = (0..steps).map(step).collect();
     (new, batches)
 }
 
-struct Wall(Instant);
+struct SystemClock(Instant);
 
-impl Clock for Wall {
+impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         Timestamp(i64::try_from(since.as_millis()).unwrap())
@@ -92,9 +91,9 @@ impl Clock for Wall {
 }
 
 /// No processes and no agents.
-struct Nobody;
+struct NoProcesses;
 
-impl Processes for Nobody {
+impl Processes for NoProcesses {
     fn current(&self) -> Owner {
         owner(std::process::id())
     }
@@ -108,7 +107,7 @@ impl Processes for Nobody {
     }
 }
 
-impl Drivers for Nobody {
+impl Drivers for NoProcesses {
     fn driver(&self, _: &Provider, _: &Path) -> Result<segno_engine::Speaker, segno_engine::Error> {
         Err(segno_engine::Error::Unreadable {
             path: "agents".into(),

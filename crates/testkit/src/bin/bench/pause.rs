@@ -1,6 +1,6 @@
-//! (h) Pausing and resuming a session of 1,000 steps in a folder of 5,000 files: from the end of a step
-//! to the durable checkpoint, and from the command to the first step that is asked. And what an agent is
-//! told of a session of 100,000 events.
+//! (h) Pausing and resuming a session of 1,000 steps in a workspace of 5,000 files: from the end of
+//! a step to the durable checkpoint, and from the command to the start of the first step. And the
+//! time to build the resume context of a session of 100,000 events.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, chain, long, parts, tell};
+use crate::{Plan, chain, log_progress, long, parts};
 
 const STEPS: usize = 1000;
 const FILES: usize = 5000;
@@ -22,40 +22,40 @@ const EDITS: usize = 15;
 const EVENTS: usize = 100_000;
 
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
-    pauses(plan, disk, table);
-    briefs(plan, disk, table);
+    pause_and_resume(plan, disk, table);
+    resume_contexts(plan, disk, table);
 }
 
-fn pauses(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+fn pause_and_resume(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let rounds = if plan.quick { 8 } else { 24 };
     let sandbox = Sandbox::new(&plan.segno);
     chain::write(&sandbox, STEPS + rounds + 1);
     let spec = sandbox.read("chain.yaml");
-    let pausing = |steps: usize| {
+    let write_spec = |steps: usize| {
         let policy = format!(
             "continuity: {{pause: {{after_steps: {steps}}}, checkpoint: {{on: [pause]}}}}\npattern:"
         );
         sandbox.write("chain.yaml", &spec.replacen("pattern:", &policy, 1));
     };
     (0..FILES).for_each(|number| edit(&sandbox.work(), number, 0));
-    pausing(STEPS);
-    tell(&format!("  running {STEPS} steps beside {FILES} files"));
+    write_spec(STEPS);
+    log_progress(&format!("  running {STEPS} steps beside {FILES} files"));
     let first = Timed::new(&sandbox, &["run", "chain.yaml", "--json"], STEPS);
-    pausing(1);
+    write_spec(1);
     let (mut paused, mut resumed, mut walked) =
         (Samples::default(), Samples::default(), Samples::default());
     for round in 1..=rounds {
         disk.probe();
         (0..EDITS).for_each(|number| edit(&sandbox.work(), number * 331, round));
         let begun = Instant::now();
-        assert!(walk(&sandbox.work()) >= FILES);
+        assert!(count_files(&sandbox.work()) >= FILES);
         walked.push(millis(begun.elapsed()));
         let timed = Timed::new(&sandbox, &["resume", "--json"], 1);
         resumed.push(timed.to_first);
         paused.push(timed.to_end);
     }
     let of = |what: &str| format!("{STEPS} steps, {FILES} files: {what}");
-    let first = Row::lone(
+    let first = Row::single(
         "h",
         of("first pause, step done to checkpoint"),
         "ms",
@@ -63,22 +63,22 @@ fn pauses(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     );
     table.add(first.bar(Bar::AtMost(150.0)));
     let what = of(&format!("pause, {EDITS} files edited"));
-    table.add(Row::lone("h", what, "ms", paused).bar(Bar::AtMost(150.0)));
-    table.add(Row::lone(
+    table.add(Row::single("h", what, "ms", paused).bar(Bar::AtMost(150.0)));
+    table.add(Row::single(
         "h",
         "  beside: a walk that looks at every file",
         "ms",
         walked,
     ));
     let what = of("resume, command to first step asked");
-    table.add(Row::lone("h", what, "ms", resumed).bar(Bar::AtMost(100.0)));
+    table.add(Row::single("h", what, "ms", resumed).bar(Bar::AtMost(100.0)));
 }
 
-/// A process that is asked for some steps and pauses then.
+/// A process that runs `steps` steps and then pauses. Times are in milliseconds.
 struct Timed {
-    /// From its start to the first step.
+    /// From the start of the process to its first step.
     to_first: f64,
-    /// From the end of the last step to its own.
+    /// From the end of the last step to the end of the process.
     to_end: f64,
 }
 
@@ -112,7 +112,7 @@ impl Timed {
     }
 }
 
-/// Writes one of the files, 4 KB and a bit.
+/// Writes one of the files, a little over 4 KB.
 fn edit(folder: &Path, number: usize, round: usize) {
     let folder = folder.join(format!("src/{}", number / 100));
     fs::create_dir_all(&folder).unwrap();
@@ -120,13 +120,13 @@ fn edit(folder: &Path, number: usize, round: usize) {
     fs::write(folder.join(format!("{number}.txt")), text).unwrap();
 }
 
-/// Looks at every file; how many there are.
-fn walk(folder: &Path) -> usize {
+/// Reads the metadata of every file; returns how many there are.
+fn count_files(folder: &Path) -> usize {
     let mut found = 0;
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let metadata = entry.metadata().unwrap();
         found += if metadata.is_dir() {
-            walk(&entry.path())
+            count_files(&entry.path())
         } else {
             1
         };
@@ -134,32 +134,32 @@ fn walk(folder: &Path) -> usize {
     found
 }
 
-fn briefs(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let sandbox = Sandbox::new(&plan.segno);
     let root = sandbox.home().parent().unwrap().to_owned();
-    tell(&format!("  making a session of {EVENTS} events"));
+    log_progress(&format!("  making a session of {EVENTS} events"));
     let session = long::make(&root, EVENTS);
     let runtime = parts::runtime();
     let (mut compiled, mut shown) = (Samples::default(), Samples::default());
     for _ in 0..15 {
         disk.probe();
-        let world = parts::world(parts::store(&root));
+        let env = parts::env(parts::store(&root));
         let begun = Instant::now();
         let brief = runtime.block_on(async {
-            let summary = world.store.summary(session).await.unwrap();
-            brief::gather(&world, summary).await.unwrap().brief()
+            let summary = env.store.summary(session).await.unwrap();
+            brief::gather(&env, summary).await.unwrap().brief()
         });
         compiled.push(millis(begun.elapsed()));
         assert!(brief.text().contains("## Next"));
-        drop(world);
+        drop(env);
         let begun = Instant::now();
         sandbox.segno(&["context", &session.to_string()]).good();
         shown.push(millis(begun.elapsed()));
     }
     let of = |what: &str| format!("{EVENTS} events: {what}");
     table.add(
-        Row::lone("h", of("what an agent is told, compiled"), "ms", compiled)
+        Row::single("h", of("what an agent is told, compiled"), "ms", compiled)
             .bar(Bar::AtMost(50.0)),
     );
-    table.add(Row::lone("h", of("segno context"), "ms", shown));
+    table.add(Row::single("h", of("segno context"), "ms", shown));
 }

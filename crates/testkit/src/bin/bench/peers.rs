@@ -5,15 +5,15 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What one round of a peer gave.
+/// The result of one round of a peer.
 pub(crate) struct Peer {
     pub(crate) name: String,
-    /// Whether a step's result is on the disk when the next one begins.
+    /// Whether a step's result is on the disk when the next step starts.
     pub(crate) durable: bool,
     pub(crate) ms_per_step: f64,
 }
 
-/// One round of every peer. What cannot be had here comes back as a reason.
+/// Runs one round of every peer. For a peer that cannot run here, it returns the reason.
 pub(crate) fn round(steps: usize, folder: &Path) -> (Vec<Peer>, Vec<String>) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers/run");
     let output = Command::new("python3")

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::chain;
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, tell};
+use crate::{Plan, log_progress};
 
 const STEPS: usize = 1000;
 
@@ -21,7 +21,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         disk.probe();
         let sandbox = Sandbox::new(&plan.segno);
         chain::write(&sandbox, STEPS);
-        let killed = kill_at(&sandbox, STEPS / 2);
+        let killed_at = kill_at(&sandbox, STEPS / 2);
         let begun = Instant::now();
         sandbox.segno(&["--version"]).good();
         started.push(millis(begun.elapsed()));
@@ -29,16 +29,16 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         let mut child = spawn(&sandbox, &["resume", "--json"]);
         let first = first_step(&mut child, |_| true);
         resumed.push(millis(begun.elapsed()));
-        end(child);
-        if first < killed {
-            tell(&format!(
-                "warning: step {first} was run again; step {killed} had begun"
+        kill(child);
+        if first < killed_at {
+            log_progress(&format!(
+                "warning: step {first} was run again; step {killed_at} had begun"
             ));
         }
     }
     let what = format!("resume of {STEPS} steps killed half-way, to first step");
-    table.add(Row::lone("d", what, "ms", resumed).bar(Bar::AtMost(25.0)));
-    table.add(Row::lone(
+    table.add(Row::single("d", what, "ms", resumed).bar(Bar::AtMost(25.0)));
+    table.add(Row::single(
         "d",
         "  of that: a process that only tells its version",
         "ms",
@@ -46,11 +46,11 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     ));
 }
 
-/// Runs the chain up to the given step and kills it there. The step that was in flight.
+/// Runs the chain up to the given step and kills it there. Returns the step that was in flight.
 fn kill_at(sandbox: &Sandbox, step: usize) -> usize {
     let mut child = spawn(sandbox, &["run", "chain.yaml", "--json"]);
     let step = first_step(&mut child, |begun| begun >= step);
-    end(child);
+    kill(child);
     step
 }
 
@@ -63,7 +63,7 @@ fn spawn(sandbox: &Sandbox, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Reads events until a step begins that is wanted; its number.
+/// Reads events until a wanted step starts; returns its number.
 fn first_step(child: &mut Child, wanted: impl Fn(usize) -> bool) -> usize {
     let stdout = child.stdout.as_mut().unwrap();
     for line in BufReader::new(stdout).lines() {
@@ -81,7 +81,7 @@ fn first_step(child: &mut Child, wanted: impl Fn(usize) -> bool) -> usize {
     panic!("the run ended before it was killed");
 }
 
-fn end(mut child: Child) {
+fn kill(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The scenes: runs of agents, each with what it said and what it kept.
+//! The scenes: runs of agents. Each is recorded with the agent's output and its transcript.
 
 use std::time::Duration;
 
@@ -8,48 +8,52 @@ use segno_testkit::programs::{Agent, Client, Line, Program, Running, Stage};
 use segno_testkit::sandbox::until;
 use serde_json::{Value, json};
 
-use crate::Album;
-use crate::neutral::Neutral;
+use crate::GoldenFolder;
+use crate::neutralizer::Neutralizer;
 
-/// What both agents are recorded at.
-pub(crate) fn shared(album: &Album, agent: Agent) {
-    normal(album, agent);
-    killed(album, agent);
-    stopped(album, agent, "sigint", Signal::INT);
-    stopped(album, agent, "sigterm", Signal::TERM);
+/// The scenes of both agents.
+pub(crate) fn shared(golden: &GoldenFolder, agent: Agent) {
+    normal(golden, agent);
+    killed(golden, agent);
+    stopped(golden, agent, "sigint", Signal::INT);
+    stopped(golden, agent, "sigterm", Signal::TERM);
     failed(
-        album,
+        golden,
         agent,
         "limited",
         Fault::Limited(Duration::from_secs(1)),
     );
-    failed(album, agent, "too-long", Fault::TooLong);
-    failed(album, agent, "unauthorized", Fault::Unauthorized);
+    failed(golden, agent, "too-long", Fault::TooLong);
+    failed(golden, agent, "unauthorized", Fault::Unauthorized);
 }
 
-/// A stage with its server, and what takes their traces away.
-struct Set {
+/// A stage with its server, and the neutralizer for both.
+struct Recording {
     server: ModelServer,
     stage: Stage,
-    neutral: Neutral,
+    neutralizer: Neutralizer,
 }
 
-impl Set {
+impl Recording {
     fn new(scripts: impl IntoIterator<Item = Script>) -> Self {
         let server = ModelServer::scripted(scripts);
         let stage = Stage::new(&server);
-        let neutral = Neutral::new(&stage, &server);
+        let neutralizer = Neutralizer::new(&stage, &server);
         Self {
             server,
             stage,
-            neutral,
+            neutralizer,
         }
     }
 
-    /// Keeps what an agent said as `NAME.stream.jsonl` and what it keeps as
+    /// Records the output of an agent as `NAME.stream.jsonl` and its transcript as
     /// `NAME.transcript.jsonl` or `NAME.rollout.jsonl`, as the vendors call it.
-    fn keep(&mut self, album: &Album, agent: Agent, name: &str, lines: &[Value]) {
-        album.keep(&format!("{name}.stream.jsonl"), &mut self.neutral, lines);
+    fn write(&mut self, golden: &GoldenFolder, agent: Agent, name: &str, lines: &[Value]) {
+        golden.write(
+            &format!("{name}.stream.jsonl"),
+            &mut self.neutralizer,
+            lines,
+        );
         let session = agent.session(lines);
         if let Some(record) = agent.record(&self.stage, &session) {
             let kind = match agent {
@@ -57,19 +61,19 @@ impl Set {
                 Agent::Codex => "rollout",
             };
             let name = format!("{name}.{kind}.jsonl");
-            album.keep_file(&name, &mut self.neutral, &record);
+            golden.write_file(&name, &mut self.neutralizer, &record);
         }
     }
 }
 
-fn normal(album: &Album, agent: Agent) {
-    let mut set = Set::new([standard()]);
-    let (_, lines) = agent.start(&set.stage, &standard().marker()).end();
-    set.keep(album, agent, "normal", &lines);
+fn normal(golden: &GoldenFolder, agent: Agent) {
+    let mut recording = Recording::new([standard()]);
+    let (_, lines) = agent.start(&recording.stage, &standard().marker()).end();
+    recording.write(golden, agent, "normal", &lines);
 }
 
 /// A script with a command that takes long enough to be interrupted.
-fn brief() -> Script {
+fn interruptible_script() -> Script {
     let slow = "echo slow >> \"$SIGNS\"; sleep 1 && echo slow >> log.txt";
     Script::new(
         "brief",
@@ -81,47 +85,48 @@ fn brief() -> Script {
     )
 }
 
-/// Starts the brief script and returns when its slow command runs and is written down.
-fn in_the_command(set: &Set, agent: Agent) -> (Running, String) {
-    let mut running = agent.start(&set.stage, &brief().marker());
+/// Starts [`interruptible_script`] and returns when its slow command runs and is in the
+/// transcript.
+fn run_until_command(recording: &Recording, agent: Agent) -> (Running, String) {
+    let mut running = agent.start(&recording.stage, &interruptible_script().marker());
     running.until(|line| agent.named(line).is_some());
     let session = agent.session(running.seen());
     until("the command runs and is written down", || {
-        let runs = set.stage.signs().contains(&"slow".to_owned());
-        runs && agent.kept(&set.stage, &session).contains("sleep 1")
+        let runs = recording.stage.signs().contains(&"slow".to_owned());
+        runs && agent.kept(&recording.stage, &session).contains("sleep 1")
     });
     (running, session)
 }
 
-fn killed(album: &Album, agent: Agent) {
-    let mut set = Set::new([brief()]);
-    let (running, session) = in_the_command(&set, agent);
+fn killed(golden: &GoldenFolder, agent: Agent) {
+    let mut recording = Recording::new([interruptible_script()]);
+    let (running, session) = run_until_command(&recording, agent);
     let lines = running.kill();
-    set.keep(album, agent, "killed", &lines);
-    until("nothing runs", || set.stage.processes().is_empty());
-    let (_, lines) = agent.resume(&set.stage, &session, "Go on.").end();
-    set.keep(album, agent, "resumed", &lines);
+    recording.write(golden, agent, "killed", &lines);
+    until("nothing runs", || recording.stage.processes().is_empty());
+    let (_, lines) = agent.resume(&recording.stage, &session, "Go on.").end();
+    recording.write(golden, agent, "resumed", &lines);
 }
 
-fn stopped(album: &Album, agent: Agent, name: &str, signal: Signal) {
-    let mut set = Set::new([brief()]);
-    let (running, _) = in_the_command(&set, agent);
+fn stopped(golden: &GoldenFolder, agent: Agent, name: &str, signal: Signal) {
+    let mut recording = Recording::new([interruptible_script()]);
+    let (running, _) = run_until_command(&recording, agent);
     running.signal(signal);
     let (_, lines) = running.end();
-    set.keep(album, agent, name, &lines);
-    until("nothing runs", || set.stage.processes().is_empty());
+    recording.write(golden, agent, name, &lines);
+    until("nothing runs", || recording.stage.processes().is_empty());
 }
 
-fn failed(album: &Album, agent: Agent, name: &str, fault: Fault) {
+fn failed(golden: &GoldenFolder, agent: Agent, name: &str, fault: Fault) {
     let first = Turn::say("It begins well.").call(Call::write("a.txt", "a\n"));
     let script = Script::new(name, [first, Turn::fail(fault, Often::Always)]);
-    let mut set = Set::new([script.clone()]);
-    let (_, lines) = agent.start(&set.stage, &script.marker()).end();
-    set.keep(album, agent, name, &lines);
+    let mut recording = Recording::new([script.clone()]);
+    let (_, lines) = agent.start(&recording.stage, &script.marker()).end();
+    recording.write(golden, agent, name, &lines);
 }
 
-/// A command that goes on while the model does, and whose end begins another turn.
-pub(crate) fn background(album: &Album) {
+/// A command that runs in the background, and whose end starts another turn.
+pub(crate) fn background(golden: &GoldenFolder) {
     let command = "sleep 1; echo over";
     let call = Call::Background {
         command: command.to_owned(),
@@ -132,13 +137,15 @@ pub(crate) fn background(album: &Album) {
         Turn::say("It is over."),
     ];
     let script = Script::new("background", turns);
-    let mut set = Set::new([script.clone()]);
-    let (_, lines) = Agent::Claude.start(&set.stage, &script.marker()).end();
-    set.keep(album, Agent::Claude, "background", &lines);
+    let mut recording = Recording::new([script.clone()]);
+    let (_, lines) = Agent::Claude
+        .start(&recording.stage, &script.marker())
+        .end();
+    recording.write(golden, Agent::Claude, "background", &lines);
 }
 
-/// A part of the task is given to an agent below this one.
-pub(crate) fn delegated(album: &Album) {
+/// The agent delegates a part of the task to a subagent.
+pub(crate) fn delegated(golden: &GoldenFolder) {
     let below = Script::new(
         "below",
         [
@@ -154,10 +161,10 @@ pub(crate) fn delegated(album: &Album) {
             Turn::say("It was seen."),
         ],
     );
-    let mut set = Set::new([above.clone(), below]);
-    let (_, lines) = Agent::Claude.start(&set.stage, &above.marker()).end();
-    set.keep(album, Agent::Claude, "delegated", &lines);
-    let record = set.stage.transcript(Agent::SESSION).unwrap();
+    let mut recording = Recording::new([above.clone(), below]);
+    let (_, lines) = Agent::Claude.start(&recording.stage, &above.marker()).end();
+    recording.write(golden, Agent::Claude, "delegated", &lines);
+    let record = recording.stage.transcript(Agent::SESSION).unwrap();
     let folder = record.with_extension("").join("subagents");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let is_meta = entry.file_name().to_string_lossy().ends_with(".meta.json");
@@ -167,12 +174,12 @@ pub(crate) fn delegated(album: &Album) {
             "transcript.jsonl"
         };
         let name = format!("delegated.below.{kind}");
-        album.keep_file(&name, &mut set.neutral, &entry.path());
+        golden.write_file(&name, &mut recording.neutralizer, &entry.path());
     }
 }
 
-/// A conversation that is summed up because a person says so, and goes on.
-pub(crate) fn compacted(album: &Album) {
+/// A conversation that is compacted because the user asks for it, and then continues.
+pub(crate) fn compacted(golden: &GoldenFolder) {
     let script = Script::new(
         "long",
         [
@@ -181,20 +188,22 @@ pub(crate) fn compacted(album: &Album) {
             Turn::say("And on."),
         ],
     );
-    let mut set = Set::new([script.clone()]);
-    Agent::Claude.start(&set.stage, &script.marker()).end();
-    let (_, lines) = Agent::Claude
-        .resume(&set.stage, Agent::SESSION, "/compact")
+    let mut recording = Recording::new([script.clone()]);
+    Agent::Claude
+        .start(&recording.stage, &script.marker())
         .end();
-    album.keep("compacted.stream.jsonl", &mut set.neutral, &lines);
     let (_, lines) = Agent::Claude
-        .resume(&set.stage, Agent::SESSION, "Go on.")
+        .resume(&recording.stage, Agent::SESSION, "/compact")
         .end();
-    set.keep(album, Agent::Claude, "compacted-resumed", &lines);
+    golden.write("compacted.stream.jsonl", &mut recording.neutralizer, &lines);
+    let (_, lines) = Agent::Claude
+        .resume(&recording.stage, Agent::SESSION, "Go on.")
+        .end();
+    recording.write(golden, Agent::Claude, "compacted-resumed", &lines);
 }
 
-/// A conversation that is summed up because it does not fit any more.
-pub(crate) fn compacted_codex(album: &Album) {
+/// A conversation that is compacted because it does not fit any more.
+pub(crate) fn compacted_codex(golden: &GoldenFolder) {
     let usage = Usage {
         input: 250_000,
         cached: 0,
@@ -209,22 +218,22 @@ pub(crate) fn compacted_codex(album: &Album) {
             Turn::say("And on."),
         ],
     );
-    let mut set = Set::new([script.clone()]);
-    let (_, lines) = Agent::Codex.start(&set.stage, &script.marker()).end();
-    set.keep(album, Agent::Codex, "compacted", &lines);
+    let mut recording = Recording::new([script.clone()]);
+    let (_, lines) = Agent::Codex.start(&recording.stage, &script.marker()).end();
+    recording.write(golden, Agent::Codex, "compacted", &lines);
 }
 
 /// The standard script through an adapter, both sides.
-pub(crate) fn adapter(album: &Album, program: Program) {
-    let mut set = Set::new([standard()]);
-    let mut client = Client::start(&set.stage, program);
-    let session = client.session(&set.stage);
+pub(crate) fn adapter(golden: &GoldenFolder, program: Program) {
+    let mut recording = Recording::new([standard()]);
+    let mut client = Client::start(&recording.stage, program);
+    let session = client.session(&recording.stage);
     client.prompt(&session, &standard().marker());
     let line = |line: &Line| match line {
         Line::Sent(message) => json!({"sent": message}),
         Line::Received(message) => json!({"received": message}),
     };
     let lines: Vec<Value> = client.seen().iter().map(line).collect();
-    album.keep("normal.duplex.jsonl", &mut set.neutral, &lines);
-    assert_eq!(set.server.paid("standard").len(), standard().turns());
+    golden.write("normal.duplex.jsonl", &mut recording.neutralizer, &lines);
+    assert_eq!(recording.server.paid("standard").len(), standard().turns());
 }

@@ -1,54 +1,55 @@
-//! Which strikes there are.
+//! Plans the strikes.
 
-use super::strike::{Again, Blow, COMMANDS, Moment, Strike, Victim};
+use super::strike::{Again, Blow, COMMANDS, Strike, StrikeTime, Victim};
 use crate::clock::Seeded;
 use crate::model::standard;
 use crate::programs::Agent;
 
-/// How long an undisturbed run takes at most, about, in milliseconds.
+/// The approximate maximum duration of an undisturbed run, in milliseconds.
 const RUN: u64 = 2_500;
 
-/// So many strikes with one signal at one agent, the same for the same seed: every sort of moment and
-/// both victims in turn, and the rest by lot.
-pub fn strikes(agent: Agent, blow: Blow, count: usize, seed: u64) -> Vec<Strike> {
-    let place = Blow::ALL.iter().position(|known| *known == blow);
-    let place = place.unwrap_or_default() as u64 * 2 + u64::from(agent == Agent::Codex);
-    let lot = Seeded::new(seed.wrapping_mul(6).wrapping_add(place));
+/// `count` strikes with one signal at one agent, the same for the same seed: every kind of instant
+/// and both victims in turn, and the rest at random.
+pub fn strikes(agent: Agent, strike_signal: Blow, count: usize, seed: u64) -> Vec<Strike> {
+    let index = Blow::ALL.iter().position(|known| *known == strike_signal);
+    let index = index.unwrap_or_default() as u64 * 2 + u64::from(agent == Agent::Codex);
+    let rng = Seeded::new(seed.wrapping_mul(6).wrapping_add(index));
     let victims = [Victim::Segno, Victim::Program];
     let strike = |number: usize| Strike {
         agent,
         victim: victims[number % victims.len()],
-        blow,
-        moment: moment(number / victims.len(), &lot),
+        strike_signal,
+        time: time(number / victims.len(), &rng),
         again: None,
     };
     (0..count).map(strike).collect()
 }
 
-/// So many strikes, of each of which the resume is struck as well: mostly segno, and mostly with
-/// SIGKILL, which leaves nobody the time to tidy up.
+/// `count` strikes whose resume is struck as well: mostly segno, and mostly with SIGKILL, which
+/// leaves no time to clean up.
 pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
-    let place = 6 + u64::from(agent == Agent::Codex);
-    let lot = Seeded::new(seed.wrapping_mul(8).wrapping_add(place));
+    let index = 6 + u64::from(agent == Agent::Codex);
+    let rng = Seeded::new(seed.wrapping_mul(8).wrapping_add(index));
     let victims = [Victim::Segno, Victim::Segno, Victim::Program];
-    let blows = [Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Interrupt];
+    let strike_signals = [Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Interrupt];
     let strike = |number: usize| Strike {
         agent,
         victim: victims[number % victims.len()],
-        blow: blows[number % blows.len()],
-        moment: moment(number, &lot),
+        strike_signal: strike_signals[number % strike_signals.len()],
+        time: time(number, &rng),
         again: Some(Again {
             victim: victims[(number + 1) % victims.len()],
-            blow: blows[(number / 2) % blows.len()],
-            // Those moments of the standard script that are over when it strikes first do not come again.
-            moment: match number % 3 {
-                0 => Moment::Opened { ms: lot.below(700) },
-                1 => Moment::Random {
-                    ms: lot.below(RUN / 2),
+            strike_signal: strike_signals[(number / 2) % strike_signals.len()],
+            // Instants of the standard script that are over when the first strike comes do not come
+            // again.
+            time: match number % 3 {
+                0 => StrikeTime::Opened { ms: rng.below(700) },
+                1 => StrikeTime::Random {
+                    ms: rng.below(RUN / 2),
                 },
-                _ => Moment::Between {
-                    turn: standard().turns() - 1 - usize::try_from(lot.below(3)).unwrap(),
-                    ms: lot.below(100),
+                _ => StrikeTime::Between {
+                    turn: standard().turns() - 1 - usize::try_from(rng.below(3)).unwrap(),
+                    ms: rng.below(100),
                 },
             },
         }),
@@ -56,24 +57,24 @@ pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
     (0..count).map(strike).collect()
 }
 
-fn moment(number: usize, lot: &Seeded) -> Moment {
-    let below = |bound: usize| usize::try_from(lot.below(bound as u64)).unwrap();
+fn time(number: usize, rng: &Seeded) -> StrikeTime {
+    let below = |bound: usize| usize::try_from(rng.below(bound as u64)).unwrap();
     let turns = standard().turns();
     match number % 5 {
-        0 => Moment::Stream {
+        0 => StrikeTime::Stream {
             turn: below(turns),
-            ms: lot.below(150),
+            ms: rng.below(150),
         },
-        1 => Moment::Tool {
+        1 => StrikeTime::Tool {
             command: below(COMMANDS.len()),
-            ms: lot.below(300),
+            ms: rng.below(300),
         },
-        2 => Moment::Between {
+        2 => StrikeTime::Between {
             turn: below(turns),
-            ms: lot.below(200),
+            ms: rng.below(200),
         },
-        3 => Moment::Random { ms: lot.below(RUN) },
-        _ => Moment::Opened { ms: lot.below(700) },
+        3 => StrikeTime::Random { ms: rng.below(RUN) },
+        _ => StrikeTime::Opened { ms: rng.below(700) },
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_draws_the_same_strikes_and_another_draws_others() {
+    fn strikes_depend_only_on_the_seed() {
         let drawn = |seed| strikes(Agent::Claude, Blow::Kill, 30, seed);
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));

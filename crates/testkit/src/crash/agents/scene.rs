@@ -1,4 +1,4 @@
-//! Segno, an agent and its models, each in a place of its own.
+//! Segno, an agent and its model server, isolated from everything else.
 
 use std::fs::{self, File};
 use std::ops::Deref;
@@ -14,12 +14,11 @@ use crate::model::Script;
 use crate::programs::{Agent, Workshop};
 use crate::sandbox::is_overdue;
 
-/// How often is looked whether something has happened.
+/// How often conditions are checked.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A workflow of one step, which is asked of an agent.
+/// A workflow of one step, which an agent executes.
 pub struct Scene {
-    /// The agent.
     pub agent: Agent,
     workshop: Workshop,
     spec: PathBuf,
@@ -33,16 +32,16 @@ impl Deref for Scene {
     }
 }
 
-/// A segno that was started, and what it says, in files.
+/// A segno process; its output goes to files.
 pub struct Run {
     child: Child,
-    said: PathBuf,
-    told: PathBuf,
+    stdout: PathBuf,
+    stderr: PathBuf,
 }
 
 impl Scene {
-    /// The binary at `segno`, and an agent whose model answers from a script. It may do everything
-    /// unasked.
+    /// The binary at `segno`, and an agent whose model answers from a script. The agent may do
+    /// everything without approval.
     pub fn new(segno: &Path, agent: Agent, script: Script) -> Self {
         let marker = script.marker();
         let workshop = Workshop::new(segno, [script], "all");
@@ -57,29 +56,33 @@ impl Scene {
         }
     }
 
-    /// Begins the work.
+    /// Starts the workflow.
     pub fn begin(&self) -> Run {
         self.start(&["run", self.spec.to_str().unwrap(), "--json"])
     }
 
-    /// Starts segno.
+    /// Starts segno with these arguments.
     pub fn start(&self, words: &[&str]) -> Run {
         let number = fs::read_dir(self.sandbox.work()).unwrap().count();
         let at = |name: &str| self.sandbox.work().join(format!("{name}-{number}"));
-        let (said, told) = (at("said"), at("told"));
+        let (stdout, stderr) = (at("said"), at("told"));
         let mut command = self.command(words);
-        command.stdout(File::create(&said).unwrap());
-        command.stderr(File::create(&told).unwrap());
+        command.stdout(File::create(&stdout).unwrap());
+        command.stderr(File::create(&stderr).unwrap());
         let child = command.spawn().unwrap();
-        Run { child, said, told }
+        Run {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
-    /// The journal: kinds and bodies; nothing if there is no session.
+    /// The journal: kinds and bodies; empty if there is no session.
     pub fn journal(&self) -> Vec<(String, Value)> {
         self.records("task")
     }
 
-    /// How the session stands; empty if there is none.
+    /// The status of the session; empty if there is none.
     pub fn status(&self) -> String {
         let shown = self.segno(&["sessions", "show", "task", "--json"]);
         let first = shown.stdout.lines().next().unwrap_or_default();
@@ -87,7 +90,7 @@ impl Scene {
         shown["status"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The agent's program, if it runs: the first one, since it may start itself again.
+    /// The agent's process, if it runs: the first one, since it may start itself again.
     pub fn program(&self) -> Option<u32> {
         let name = match self.agent {
             Agent::Claude => "claude.exe",
@@ -100,36 +103,34 @@ impl Scene {
         self.stage.processes().into_iter().filter(is_it).min()
     }
 
-    /// Waits until a condition holds; whether it did in time, and before `run` was over.
+    /// Waits until a condition holds. Returns whether it did in time, and before `run` ended.
     pub fn until(&self, run: &mut Run, mut condition: impl FnMut(&Run) -> bool) -> bool {
         let mut over = false;
-        within(|| {
+        wait_until(|| {
             over = run.is_over();
             over || condition(run)
         }) && !over
     }
 
-    /// What is left running, after a while in which it could have ended.
+    /// The processes that are still running, after they had time to end.
     pub fn orphans(&self) -> Vec<u32> {
-        within(|| self.stage.processes().is_empty());
+        wait_until(|| self.stage.processes().is_empty());
         self.stage.processes()
     }
 }
 
 impl Run {
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it wrote to stdout so far.
     pub fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+        fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
-    /// What it wrote to stderr so far.
     pub fn told(&self) -> String {
-        fs::read_to_string(&self.told).unwrap_or_default()
+        fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
     /// Whether it has ended.
@@ -137,9 +138,9 @@ impl Run {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end; ends it if that takes too long.
+    /// Waits for its end; kills it if that takes too long.
     pub fn end(&mut self) -> ExitStatus {
-        if !within(|| self.child.try_wait().unwrap().is_some()) {
+        if !wait_until(|| self.child.try_wait().unwrap().is_some()) {
             let _ = self.child.kill();
         }
         self.child.wait().unwrap()
@@ -153,13 +154,13 @@ impl Drop for Run {
     }
 }
 
-/// Sends a signal; whether there was somebody to get it.
+/// Sends a signal; returns whether a process received it.
 pub(super) fn send(pid: u32, signal: Signal) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
-fn within(mut condition: impl FnMut() -> bool) -> bool {
+fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !condition() {
         if is_overdue(begun) {

@@ -1,4 +1,4 @@
-//! What is done to an agent at work, and when.
+//! What is done to a running agent, and when.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,31 +7,28 @@ use rustix::process::Signal;
 
 use crate::programs::Agent;
 
-/// Whom it hits.
+/// Which process a strike hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Victim {
-    /// Segno itself.
     Segno,
-    /// The agent's program, below its warden.
+    /// The agent's process, below its process guard.
     Program,
 }
 
-/// The signal.
+/// The signal of a strike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Blow {
-    /// SIGKILL: nobody can do anything about it.
+    /// SIGKILL: no process can handle it.
     Kill,
-    /// SIGTERM: an orderly end is asked for.
+    /// SIGTERM: requests an orderly end.
     Terminate,
     /// SIGINT, as from Ctrl-C. Segno gets it twice: once would only mean *after this step*.
     Interrupt,
 }
 
 impl Blow {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Kill, Self::Terminate, Self::Interrupt];
 
-    /// The signal that it is.
     pub const fn signal(self) -> Signal {
         match self {
             Self::Kill => Signal::KILL,
@@ -40,7 +37,6 @@ impl Blow {
         }
     }
 
-    /// The name of the signal.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kill => "SIGKILL",
@@ -58,45 +54,36 @@ impl Blow {
     }
 }
 
-/// When: something is seen, and so many milliseconds go by.
+/// The instant of a strike: an observable condition, and a delay in milliseconds after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Moment {
+pub enum StrikeTime {
     /// The answer of a turn is being sent, slowly.
     Stream {
         /// Which turn of the script.
         turn: usize,
-        /// The pause.
         ms: u64,
     },
-    /// A command has begun.
+    /// A command has started.
     Tool {
-        /// Which of the commands that leave a sign.
+        /// Index into `COMMANDS`.
         command: usize,
-        /// The pause.
         ms: u64,
     },
-    /// The answer of a turn was sent whole.
+    /// The answer of a turn was sent completely.
     Between {
         /// Which turn of the script.
         turn: usize,
-        /// The pause.
         ms: u64,
     },
     /// The journal names the conversation.
-    Opened {
-        /// The pause.
-        ms: u64,
-    },
-    /// The program was started.
-    Random {
-        /// The pause.
-        ms: u64,
-    },
+    Opened { ms: u64 },
+    /// The agent's process was started.
+    Random { ms: u64 },
 }
 
-impl Moment {
-    /// The same after half the pause.
-    pub(super) const fn sooner(self) -> Self {
+impl StrikeTime {
+    /// The same with half the delay.
+    pub(super) const fn earlier(self) -> Self {
         match self {
             Self::Stream { turn, ms } => Self::Stream { turn, ms: ms / 2 },
             Self::Tool { command, ms } => Self::Tool {
@@ -110,50 +97,43 @@ impl Moment {
     }
 }
 
-/// The commands of the standard script that leave a sign when they begin.
+/// The commands of the standard script that leave a sign when they start.
 pub(super) const COMMANDS: [&str; 3] = ["place", "slow", "count"];
 
 /// The turns that ask for them.
-pub(super) const ASKED: [usize; 3] = [1, 4, 7];
+pub(super) const COMMAND_TURNS: [usize; 3] = [1, 4, 7];
 
 /// One disturbance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strike {
-    /// Who is at work.
     pub agent: Agent,
-    /// Whom it hits.
     pub victim: Victim,
-    /// With what.
-    pub blow: Blow,
-    /// When.
-    pub moment: Moment,
-    /// What happens to the resume.
+    pub strike_signal: Blow,
+    pub time: StrikeTime,
+    /// A second strike, at the resume.
     pub again: Option<Again>,
 }
 
 /// A second disturbance, of the resume after the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
-    /// Whom it hits.
     pub victim: Victim,
-    /// With what.
-    pub blow: Blow,
-    /// When.
-    pub moment: Moment,
+    pub strike_signal: Blow,
+    pub time: StrikeTime,
 }
 
 impl Strike {
-    /// The first one alone.
+    /// The first strike alone.
     pub(super) const fn first(self) -> Again {
         Again {
             victim: self.victim,
-            blow: self.blow,
-            moment: self.moment,
+            strike_signal: self.strike_signal,
+            time: self.time,
         }
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for StrikeTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream { turn, ms } => write!(f, "stream-{turn}:{ms}"),
@@ -171,7 +151,7 @@ impl fmt::Display for Again {
             Victim::Segno => "segno",
             Victim::Program => "program",
         };
-        write!(f, "{victim}/{}/{}", self.blow.word(), self.moment)
+        write!(f, "{victim}/{}/{}", self.strike_signal.word(), self.time)
     }
 }
 
@@ -190,10 +170,12 @@ impl FromStr for Again {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let words: Vec<&str> = text.split('/').collect();
-        let [victim, blow, moment] = words[..] else {
+        let [victim, strike_signal, time] = words[..] else {
             return Err(());
         };
-        let blow = Blow::ALL.into_iter().find(|known| known.word() == blow);
+        let strike_signal = Blow::ALL
+            .into_iter()
+            .find(|known| known.word() == strike_signal);
         let victim = match victim {
             "segno" => Some(Victim::Segno),
             "program" => Some(Victim::Program),
@@ -201,8 +183,8 @@ impl FromStr for Again {
         };
         Ok(Self {
             victim: victim.ok_or(())?,
-            blow: blow.ok_or(())?,
-            moment: read_moment(moment).ok_or(())?,
+            strike_signal: strike_signal.ok_or(())?,
+            time: parse_time(time).ok_or(())?,
         })
     }
 }
@@ -228,24 +210,30 @@ impl FromStr for Strike {
         Ok(Self {
             agent: agent.ok_or_else(unknown)?,
             victim: first.victim,
-            blow: first.blow,
-            moment: first.moment,
+            strike_signal: first.strike_signal,
+            time: first.time,
             again,
         })
     }
 }
 
-fn read_moment(text: &str) -> Option<Moment> {
+fn parse_time(text: &str) -> Option<StrikeTime> {
     let (what, ms) = text.split_once(':')?;
     let ms = ms.parse().ok()?;
     if let Some(command) = COMMANDS.iter().position(|name| *name == what) {
-        return Some(Moment::Tool { command, ms });
+        return Some(StrikeTime::Tool { command, ms });
     }
     match what.split_once('-') {
-        Some(("stream", turn)) => turn.parse().ok().map(|turn| Moment::Stream { turn, ms }),
-        Some(("between", turn)) => turn.parse().ok().map(|turn| Moment::Between { turn, ms }),
-        None if what == "opened" => Some(Moment::Opened { ms }),
-        None if what == "random" => Some(Moment::Random { ms }),
+        Some(("stream", turn)) => turn
+            .parse()
+            .ok()
+            .map(|turn| StrikeTime::Stream { turn, ms }),
+        Some(("between", turn)) => turn
+            .parse()
+            .ok()
+            .map(|turn| StrikeTime::Between { turn, ms }),
+        None if what == "opened" => Some(StrikeTime::Opened { ms }),
+        None if what == "random" => Some(StrikeTime::Random { ms }),
         _ => None,
     }
 }
@@ -255,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strike_is_read_back_from_its_words() {
+    fn strike_notation_round_trips() {
         for words in [
             "claude/segno/kill/stream-3:40",
             "codex/program/term/slow:300",

@@ -1,4 +1,4 @@
-//! One strike: work is begun, struck, gone on with, and looked at.
+//! Executes one strike: starts the work, strikes, resumes, and checks the result.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -8,42 +8,42 @@ use std::thread;
 use std::time::Duration;
 
 use super::scene::{Run, Scene, send};
-use super::strike::{Again, Blow, COMMANDS, Moment, Strike, Victim};
-use crate::crash::tally::{Counted, go_through};
-use crate::crash::trial::{Hit, Wrong};
+use super::strike::{Again, Blow, COMMANDS, Strike, StrikeTime, Victim};
+use crate::crash::tally::{Counted, run_jobs};
+use crate::crash::trial::{Hit, Violation};
 use crate::model::{Ending, Purpose, drafts, files, standard};
 
-/// How often it may take a resume to get to the end.
+/// How many resumes it may take to complete the session.
 pub const RESUMES: usize = 3;
 
 /// The pause between the pieces of an answer that is sent slowly.
-const SLOWLY: Duration = Duration::from_millis(15);
+const CHUNK_PAUSE: Duration = Duration::from_millis(15);
 
-/// How a strike went.
+/// The result of a strike.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What was done at last, to repeat it.
+    /// The strike that was executed last, to repeat it.
     pub strike: Strike,
-    /// What became of it.
+    /// What the strike hit.
     pub hit: Hit,
-    /// How often somebody was hit.
+    /// How many strikes hit a process.
     pub struck: u64,
-    /// By which rungs the work went on, in order.
+    /// The resume strategies that were used, in order.
     pub rungs: Vec<String>,
-    /// Turns that were on their way when it struck, and were paid for again.
+    /// Turns that were in flight when the strike came, and were paid for again.
     pub in_flight: u64,
-    /// Last turns that had been said, by a program that had not ended, and were paid for again.
+    /// Last turns of a process that had not ended, which were paid for again.
     pub last_again: u64,
-    /// Commands that were cut off and begun again.
+    /// Commands that were cut off and started again.
     pub begun_again: u64,
-    /// Turns whose calls the model had to look after, since their outcome was unknown.
-    pub mended: u64,
-    /// Conversations that were given up because their program died before it said anything.
+    /// Turns whose calls the model had to check, since their outcome was unknown.
+    pub repaired_turns: u64,
+    /// Conversations that were given up because their agent died before it said anything.
     pub gave_up: u64,
-    /// Files that the program was about to put in the place of others, and left behind.
+    /// Temporary files that the agent was about to rename, and left behind.
     pub drafts: u64,
-    /// What is wrong. Nothing, if the promises hold.
-    pub wrongs: Vec<Wrong>,
+    /// The violations found; empty if all guarantees hold.
+    pub wrongs: Vec<Violation>,
 }
 
 impl Outcome {
@@ -56,14 +56,14 @@ impl Outcome {
             in_flight: 0,
             last_again: 0,
             begun_again: 0,
-            mended: 0,
+            repaired_turns: 0,
             gave_up: 0,
             drafts: 0,
             wrongs: Vec::new(),
         }
     }
 
-    /// Whether every promise held.
+    /// Whether all guarantees hold.
     pub fn is_good(&self) -> bool {
         self.wrongs.is_empty()
     }
@@ -85,15 +85,18 @@ impl Counted for Outcome {
         "drafts of files left",
     ];
 
-    fn sort(&self) -> String {
+    fn group(&self) -> String {
         let Strike {
-            agent, blow, again, ..
+            agent,
+            strike_signal,
+            again,
+            ..
         } = self.strike;
-        let what = again.map_or(blow.name(), |_| "struck twice");
+        let what = again.map_or(strike_signal.name(), |_| "struck twice");
         format!("agents: {} {what}", agent.word())
     }
 
-    fn words(&self) -> String {
+    fn notation(&self) -> String {
         self.strike.to_string()
     }
 
@@ -101,12 +104,12 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Wrong] {
+    fn wrongs(&self) -> &[Violation] {
         &self.wrongs
     }
 
     fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
-        let is_stuck = |wrong: &Wrong| matches!(wrong, Wrong::Stuck(_));
+        let is_stuck = |wrong: &Violation| matches!(wrong, Violation::Stuck(_));
         add("struck again", self.struck.saturating_sub(1));
         add("completed", u64::from(!self.wrongs.iter().any(is_stuck)));
         for rung in &self.rungs {
@@ -121,40 +124,40 @@ impl Counted for Outcome {
         add("turns in flight paid again", self.in_flight);
         add("last words said again", self.last_again);
         add("commands cut off and begun again", self.begun_again);
-        add("turns looked after", self.mended);
+        add("turns looked after", self.repaired_turns);
         add("conversations given up", self.gave_up);
         add("drafts of files left", self.drafts);
     }
 }
 
-/// Goes through every strike, `workers` at a time, and tells `heard` of each as it is done.
+/// Executes every strike, `workers` at a time, and passes each outcome to `report`.
 pub fn attempt_all(
     segno: &Path,
     strikes: &[Strike],
     workers: usize,
-    heard: impl Fn(&Outcome) + Sync,
+    report: impl Fn(&Outcome) + Sync,
 ) -> Vec<Outcome> {
     let attempt = |(): &mut (), strike: &Strike| attempt(segno, strike);
-    go_through(strikes, workers, || (), attempt, heard)
+    run_jobs(strikes, workers, || (), attempt, report)
 }
 
-/// Strikes as told, on a scene of its own, and lets the work go on. A strike that comes when all is done
-/// is tried again in half the time.
+/// Executes a strike in a scene of its own, and resumes. A strike that comes when all is done is
+/// tried again with half the delay.
 pub fn attempt(segno: &Path, strike: &Strike) -> Outcome {
     let mut strike = *strike;
     loop {
-        let outcome = once(segno, &strike);
-        let sooner = strike.moment.sooner();
-        if !outcome.is_vain() || sooner == strike.moment {
+        let outcome = attempt_once(segno, &strike);
+        let earlier = strike.time.earlier();
+        if !outcome.is_miss() || earlier == strike.time {
             return outcome;
         }
-        strike.moment = sooner;
+        strike.time = earlier;
     }
 }
 
-fn once(segno: &Path, strike: &Strike) -> Outcome {
-    let script = match strike.moment {
-        Moment::Stream { .. } => standard().slowly(SLOWLY),
+fn attempt_once(segno: &Path, strike: &Strike) -> Outcome {
+    let script = match strike.time {
+        StrikeTime::Stream { .. } => standard().slowly(CHUNK_PAUSE),
         _ => standard(),
     };
     let scene = Scene::new(segno, strike.agent, script);
@@ -163,16 +166,15 @@ fn once(segno: &Path, strike: &Strike) -> Outcome {
         outcome: Outcome::new(strike),
     };
     let seen = vec![trial.strike(&mut scene.begin(), strike.first())];
-    let seen = trial.go_on(seen);
-    trial.look(&seen);
+    let seen = trial.resume(seen);
+    trial.check(&seen);
     trial.outcome
 }
 
-/// What commands had come to when it struck.
-pub(super) struct Seen {
-    /// Those that were done.
+/// The state of the commands when the strike came.
+pub(super) struct CommandState {
     pub(super) done: BTreeSet<String>,
-    /// Those that had begun, each as often as it had.
+    /// Those that had started, one item per start.
     pub(super) begun: Vec<String>,
 }
 
@@ -182,35 +184,35 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    pub(super) fn wrong(&mut self, wrong: Wrong) {
+    pub(super) fn wrong(&mut self, wrong: Violation) {
         self.outcome.wrongs.push(wrong);
     }
 
-    /// Waits for the moment, strikes, and waits until segno has ended. Returns what was seen just
-    /// before.
-    fn strike(&mut self, run: &mut Run, with: Again) -> Seen {
+    /// Waits for the instant, strikes, and waits until segno has ended. Returns the state just
+    /// before the strike.
+    fn strike(&mut self, run: &mut Run, with: Again) -> CommandState {
         let Again {
             victim,
-            blow,
-            moment,
+            strike_signal,
+            time,
         } = with;
-        let struck = self.wait_for(run, moment);
-        let seen = Seen {
+        let struck = self.wait_for(run, time);
+        let seen = CommandState {
             done: self.done(),
             begun: self.scene.stage.signs(),
         };
         let struck = struck
             && match victim {
-                Victim::Segno => !run.is_over() && send(run.id(), blow.signal()),
+                Victim::Segno => !run.is_over() && send(run.id(), strike_signal.signal()),
                 Victim::Program => {
                     let program = self.scene.program();
-                    program.is_some_and(|pid| send(pid, blow.signal()))
+                    program.is_some_and(|pid| send(pid, strike_signal.signal()))
                 }
             };
-        if struck && (victim, blow) == (Victim::Segno, Blow::Interrupt) {
-            let heard = |run: &Run| run.told().contains("stopping after this step");
-            if self.scene.until(run, heard) {
-                send(run.id(), blow.signal());
+        if struck && (victim, strike_signal) == (Victim::Segno, Blow::Interrupt) {
+            let announced = |run: &Run| run.told().contains("stopping after this step");
+            if self.scene.until(run, announced) {
+                send(run.id(), strike_signal.signal());
             }
         }
         let ended = run.end();
@@ -218,13 +220,13 @@ impl Trial<'_> {
             self.judge_end(ended, run, with);
         } else if !ended.success() {
             let what = format!("nobody was struck, and it failed: {ended} {}", run.told());
-            self.wrong(Wrong::Stuck(what));
+            self.wrong(Violation::Stuck(what));
         }
-        self.count_orphans();
+        self.check_orphans();
         seen
     }
 
-    fn wait_for(&self, run: &mut Run, moment: Moment) -> bool {
+    fn wait_for(&self, run: &mut Run, time: StrikeTime) -> bool {
         let scene = self.scene;
         let turn_is = |turn: usize, is: fn(Ending) -> bool| {
             let answers = scene.server.answers();
@@ -233,41 +235,45 @@ impl Trial<'_> {
                     && is(answer.ending)
             })
         };
-        let (come, ms) = match moment {
-            Moment::Stream { turn, ms } => (scene.until(run, |_| turn_is(turn, |_| true)), ms),
-            Moment::Between { turn, ms } => {
+        let (come, ms) = match time {
+            StrikeTime::Stream { turn, ms } => (scene.until(run, |_| turn_is(turn, |_| true)), ms),
+            StrikeTime::Between { turn, ms } => {
                 let whole = |ending| ending == Ending::Whole;
                 (scene.until(run, |_| turn_is(turn, whole)), ms)
             }
-            Moment::Tool { command, ms } => {
+            StrikeTime::Tool { command, ms } => {
                 let sign = COMMANDS[command].to_owned();
                 (
                     scene.until(run, |_| scene.stage.signs().contains(&sign)),
                     ms,
                 )
             }
-            Moment::Opened { ms } => {
+            StrikeTime::Opened { ms } => {
                 let opened = |run: &Run| run.said().contains("\"agent_opened\"");
                 (scene.until(run, opened), ms)
             }
-            Moment::Random { ms } => (scene.until(run, |_| scene.program().is_some()), ms),
+            StrikeTime::Random { ms } => (scene.until(run, |_| scene.program().is_some()), ms),
         };
         thread::sleep(Duration::from_millis(ms));
         come
     }
 
-    /// Whether segno ended as it should after this.
+    /// Checks whether segno ended as it should after this strike.
     fn judge_end(&mut self, ended: ExitStatus, run: &Run, with: Again) {
-        let Again { victim, blow, .. } = with;
+        let Again {
+            victim,
+            strike_signal,
+            ..
+        } = with;
         let status = self.scene.status();
         let (hit, fine) = match victim {
-            // The work was done before it struck.
+            // The work was done before the strike came.
             Victim::Segno if status == "completed" => (Hit::Missed, true),
             Victim::Segno => {
-                let signal = Some(blow.signal().as_raw());
-                // A signal that comes before segno listens ends it as it ends any program.
+                let signal = Some(strike_signal.signal().as_raw());
+                // A signal that comes before segno installs its handler ends it like any program.
                 let unheard = ended.signal() == signal && status == "interrupted";
-                let orderly = match blow {
+                let orderly = match strike_signal {
                     Blow::Kill => false,
                     Blow::Terminate => ended.code() == Some(143) && status == "interrupted",
                     Blow::Interrupt => ended.code() == Some(130) && status == "paused",
@@ -285,13 +291,13 @@ impl Trial<'_> {
         self.outcome.struck += u64::from(hit != Hit::Missed);
         if !fine {
             let what = format!("segno ended with {ended}, {status}: {}", run.told());
-            self.wrong(Wrong::Stuck(what));
+            self.wrong(Violation::Stuck(what));
         }
     }
 
-    /// Resumes until it is completed. The first resume may be struck as well.
-    fn go_on(&mut self, mut seen: Vec<Seen>) -> Vec<Seen> {
-        let mut told = String::new();
+    /// Resumes until the session is completed. The first resume may be struck as well.
+    fn resume(&mut self, mut seen: Vec<CommandState>) -> Vec<CommandState> {
+        let mut last_error = String::new();
         if let Some(again) = self.outcome.strike.again
             && self.scene.status() != "completed"
         {
@@ -304,57 +310,57 @@ impl Trial<'_> {
             }
             let mut run = self.scene.start(&["resume", "task"]);
             let ended = run.end();
-            told = format!("{ended}: {}", run.told());
+            last_error = format!("{ended}: {}", run.told());
         }
         let status = self.scene.status();
         if status != "completed" {
-            let what = format!("after {RESUMES} resumes it is {status}; {told}");
-            self.wrong(Wrong::Stuck(what));
+            let what = format!("after {RESUMES} resumes it is {status}; {last_error}");
+            self.wrong(Violation::Stuck(what));
         }
         seen
     }
 
-    /// Compares with what an undisturbed run leaves.
-    fn look(&mut self, seen: &[Seen]) {
+    /// Compares the result with what an undisturbed run leaves.
+    fn check(&mut self, seen: &[CommandState]) {
         let work = self.scene.stage.work();
         let left = files(&work);
         self.outcome.drafts = drafts(&work) as u64;
         if !self.is_whole(&left) {
-            self.wrong(Wrong::Damage(format!("the workspace is {left:?}")));
+            self.wrong(Violation::Damage(format!("the workspace is {left:?}")));
         }
-        self.count_orphans();
+        self.check_orphans();
         let doctor = self.scene.segno(&["doctor"]);
         if !doctor.status.success() {
             let what = format!("doctor: {}{}", doctor.stdout, doctor.stderr);
-            self.wrong(Wrong::Damage(what));
+            self.wrong(Violation::Damage(what));
         }
         let journal = self.scene.journal();
         let finished = journal.iter().filter(|(kind, _)| kind == "step_finished");
         let finished = finished.count();
         if finished != 1 {
-            self.wrong(Wrong::Loss(format!("{finished} steps are finished")));
+            self.wrong(Violation::Loss(format!("{finished} steps are finished")));
         }
         let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
         let rungs = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
         self.outcome.rungs = rungs.collect();
-        // A program that has answered and is about to end may not care any more.
+        // An agent that has answered and is about to end may survive the signal.
         if self.outcome.hit == Hit::Below && self.outcome.rungs.is_empty() {
             self.outcome.hit = Hit::Missed;
         }
-        self.count_rungs(&journal);
-        self.count_turns(&journal);
-        self.count_commands(seen);
-        self.outcome.mended = self.scene.server.mended("standard").len() as u64;
+        self.check_strategies(&journal);
+        self.check_turns(&journal);
+        self.check_commands(seen);
+        self.outcome.repaired_turns = self.scene.server.mended("standard").len() as u64;
     }
 
-    fn count_orphans(&mut self) {
+    fn check_orphans(&mut self) {
         for pid in self.scene.orphans() {
-            self.wrong(Wrong::Orphan(pid));
+            self.wrong(Violation::Orphan(pid));
         }
     }
 
-    /// The commands that are done. Nothing else is looked at: the program is still at work, and files
-    /// come and go under it.
+    /// The commands that are done. Only their log is read: the agent is still running, and other
+    /// files come and go.
     fn done(&self) -> BTreeSet<String> {
         let log = std::fs::read_to_string(self.scene.stage.work().join("log.txt"));
         let log = log.unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Checkpoints of files that somebody changes all the while. What was replaced in one step is kept as
-//! it was before or after, what was appended to is kept up to some line, and what may be half-way is
-//! called unstable. A repository that is committed to is one that git finds whole.
+//! Checkpoints of files that change all the time. A file that is replaced by a rename must be
+//! stored in its old or its new version, a log up to some complete line, and a file that may be
+//! half-written must be reported as unstable. A repository that receives commits must be one that
+//! `git fsck` accepts.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,26 +11,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::ground::Ground;
+use super::checker::{Checker, describe};
+use super::fixture::Ground;
 use super::tree::git_command;
-use super::watch::{Watch, told};
 use crate::clock::Seeded;
-use crate::crash::trial::Wrong;
+use crate::crash::trial::Violation;
 use crate::sandbox::{Sandbox, finish};
 
-/// How many checkpoints are taken in a round.
+/// How many checkpoints are created in a round.
 const CAPTURES: usize = 6;
-/// How many files there are of each sort.
+/// How many files there are of each kind.
 const FILES: u64 = 8;
-/// How long a file is that is written in place: one page.
+/// The length of a file that is written in place: one page.
 const PAGE: usize = 4096;
 
-pub(super) fn attempt(ground: &Ground, seed: u64) -> Vec<Wrong> {
-    let sandbox = &ground.sandbox;
+pub(super) fn attempt(fixture: &Ground, seed: u64) -> Vec<Violation> {
+    let sandbox = &fixture.sandbox;
     let mutator = Mutator::new(sandbox, seed);
-    let mut watch = Watch::new(ground);
+    let mut checker = Checker::new(fixture);
     let done = AtomicBool::new(false);
-    let mut taken = Vec::new();
+    let mut created = Vec::new();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
@@ -37,14 +38,17 @@ pub(super) fn attempt(ground: &Ground, seed: u64) -> Vec<Wrong> {
             }
         });
         for _ in 0..CAPTURES {
-            taken.push(sandbox.segno(&["checkpoint", "create", "--json"]));
+            created.push(sandbox.segno(&["checkpoint", "create", "--json"]));
         }
         done.store(true, Ordering::Relaxed);
     });
-    watch.examine();
-    for said in taken {
+    checker.check_damage();
+    for said in created {
         if !said.status.success() {
-            watch.stuck(format!("a checkpoint of changing files: {}", told(&said)));
+            checker.stuck(format!(
+                "a checkpoint of changing files: {}",
+                describe(&said)
+            ));
             continue;
         }
         let line = said.json().remove(0);
@@ -53,48 +57,44 @@ pub(super) fn attempt(ground: &Ground, seed: u64) -> Vec<Wrong> {
         let unstable = unstable
             .map(|path| path.as_str().unwrap().to_owned())
             .collect();
-        judge(&mut watch, id, &unstable);
+        check_checkpoint(&mut checker, id, &unstable);
     }
-    watch.wrongs
+    checker.wrongs
 }
 
-/// Whoever changes the files.
+/// Changes the files.
 struct Mutator<'a> {
     sandbox: &'a Sandbox,
-    place: PathBuf,
-    lot: Seeded,
+    root: PathBuf,
+    rng: Seeded,
 }
 
 impl<'a> Mutator<'a> {
     fn new(sandbox: &'a Sandbox, seed: u64) -> Self {
-        let place = sandbox.work().join("play");
+        let root = sandbox.work().join("play");
         for folder in ["whole", "log", "place", "gone", "moved"] {
-            fs::create_dir_all(place.join(folder)).unwrap();
+            fs::create_dir_all(root.join(folder)).unwrap();
         }
-        let lot = Seeded::new(seed);
-        Self {
-            sandbox,
-            place,
-            lot,
-        }
+        let rng = Seeded::new(seed);
+        Self { sandbox, root, rng }
     }
 
-    /// One change.
+    /// Makes one random change.
     fn change(&self) {
-        let number = self.lot.below(FILES);
-        let at = |folder: &str| self.place.join(folder).join(number.to_string());
-        match self.lot.below(64) {
+        let number = self.rng.below(FILES);
+        let at = |folder: &str| self.root.join(folder).join(number.to_string());
+        match self.rng.below(64) {
             0 => {
                 let repository = self.sandbox.work().join("repository");
-                let text = format!("{}\n", self.lot.below(1_000_000));
+                let text = format!("{}\n", self.rng.below(1_000_000));
                 fs::write(repository.join("tracked"), text).unwrap();
                 let words = ["commit", "-q", "-a", "-m", "again"];
                 finish(git_command(self.sandbox, &repository, &words));
             }
             1..16 => {
-                // Written beside its place, and put there in one step.
-                let draft = self.place.join("draft");
-                fs::write(&draft, whole(number, self.lot.below(1000))).unwrap();
+                // Written to a temporary path, and renamed.
+                let draft = self.root.join("draft");
+                fs::write(&draft, whole(number, self.rng.below(1000))).unwrap();
                 fs::rename(draft, at("whole")).unwrap();
             }
             16..32 => {
@@ -107,13 +107,13 @@ impl<'a> Mutator<'a> {
                 let mut options = File::options();
                 options.write(true).create(true).truncate(false);
                 let file = options.open(at("place")).unwrap();
-                let letter = b'a' + u8::try_from(self.lot.below(26)).unwrap();
+                let letter = b'a' + u8::try_from(self.rng.below(26)).unwrap();
                 file.write_all_at(&[letter; PAGE], 0).unwrap();
             }
             48..56 => {
                 let file = at("gone");
                 if fs::remove_file(&file).is_err() && fs::remove_dir(&file).is_err() {
-                    if self.lot.below(2) == 0 {
+                    if self.rng.below(2) == 0 {
                         fs::write(file, "").unwrap();
                     } else {
                         fs::create_dir(file).unwrap();
@@ -121,8 +121,8 @@ impl<'a> Mutator<'a> {
                 }
             }
             _ => {
-                // A folder that is now here and now there, with something in it.
-                let (from, to) = (at("moved"), self.place.join(format!("moved-{number}")));
+                // A folder that is renamed to and fro, with a file in it.
+                let (from, to) = (at("moved"), self.root.join(format!("moved-{number}")));
                 if fs::rename(&from, &to).is_err() && fs::rename(&to, &from).is_err() {
                     fs::create_dir(&from).unwrap();
                     fs::write(from.join("inside"), "inside\n").unwrap();
@@ -132,19 +132,19 @@ impl<'a> Mutator<'a> {
     }
 }
 
-/// What a file that is replaced in one step may say.
+/// The content of a file that is replaced by a rename.
 fn whole(number: u64, version: u64) -> String {
     let count = usize::try_from(1000 + version).unwrap();
     format!("file {number}, version {version}\n").repeat(count)
 }
 
-/// Brings a checkpoint back and reads its files.
-fn judge(watch: &mut Watch<'_>, id: &str, unstable: &BTreeSet<String>) {
-    let sandbox = &watch.ground.sandbox;
+/// Restores a checkpoint and checks its files.
+fn check_checkpoint(checker: &mut Checker<'_>, id: &str, unstable: &BTreeSet<String>) {
+    let sandbox = &checker.fixture.sandbox;
     let said = sandbox.segno(&["checkpoint", "restore", id, "--into", "../looked"]);
-    let place = watch.ground.beside("looked");
+    let restored = checker.fixture.beside("looked");
     if !said.status.success() {
-        watch.loss(format!("{id} does not come back: {}", told(&said)));
+        checker.loss(format!("{id} does not come back: {}", describe(&said)));
         return;
     }
     for (folder, is_right) in [
@@ -152,24 +152,24 @@ fn judge(watch: &mut Watch<'_>, id: &str, unstable: &BTreeSet<String>) {
         ("log", is_log),
         ("place", is_page),
     ] {
-        for file in fs::read_dir(place.join("play").join(folder)).unwrap() {
+        for file in fs::read_dir(restored.join("play").join(folder)).unwrap() {
             let file = file.unwrap().path();
-            let path = file.strip_prefix(&place).unwrap().to_string_lossy();
+            let path = file.strip_prefix(&restored).unwrap().to_string_lossy();
             let content = fs::read(&file).unwrap();
             if !is_right(&file, &content) && !unstable.contains(&*path) {
-                watch.damage(format!("{id} has half of {path} ({} bytes)", content.len()));
+                checker.damage(format!("{id} has half of {path} ({} bytes)", content.len()));
             }
         }
     }
     let is_used = |path: &String| path.starts_with("repository/");
     if !unstable.iter().any(is_used) {
-        let repository = place.join("repository");
+        let repository = restored.join("repository");
         let said = finish(git_command(sandbox, &repository, &["fsck", "--full"]));
         if !said.status.success() {
-            watch.damage(format!("{id} has a broken repository: {}", told(&said)));
+            checker.damage(format!("{id} has a broken repository: {}", describe(&said)));
         }
     }
-    fs::remove_dir_all(place).unwrap();
+    fs::remove_dir_all(restored).unwrap();
 }
 
 fn is_whole(file: &Path, content: &[u8]) -> bool {
@@ -197,6 +197,6 @@ fn is_log(_: &Path, content: &[u8]) -> bool {
 }
 
 fn is_page(_: &Path, content: &[u8]) -> bool {
-    // One that was just made is empty.
+    // A file that was just created is empty.
     content.is_empty() || content.len() == PAGE && content.iter().all(|byte| *byte == content[0])
 }

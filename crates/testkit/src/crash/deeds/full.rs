@@ -1,25 +1,25 @@
-//! A deed on a disk with little room: it succeeds, or says that there is no room and has changed
-//! nothing; what is kept can be read meanwhile; and it succeeds when there is room again. A sweep needs
-//! no room to make room.
+//! A checkpoint command on an almost full disk: it succeeds, or reports that there is no space and
+//! has changed nothing; stored checkpoints can be read meanwhile; and it succeeds when there is
+//! space again. A sweep needs no space to free space.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use super::deed::Deed;
-use super::ground::{Ground, copy};
-use super::trial::settle;
-use super::watch::{Watch, told};
-use crate::crash::trial::{Hit, Wrong};
-use crate::picture::Picture;
-use crate::sandbox::{Said, finish, memory};
+use super::checker::{Checker, describe};
+use super::fixture::{Ground, copy};
+use super::operation::Deed;
+use super::trial::check_and_repeat;
+use crate::crash::trial::{Hit, Violation};
+use crate::sandbox::{Said, finish, memory_dir};
+use crate::tree_state::TreeState;
 
-/// What a refusal for want of room exits with.
-const NO_ROOM: i32 = 12;
+/// The exit code of a refusal for lack of space.
+const NO_SPACE: i32 = 12;
 
-/// In a mount namespace of its own, with a small file system in the place of everything. `$@` is the
-/// deed; what is said goes to `$SAID`, where there is room.
+/// Runs in its own mount namespace, with a small file system mounted over the root of the fixture.
+/// `$@` is the command; its output goes to `$SAID`, which has enough space.
 const SCRIPT: &str = r#"
 need=$(du -sk "$SPARE" | cut -f1)
 mount -t tmpfs -o "size=$((need + 8192))k,mode=700" tmpfs "$ROOT"
@@ -45,47 +45,47 @@ rm "$ROOT/filler"
 cp -a "$ROOT" "$SAID/after"
 "#;
 
-pub(super) fn attempt(ground: &Ground, kib: u64) -> (Hit, Vec<Wrong>) {
-    let folder = memory();
-    let sandbox = &ground.sandbox;
+pub(super) fn attempt(fixture: &Ground, kib: u64) -> (Hit, Vec<Violation>) {
+    let folder = memory_dir();
+    let sandbox = &fixture.sandbox;
     let mut command = Command::new("unshare");
     sandbox.furnish(&mut command);
     command
-        .env("SPARE", ground.spare())
-        .env("ROOT", ground.root())
+        .env("SPARE", fixture.saved_copy())
+        .env("ROOT", fixture.root())
         .env("SAID", folder.path())
         .env("KIB", kib.to_string())
         .env("SEGNO", sandbox.binary())
         .arg(if is_root() { "-m" } else { "-Urm" })
         .args(["sh", "-eu", "-c", SCRIPT, "sh"])
-        .args(ground.words());
+        .args(fixture.args());
     finish(command).good();
-    ground.clear();
-    copy(&folder.path().join("after/."), &ground.root());
-    let mut watch = Watch::new(ground);
+    fixture.clear();
+    copy(&folder.path().join("after/."), &fixture.root());
+    let mut checker = Checker::new(fixture);
     for name in ["list", "verify", "doctor"] {
         let said = said(folder.path(), name);
         if !said.status.success() {
-            watch.stuck(format!("{name} on a full disk: {}", told(&said)));
+            checker.stuck(format!("{name} on a full disk: {}", describe(&said)));
         }
     }
     let said = said(folder.path(), "deed");
-    let hit = match (said.status.code(), ground.deed) {
+    let hit = match (said.status.code(), fixture.operation) {
         (Some(0), Deed::Gc) => Hit::Segno,
         (Some(0), _) => Hit::Missed,
-        (Some(NO_ROOM), deed) if deed != Deed::Gc => Hit::Segno,
+        (Some(NO_SPACE), operation) if operation != Deed::Gc => Hit::Segno,
         _ => {
-            watch.stuck(format!("on a full disk: {}", told(&said)));
+            checker.stuck(format!("on a full disk: {}", describe(&said)));
             Hit::Segno
         }
     };
-    if let (Hit::Segno, Some((place, old, _))) = (hit, ground.aim())
-        && Picture::of(&place).has_lost(&old)
+    if let (Hit::Segno, Some((target, old, _))) = (hit, fixture.target_states())
+        && TreeState::of(&target).has_lost(&old)
     {
-        watch.damage("a restore that found no room has changed its target".to_owned());
+        checker.damage("a restore that found no room has changed its target".to_owned());
     }
-    settle(&mut watch, &said);
-    (hit, watch.wrongs)
+    check_and_repeat(&mut checker, &said);
+    (hit, checker.wrongs)
 }
 
 fn said(folder: &Path, name: &str) -> Said {

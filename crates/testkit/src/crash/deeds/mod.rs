@@ -1,30 +1,30 @@
-//! Checkpoints under the same faults: the commands that take, bring back, let go of and sweep them
-//! (P4, P5, P8).
+//! Checkpoints under the same faults: the commands that create, restore, prune and sweep them (P4,
+//! P5, P8).
 //!
-//! A [`Trial`] is a deed and what disturbs it. [`Ground`] is a home with a session and checkpoints of
-//! a workspace that has something of everything. [`attempt`] does the deed, disturbs it, and looks:
-//! `doctor` and `checkpoint verify` find nothing; every checkpoint that was there is still there,
-//! unless it was to go; whatever is listed comes back into an empty folder as its files were, byte
-//! for byte, mode for mode, link for link; a folder that was restored into has old and new files, each
-//! whole, and if anything in it was replaced there is a checkpoint of how it was; nothing beside it has
-//! changed. Then the deed is repeated without a fault, must succeed, and must come to what it comes to
-//! when nobody disturbs it.
+//! A [`Trial`] is a command and what disturbs it. [`Ground`] is a home with a session and
+//! checkpoints of a workspace that contains every kind of file. [`attempt`] runs the command,
+//! disturbs it, and checks: `doctor` and `checkpoint verify` find nothing; every checkpoint that
+//! existed still exists, unless it was to be deleted; every listed checkpoint can be restored into
+//! an empty folder, byte for byte, mode for mode, link for link; a folder that was restored into
+//! has old and new files, each complete, and if anything in it was replaced there is a checkpoint
+//! of the previous state; nothing beside it has changed. Then the command is repeated without a
+//! fault, must succeed, and must reach the same result as without a disturbance.
 //!
-//! Everything lies in memory where the machine has such a place: what is killed is a process, not a
-//! machine, so that a disk would add nothing but time.
+//! Everything is in memory, if the machine has `/dev/shm`: a process is killed, not a machine, so
+//! that a disk would only add time.
 
 mod changing;
-mod deed;
+mod checker;
+mod concurrent;
+mod fixture;
 mod full;
-mod ground;
+mod operation;
 mod plan;
-mod together;
 mod tree;
 mod trial;
-mod watch;
 
-pub use deed::{Deed, Trial};
-pub use ground::Ground;
+pub use fixture::Ground;
+pub use operation::{Deed, Trial};
 pub use plan::{at_points, at_syscalls, count_visits, on_full_disks};
 pub use trial::{Outcome, attempt, attempt_all};
 

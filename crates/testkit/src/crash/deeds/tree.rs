@@ -1,5 +1,4 @@
-//! A small workspace with something of everything, and how it is edited from one checkpoint to the
-//! next.
+//! A small workspace with every kind of file, and the edits from one checkpoint to the next.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,11 +8,11 @@ use std::process::Command;
 use crate::clock::Seeded;
 use crate::sandbox::{Sandbox, finish};
 
-/// Long enough that it is cut into several pieces.
+/// Long enough to be split into several chunks.
 const LARGE: usize = 1_200_000;
 
-/// Makes the workspace (generation 0) or edits it.
-pub(super) fn turn(sandbox: &Sandbox, generation: u64) {
+/// Creates the workspace (generation 0) or edits it.
+pub(super) fn next_generation(sandbox: &Sandbox, generation: u64) {
     if generation == 0 {
         make(sandbox);
     } else {
@@ -57,7 +56,7 @@ fn make(sandbox: &Sandbox) {
     set_mode(&work.join("closed"), 0o555);
 }
 
-/// Each generation edits a long and a short file a little, and gives something another kind.
+/// Each generation edits a long and a short file a little, and changes the kind of one path.
 fn edit(sandbox: &Sandbox, generation: u64) {
     let work = sandbox.work();
     let mut large = fs::read(work.join("large")).unwrap();
@@ -73,7 +72,7 @@ fn edit(sandbox: &Sandbox, generation: u64) {
         text(100 + generation),
     )
     .unwrap();
-    // Most of what this generation adds is gone later, and a little stays: a pack to write anew.
+    // Most of what this generation adds is deleted later, and a little stays: a pack to rewrite.
     fs::write(
         work.join(format!("burden-{generation}")),
         noise(40_000, 7 * generation),
@@ -103,7 +102,7 @@ fn edit(sandbox: &Sandbox, generation: u64) {
     set_mode(&work.join("program"), mode);
 }
 
-/// Runs git with nothing of the person's.
+/// Runs git without the user's configuration.
 pub(super) fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) {
     finish(git_command(sandbox, folder, words)).good();
 }

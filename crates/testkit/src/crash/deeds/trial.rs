@@ -1,27 +1,27 @@
-//! One disturbed deed: done, disturbed, looked at, repeated, looked at again.
+//! Executes one trial: runs and disturbs the command, checks, repeats it, and checks again.
 
 use std::path::Path;
 
-use super::deed::{Deed, Trial};
-use super::ground::Ground;
-use super::watch::{Watch, told};
-use super::{changing, full, together};
+use super::checker::{Checker, describe};
+use super::fixture::Ground;
+use super::operation::{Deed, Trial};
+use super::{changing, concurrent, full};
 use crate::crash::kill::Fault;
-use crate::crash::tally::{Counted, go_through};
+use crate::crash::tally::{Counted, run_jobs};
 use crate::crash::trace;
-use crate::crash::trial::{FAILPOINTS, Hit, SYSTEM_CALLS, Wrong};
-use crate::picture::Picture;
+use crate::crash::trial::{FAILPOINTS, Hit, SYSTEM_CALLS, Violation};
 use crate::sandbox::{Said, finish};
+use crate::tree_state::TreeState;
 
-/// How a trial went.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What was done, to repeat it.
+    /// The trial that was executed, to repeat it.
     pub trial: Trial,
-    /// What became of the fault.
+    /// What the fault hit.
     pub hit: Hit,
-    /// What is wrong. Nothing, if the promises hold.
-    pub wrongs: Vec<Wrong>,
+    /// The violations found; empty if all guarantees hold.
+    pub wrongs: Vec<Violation>,
 }
 
 impl Counted for Outcome {
@@ -33,11 +33,11 @@ impl Counted for Outcome {
         "at once",
     ];
 
-    fn sort(&self) -> String {
+    fn group(&self) -> String {
         "checkpoints".to_owned()
     }
 
-    fn words(&self) -> String {
+    fn notation(&self) -> String {
         self.trial.to_string()
     }
 
@@ -45,7 +45,7 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Wrong] {
+    fn wrongs(&self) -> &[Violation] {
         &self.wrongs
     }
 
@@ -76,40 +76,42 @@ impl Counted for Outcome {
     }
 }
 
-/// Goes through every trial, `workers` at a time, and tells `heard` of each as it is done.
+/// Executes every trial, `workers` at a time, and passes each outcome to `report`.
 pub fn attempt_all(
     binary: &Path,
     trials: &[Trial],
     workers: usize,
-    heard: impl Fn(&Outcome) + Sync,
+    report: impl Fn(&Outcome) + Sync,
 ) -> Vec<Outcome> {
-    // Those of one deed after each other: the ground is made once for all of them.
+    // Sorted by command: a fixture is built once for all trials of its command.
     let mut trials: Vec<&Trial> = trials.iter().collect();
-    trials.sort_by_key(|trial| trial.deed());
-    let attempt = |ground: &mut Option<Ground>, trial: &&Trial| {
-        let made = ground.take().filter(|made| made.deed == trial.deed());
-        let made = made.unwrap_or_else(|| Ground::new(binary, trial.deed()));
-        attempt(ground.insert(made), trial)
+    trials.sort_by_key(|trial| trial.operation());
+    let attempt = |fixture: &mut Option<Ground>, trial: &&Trial| {
+        let made = fixture
+            .take()
+            .filter(|made| made.operation == trial.operation());
+        let made = made.unwrap_or_else(|| Ground::new(binary, trial.operation()));
+        attempt(fixture.insert(made), trial)
     };
-    go_through(&trials, workers, || None, attempt, heard)
+    run_jobs(&trials, workers, || None, attempt, report)
 }
 
-/// Disturbs a deed on ground that was made for it; sooner, if that comes too late.
-pub fn attempt(ground: &Ground, trial: &Trial) -> Outcome {
-    let outcome = once(ground, trial);
-    match trial.sooner() {
-        Some(sooner) if outcome.is_vain() => attempt(ground, &sooner),
+/// Disturbs a command in a fixture that was built for it; earlier, if that comes too late.
+pub fn attempt(fixture: &Ground, trial: &Trial) -> Outcome {
+    let outcome = attempt_once(fixture, trial);
+    match trial.earlier() {
+        Some(earlier) if outcome.is_miss() => attempt(fixture, &earlier),
         _ => outcome,
     }
 }
 
-fn once(ground: &Ground, trial: &Trial) -> Outcome {
-    ground.reset();
+fn attempt_once(fixture: &Ground, trial: &Trial) -> Outcome {
+    fixture.reset();
     let (hit, mut wrongs) = match trial {
-        Trial::Killed { fault, .. } => kill(ground, fault),
-        Trial::Full { kib, .. } => full::attempt(ground, *kib),
-        Trial::Changing { seed } => (Hit::Segno, changing::attempt(ground, *seed)),
-        Trial::Together { seed } => (Hit::Segno, together::attempt(ground, *seed)),
+        Trial::Killed { fault, .. } => kill(fixture, fault),
+        Trial::Full { kib, .. } => full::attempt(fixture, *kib),
+        Trial::Changing { seed } => (Hit::Segno, changing::attempt(fixture, *seed)),
+        Trial::Together { seed } => (Hit::Segno, concurrent::attempt(fixture, *seed)),
     };
     wrongs.dedup();
     Outcome {
@@ -119,9 +121,9 @@ fn once(ground: &Ground, trial: &Trial) -> Outcome {
     }
 }
 
-fn kill(ground: &Ground, fault: &Fault) -> (Hit, Vec<Wrong>) {
-    let sandbox = &ground.sandbox;
-    let said = finish(trace::armed(sandbox, fault, &ground.words()));
+fn kill(fixture: &Ground, fault: &Fault) -> (Hit, Vec<Violation>) {
+    let sandbox = &fixture.sandbox;
+    let said = finish(trace::command_with_fault(sandbox, fault, &fixture.args()));
     let hit = if said.crashed() {
         Hit::Segno
     } else if trace::has_killed(sandbox) {
@@ -129,97 +131,101 @@ fn kill(ground: &Ground, fault: &Fault) -> (Hit, Vec<Wrong>) {
     } else {
         Hit::Missed
     };
-    let mut watch = Watch::new(ground);
+    let mut checker = Checker::new(fixture);
     if hit != Hit::Segno && !said.status.success() {
-        watch.stuck(format!("segno was not killed, and failed: {}", told(&said)));
+        checker.stuck(format!(
+            "segno was not killed, and failed: {}",
+            describe(&said)
+        ));
     }
-    settle(&mut watch, &said);
-    (hit, watch.wrongs)
+    check_and_repeat(&mut checker, &said);
+    (hit, checker.wrongs)
 }
 
-/// Looks at what a disturbed deed has left behind, repeats it, and looks again.
-pub(super) fn settle(watch: &mut Watch<'_>, said: &Said) {
-    let ground = watch.ground;
-    watch.look(&newcomer(ground, true));
-    watch.look_at_target();
-    acknowledged(watch, said);
-    let newcomer = newcomer(ground, false);
-    let before = watch.seen.clone();
-    let said = ground.sandbox.segno(&ground.words());
+/// Checks what a disturbed command has left behind, repeats it, and checks again.
+pub(super) fn check_and_repeat(checker: &mut Checker<'_>, said: &Said) {
+    let fixture = checker.fixture;
+    checker.check(&expected_checkpoint(fixture, true));
+    checker.check_target();
+    check_acknowledged(checker, said);
+    let new_checkpoint = expected_checkpoint(fixture, false);
+    let before = checker.seen.clone();
+    let said = fixture.sandbox.segno(&fixture.args());
     if !said.status.success() {
-        watch.stuck(format!("cannot be repeated: {}", told(&said)));
+        checker.stuck(format!("cannot be repeated: {}", describe(&said)));
         return;
     }
-    watch.look(&newcomer);
-    acknowledged(watch, &said);
-    let taken = watch.seen.listed.difference(&before.listed).count();
-    if matches!(ground.deed, Deed::First | Deed::Create) && taken != 1 {
-        watch.stuck(format!("{taken} checkpoints were taken instead of one"));
+    checker.check(&new_checkpoint);
+    check_acknowledged(checker, &said);
+    let created = checker.seen.listed.difference(&before.listed).count();
+    if matches!(fixture.operation, Deed::First | Deed::Create) && created != 1 {
+        checker.stuck(format!("{created} checkpoints were taken instead of one"));
     }
-    end(watch);
-    watch.have_back(&newcomer);
+    check_result(checker);
+    checker.check_undone_prune(&new_checkpoint);
 }
 
-/// What a checkpoint that comes with the deed is of: of the workspace, or of what a restore replaces.
-fn newcomer(ground: &Ground, is_first: bool) -> Picture {
-    match ground.aim() {
-        None => ground.folders["work"].clone(),
+/// The expected content of a checkpoint that the command creates: the workspace, or what a restore
+/// replaces.
+fn expected_checkpoint(fixture: &Ground, is_first: bool) -> TreeState {
+    match fixture.target_states() {
+        None => fixture.folders["work"].clone(),
         Some((_, old, _)) if is_first => old,
-        Some((place, ..)) => Picture::of(&place),
+        Some((folder, ..)) => TreeState::of(&folder),
     }
 }
 
-/// P14: a checkpoint that was told of is there.
-fn acknowledged(watch: &mut Watch<'_>, said: &Said) {
+/// P14: a checkpoint that was reported is listed.
+fn check_acknowledged(checker: &mut Checker<'_>, said: &Said) {
     for line in said.stdout.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
         if let Some(id) = line["checkpoint"].as_str()
-            && !watch.seen.listed.contains(id)
+            && !checker.seen.listed.contains(id)
         {
-            watch.loss(format!("{id} was told of and is not listed"));
+            checker.loss(format!("{id} was told of and is not listed"));
         }
     }
 }
 
-/// Whether the deed has come to what it should.
-fn end(watch: &mut Watch<'_>) {
-    let ground = watch.ground;
-    if let Some((place, _, new)) = ground.aim()
-        && let Some(differences) = Picture::of(&place).differences(new)
+/// Checks whether the command has reached its expected result.
+fn check_result(checker: &mut Checker<'_>) {
+    let fixture = checker.fixture;
+    if let Some((folder, _, new)) = fixture.target_states()
+        && let Some(differences) = TreeState::of(&folder).differences(new)
     {
-        watch.damage(format!("the end is another one: {differences}"));
+        checker.damage(format!("the end is another one: {differences}"));
     }
-    let taken: Vec<&String> = ground.taken.iter().collect();
-    let (listed, pruned): (&[&String], &[&String]) = match ground.deed {
-        Deed::Prune => (&taken[2..], &taken[..2]),
-        Deed::Undo => (&taken, &[]),
-        Deed::Gc => (&taken[4..], &taken[3..4]),
+    let created: Vec<&String> = fixture.created.iter().collect();
+    let (listed, pruned): (&[&String], &[&String]) = match fixture.operation {
+        Deed::Prune => (&created[2..], &created[..2]),
+        Deed::Undo => (&created, &[]),
+        Deed::Gc => (&created[4..], &created[3..4]),
         _ => return,
     };
-    let seen = &watch.seen;
+    let seen = &checker.seen;
     if !seen.listed.iter().eq(listed.iter().copied())
         || !seen.pruned.iter().eq(pruned.iter().copied())
     {
         let what = format!("the end is {seen:?}");
-        watch.stuck(what);
+        checker.stuck(what);
     }
-    if ground.deed == Deed::Gc {
-        swept(watch);
+    if fixture.operation == Deed::Gc {
+        check_swept(checker);
     }
 }
 
-/// After two more sweeps nothing is left of what nobody needs, and everything of the rest.
-fn swept(watch: &mut Watch<'_>) {
-    let ground = watch.ground;
+/// After two more sweeps nothing unreferenced is left, and everything referenced is.
+fn check_swept(checker: &mut Checker<'_>) {
+    let fixture = checker.fixture;
     for _ in 0..2 {
-        let said = ground.sandbox.segno(&ground.words());
+        let said = fixture.sandbox.segno(&fixture.args());
         if !said.status.success() {
-            watch.stuck(format!("cannot be swept: {}", told(&said)));
+            checker.stuck(format!("cannot be swept: {}", describe(&said)));
         }
     }
-    let heads = std::fs::read_dir(ground.vault().join("heads")).unwrap();
-    let (heads, needed) = (heads.count(), watch.seen.all().len());
+    let heads = std::fs::read_dir(fixture.snapshot_store().join("heads")).unwrap();
+    let (heads, needed) = (heads.count(), checker.seen.all().len());
     if heads != needed {
-        watch.stuck(format!("{heads} snapshots are kept, and {needed} needed"));
+        checker.stuck(format!("{heads} snapshots are kept, and {needed} needed"));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking damaged checkpoints everything, and judging what they say.
+//! Lists, verifies and restores damaged checkpoints, and judges the answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,21 +16,21 @@ use tokio::runtime::Runtime;
 use super::{APART, Kept};
 use crate::clock::HandClock;
 use crate::damage::Damage;
-use crate::picture::Picture;
-use crate::sandbox::{Said, finish, memory};
+use crate::sandbox::{Said, finish, memory_dir};
+use crate::tree_state::TreeState;
 
-/// What became of one damage.
+/// The effect of one damage.
 #[derive(Debug, Clone, Default)]
-pub struct Ruling {
-    /// What was found, in the words of whoever found it. Nothing, if the damage does no harm.
+pub struct CheckpointVerdict {
+    /// The messages that report the damage. Empty, if the damage does no harm.
     pub named: Vec<String>,
-    /// What is wrong with that.
+    /// The violations found.
     pub wrongs: Vec<String>,
 }
 
-/// A copy of the home that is damaged again and again.
+/// A copy of the home that is damaged and repaired for each judgement.
 pub struct Judge<'a> {
-    kept: &'a Kept,
+    specimen: &'a Kept,
     folder: TempDir,
     store: Sqlite,
     runtime: Runtime,
@@ -38,19 +38,18 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// A new one.
-    pub fn new(kept: &'a Kept) -> Self {
-        let folder = memory();
+    pub fn new(specimen: &'a Kept) -> Self {
+        let folder = memory_dir();
         let root = folder.path().join("home");
         let mut command = std::process::Command::new("cp");
-        command.arg("-a").arg(kept.sandbox.home()).arg(&root);
+        command.arg("-a").arg(specimen.sandbox.home()).arg(&root);
         finish(command).good();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let home = Home::open(&root, disk).unwrap();
         let store = Sqlite::open(home, Arc::<HandClock>::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread();
         let mut judge = Self {
-            kept,
+            specimen,
             folder,
             store,
             runtime: { runtime }.build().unwrap(),
@@ -67,19 +66,23 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges one damage through the libraries.
-    pub fn judge(&self, damage: &Damage) -> Ruling {
-        self.with(damage, || self.ask(damage))
+    pub fn judge(&self, damage: &Damage) -> CheckpointVerdict {
+        self.with(damage, || self.query(damage))
     }
 
     /// Judges one damage with the real binary.
-    pub fn judge_binary(&self, damage: &Damage) -> Ruling {
-        self.with(damage, || self.ask_binary(damage))
+    pub fn judge_binary(&self, damage: &Damage) -> CheckpointVerdict {
+        self.with(damage, || self.query_binary(damage))
     }
 
-    /// Does the damage, and undoes it.
-    fn with(&self, damage: &Damage, ask: impl FnOnce() -> Ruling) -> Ruling {
+    /// Applies the damage, calls `query`, and undoes the damage.
+    fn with(
+        &self,
+        damage: &Damage,
+        query: impl FnOnce() -> CheckpointVerdict,
+    ) -> CheckpointVerdict {
         let file = damage.file();
-        let (path, whole) = (self.root().join(&file), &self.kept.files[&file]);
+        let (path, whole) = (self.root().join(&file), &self.specimen.files[&file]);
         match damage {
             Damage::Flip { byte, bit, .. } => {
                 let mut flipped = whole.clone();
@@ -89,9 +92,9 @@ impl<'a> Judge<'a> {
             Damage::Truncate { length, .. } => fs::write(&path, &whole[..*length]).unwrap(),
             _ => fs::remove_file(&path).unwrap(),
         }
-        let ruling = ask();
+        let verdict = query();
         fs::write(&path, whole).unwrap();
-        ruling
+        verdict
     }
 
     fn list(&self) -> (BTreeMap<String, Manifest>, Vec<String>) {
@@ -112,48 +115,50 @@ impl<'a> Judge<'a> {
         (manifests, damaged)
     }
 
-    fn ask(&self, damage: &Damage) -> Ruling {
+    fn query(&self, damage: &Damage) -> CheckpointVerdict {
         let file = damage.file();
-        let mut ruling = Ruling::default();
+        let mut verdict = CheckpointVerdict::default();
         let (manifests, damaged) = self.list();
-        ruling.named.extend(damaged);
+        verdict.named.extend(damaged);
         let vault = Vault::open(&self.root().join("snapshots"));
-        for (number, checkpoint) in self.kept.checkpoints.iter().enumerate() {
+        for (number, checkpoint) in self.specimen.checkpoints.iter().enumerate() {
             let found = match (&vault, manifests.get(&checkpoint.id)) {
                 (Err(error), _) => vec![error.to_string()],
                 (_, None) => vec![format!("checkpoint {} is not listed", checkpoint.id)],
                 (Ok(vault), Some(manifest)) => {
-                    // When it was last verified is noted by whoever verifies.
+                    // Each verification updates the time of the last verification.
                     let verified = self.manifests[&checkpoint.id].verified;
                     let found = Manifest {
                         verified,
                         ..manifest.clone()
                     };
                     if found != self.manifests[&checkpoint.id] {
-                        ruling.wrongs.push(format!("{number} says something else"));
+                        verdict.wrongs.push(format!("{number} says something else"));
                     }
-                    self.ask_vault(vault, number, manifest, &mut ruling)
+                    self.check_checkpoint(vault, number, manifest, &mut verdict)
                 }
             };
-            if !found.is_empty() && self.kept.is_spared(&file, number) {
-                ruling.wrongs.push(format!("{number} is harmed: {found:?}"));
+            if !found.is_empty() && self.specimen.is_independent_of(&file, number) {
+                verdict
+                    .wrongs
+                    .push(format!("{number} is harmed: {found:?}"));
             }
-            ruling.named.extend(found);
+            verdict.named.extend(found);
         }
         if let (Ok(vault), true) = (&vault, file.starts_with("snapshots/index")) {
-            self.capture(vault, &mut ruling);
+            self.capture(vault, &mut verdict);
         }
-        self.check_names(damage, &mut ruling);
-        ruling
+        self.check_names(damage, &mut verdict);
+        verdict
     }
 
-    /// Verifies and restores one. Returns what is wrong with it.
-    fn ask_vault(
+    /// Verifies and restores one checkpoint. Returns what is wrong with it.
+    fn check_checkpoint(
         &self,
         vault: &Vault,
         number: usize,
         manifest: &Manifest,
-        ruling: &mut Ruling,
+        verdict: &mut CheckpointVerdict,
     ) -> Vec<String> {
         let snapshot = manifest.files.snapshot;
         let found: Vec<String> = match vault.verify(snapshot, &|_| {}) {
@@ -163,16 +168,16 @@ impl<'a> Judge<'a> {
                 .collect(),
             Err(error) => vec![error.to_string()],
         };
-        let target = memory();
+        let target = memory_dir();
         let options = Restore {
             exact: true,
             durable: false,
             ..Restore::default()
         };
         let restored = vault.restore(snapshot, target.path(), &options, &|_| {});
-        let now = Picture::of(target.path());
+        let now = TreeState::of(target.path());
         let wrong = match (restored, found.is_empty()) {
-            (Ok(_), true) => now.differences(&self.kept.checkpoints[number].picture),
+            (Ok(_), true) => now.differences(&self.specimen.checkpoints[number].tree_state),
             (Err(_), false) => {
                 (now.0.len() > 1).then(|| "a refused restore has written".to_owned())
             }
@@ -180,66 +185,71 @@ impl<'a> Judge<'a> {
             (Err(error), true) => Some(format!("not found, and refused: {error}")),
         };
         let wrong = wrong.map(|wrong| format!("{number}: {wrong}"));
-        ruling.wrongs.extend(wrong);
+        verdict.wrongs.extend(wrong);
         found
     }
 
-    /// With a damaged index, the next snapshot still is what is there.
-    fn capture(&self, vault: &Vault, ruling: &mut Ruling) {
+    /// With a damaged index, the next snapshot still contains the current files.
+    fn capture(&self, vault: &Vault, verdict: &mut CheckpointVerdict) {
         for number in [1, APART] {
-            let folder = &self.kept.checkpoints[number].folder;
+            let folder = &self.specimen.checkpoints[number].folder;
             let clock = HandClock::default();
             let captured = vault.capture(&Request::new(folder, &clock), &|_| {});
             match captured {
                 Ok(captured) => {
-                    let target = memory();
+                    let target = memory_dir();
                     let options = Restore {
                         durable: false,
                         ..Restore::default()
                     };
                     let restored =
                         vault.restore(captured.snapshot, target.path(), &options, &|_| {});
-                    let expected = Picture::of(folder);
-                    let now = Picture::of(target.path());
+                    let expected = TreeState::of(folder);
+                    let now = TreeState::of(target.path());
                     let differs = now.differences(&expected);
                     if restored.is_err() || differs.is_some() {
                         let what = format!("a capture with it: {restored:?} {differs:?}");
-                        ruling.wrongs.push(what);
+                        verdict.wrongs.push(what);
                     }
                 }
-                Err(error) => ruling.wrongs.push(format!("no capture with it: {error}")),
+                Err(error) => verdict.wrongs.push(format!("no capture with it: {error}")),
             }
         }
     }
 
-    /// Whatever is found says where it is.
-    fn check_names(&self, damage: &Damage, ruling: &mut Ruling) {
+    /// Checks that whatever is reported names the damaged object.
+    fn check_names(&self, damage: &Damage, verdict: &mut CheckpointVerdict) {
         let file = damage.file();
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let is_shared = file.ends_with("format");
-        // Nobody remembers the name of a pack that is not there; what was in it is named. Without
-        // any key, checkpoints are those of another installation.
+        // The name of a missing pack is unknown; its content is reported instead. Without any key,
+        // checkpoints count as those of another installation.
         let nameless = ["snapshots/packs", "seal.key"];
         let is_nameless = nameless.iter().any(|name| file.starts_with(name));
         let is_gone = matches!(damage, Damage::Gone(_)) && is_nameless;
-        let says = |found: &String| found.contains(&*name);
-        let must_say = !ruling.named.is_empty() && !is_shared && !is_gone;
-        if must_say && !ruling.named.iter().any(says) {
-            let what = format!("not named: {:?}", ruling.named);
-            ruling.wrongs.push(what);
+        let run = |found: &String| found.contains(&*name);
+        let must_name = !verdict.named.is_empty() && !is_shared && !is_gone;
+        if must_name && !verdict.named.iter().any(run) {
+            let what = format!("not named: {:?}", verdict.named);
+            verdict.wrongs.push(what);
         }
         let needed = ["snapshots/packs", "snapshots/manifests", "checkpoints"];
         let is_needed = needed.iter().any(|folder| file.starts_with(folder));
-        // What waits in the trash is nobody's.
-        let is_kept = self.kept.since.contains_key(&file);
-        if ruling.named.is_empty() && is_needed && is_kept && !is_idle(damage, &self.kept.files) {
-            ruling.wrongs.push("not noticed".to_owned());
+        // Nothing references what is in the trash.
+        let is_referenced = self.specimen.since.contains_key(&file);
+        if verdict.named.is_empty()
+            && is_needed
+            && is_referenced
+            && !hits_unused_bits(damage, &self.specimen.files)
+        {
+            verdict.wrongs.push("not noticed".to_owned());
         }
     }
 
-    fn ask_binary(&self, damage: &Damage) -> Ruling {
-        let mut ruling = Ruling::default();
-        // A folder that is not known as a vault is not called damaged, but cannot be used.
+    fn query_binary(&self, damage: &Damage) -> CheckpointVerdict {
+        let mut verdict = CheckpointVerdict::default();
+        // A folder that is not recognized as a snapshot store is not reported as damaged, but
+        // cannot be used.
         let refusals: &[i32] = if damage.file().ends_with("format") {
             &[12, 23]
         } else {
@@ -251,39 +261,41 @@ impl<'a> Judge<'a> {
                 .is_some_and(|code| refusals.contains(&code))
         };
         let segno = |words: &[&str]| {
-            let mut command = self.kept.sandbox.command(words);
+            let mut command = self.specimen.sandbox.command(words);
             command.env("SEGNO_HOME", self.root());
             finish(command)
         };
         let said = segno(&["checkpoint", "verify"]);
         if is_refused(&said) {
-            ruling.named.push(format!("{}{}", said.stdout, said.stderr));
+            verdict
+                .named
+                .push(format!("{}{}", said.stdout, said.stderr));
         } else if !said.status.success() {
-            ruling.wrongs.push(format!("verify: {said:?}"));
+            verdict.wrongs.push(format!("verify: {said:?}"));
         }
-        for (number, checkpoint) in self.kept.checkpoints.iter().enumerate() {
+        for (number, checkpoint) in self.specimen.checkpoints.iter().enumerate() {
             let target = self.folder.path().join("target");
-            let place = target.to_str().unwrap();
-            let words = ["checkpoint", "restore", &checkpoint.id, "--into", place];
+            let into = target.to_str().unwrap();
+            let words = ["checkpoint", "restore", &checkpoint.id, "--into", into];
             let said = segno(&words);
-            let differs = Picture::of(&target).differences(&checkpoint.picture);
-            let is_spared = self.kept.is_spared(&damage.file(), number);
+            let differs = TreeState::of(&target).differences(&checkpoint.tree_state);
+            let is_independent_of = self.specimen.is_independent_of(&damage.file(), number);
             let is_whole = said.status.success() && differs.is_none();
-            let is_excused = is_refused(&said) && !ruling.named.is_empty() && !is_spared;
+            let is_excused = is_refused(&said) && !verdict.named.is_empty() && !is_independent_of;
             if !is_whole && !is_excused {
-                ruling
+                verdict
                     .wrongs
                     .push(format!("{number}: {differs:?} {said:?}"));
             }
             let _ = fs::remove_dir_all(&target);
         }
-        ruling
+        verdict
     }
 }
 
-/// Whether a flip hits bits of a compressed block that mean nothing: what is unpacked from it still
-/// has its digest. Tables and ends of packs have a digest of their own.
-fn is_idle(damage: &Damage, files: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
+/// Whether a flip hits unused bits of a compressed block: its decompressed content still has its
+/// digest. Tables and ends of packs have a digest of their own.
+fn hits_unused_bits(damage: &Damage, files: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
     match damage {
         Damage::Flip { file, byte, .. } => {
             let length = files[file].len();

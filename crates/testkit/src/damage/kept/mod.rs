@@ -1,9 +1,10 @@
-//! Damage to what checkpoints consist of: packs, manifests, heads, the index, the record of the trash,
+//! Damage to the files of checkpoints: packs, manifests, heads, the index, the list of the trash,
 //! the checkpoints themselves and the key that seals them.
 //!
-//! A judge asks what `checkpoint list`, `verify` and `restore` ask. Every checkpoint is either found
-//! clean and comes back as it was, or is found damaged by name and is refused before a file is written
-//! (P4, P5, P9). Those that do not need what was damaged are found clean.
+//! A judge calls what `checkpoint list`, `verify` and `restore` call. Every checkpoint is either
+//! reported as clean and restored unchanged, or is reported as damaged by name and refused before a
+//! file is written (P4, P5, P9). Checkpoints that do not need the damaged object are reported as
+//! clean.
 
 mod judge;
 
@@ -16,58 +17,58 @@ use serde_json::Value;
 use super::Damage;
 use super::copy::read_all;
 use crate::clock::Seeded;
-use crate::picture::Picture;
 use crate::sandbox::{Said, Sandbox, chain, finish};
+use crate::tree_state::TreeState;
 
-pub use judge::{Judge, Ruling};
+pub use judge::{CheckpointVerdict, Judge};
 
-/// A home with three checkpoints: two of one folder, the second stored as changes, and one of a folder
-/// that shares nothing with it.
+/// A home with three checkpoints: two of one folder, the second stored as changes, and one of a
+/// folder that shares nothing with it.
 pub struct Kept {
     sandbox: Sandbox,
     /// Every file that checkpoints consist of, by its path below the home.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     checkpoints: Vec<Checkpoint>,
-    /// With which checkpoint each file came.
+    /// The checkpoint with which each file was created.
     since: BTreeMap<PathBuf, usize>,
 }
 
 struct Checkpoint {
     id: String,
     folder: PathBuf,
-    picture: Picture,
+    tree_state: TreeState,
 }
 
 /// The checkpoint that shares nothing with the others.
 const APART: usize = 2;
 
 impl Kept {
-    /// Makes one with the real binary.
+    /// Creates one with the real binary.
     pub fn make(binary: &Path) -> Self {
         let sandbox = Sandbox::in_memory(binary);
-        let mut kept = Self {
+        let mut specimen = Self {
             sandbox,
             files: BTreeMap::new(),
             checkpoints: Vec::new(),
             since: BTreeMap::new(),
         };
-        let work = kept.furnish("work", "chain");
-        kept.take(&work);
+        let work = specimen.prepare_folder("work", "chain");
+        specimen.create_checkpoint(&work);
         fs::write(work.join("folder/1"), "edited\n").unwrap();
         let mut edited = noise(1);
         edited[100] ^= 1;
         fs::write(work.join("noise"), edited).unwrap();
-        kept.take(&work);
-        let other = kept.furnish("other", "other");
+        specimen.create_checkpoint(&work);
+        let other = specimen.prepare_folder("other", "other");
         fs::write(other.join("noise"), noise(2)).unwrap();
-        kept.take(&other);
-        kept.throw_away(&other);
-        kept.files = kept.read();
-        kept
+        specimen.create_checkpoint(&other);
+        specimen.leave_in_trash(&other);
+        specimen.files = specimen.read();
+        specimen
     }
 
-    /// A small folder in which a session was run.
-    fn furnish(&self, name: &str, session: &str) -> PathBuf {
+    /// Creates a small folder and runs a session in it.
+    fn prepare_folder(&self, name: &str, session: &str) -> PathBuf {
         let folder = self.sandbox.work().with_file_name(name);
         fs::create_dir_all(folder.join("folder/empty")).unwrap();
         for number in 0..3 {
@@ -91,7 +92,7 @@ impl Kept {
         finish(command).good()
     }
 
-    fn take(&mut self, folder: &Path) {
+    fn create_checkpoint(&mut self, folder: &Path) {
         let said = self.segno(folder, &["checkpoint", "create", "--json"]);
         let number = self.checkpoints.len();
         for path in self.read().into_keys() {
@@ -100,12 +101,12 @@ impl Kept {
         self.checkpoints.push(Checkpoint {
             id: said.json()[0]["checkpoint"].as_str().unwrap().to_owned(),
             folder: folder.to_owned(),
-            picture: Picture::of(folder),
+            tree_state: TreeState::of(folder),
         });
     }
 
-    /// Leaves something in the trash: a snapshot that no checkpoint names.
-    fn throw_away(&self, folder: &Path) {
+    /// Leaves something in the trash: a snapshot that no checkpoint references.
+    fn leave_in_trash(&self, folder: &Path) {
         let file = folder.join("folder/0");
         let (before, modified) = (fs::read(&file).unwrap(), fs::metadata(&file).unwrap());
         fs::write(&file, "for a moment\n").unwrap();
@@ -113,8 +114,8 @@ impl Kept {
         fs::write(&file, before).unwrap();
         let options = fs::File::options().write(true).open(&file).unwrap();
         options.set_modified(modified.modified().unwrap()).unwrap();
-        let taken: Value = said.json().remove(0);
-        let word = |name: &str| taken[name].as_str().unwrap().to_owned();
+        let created: Value = said.json().remove(0);
+        let word = |name: &str| created[name].as_str().unwrap().to_owned();
         let home = self.sandbox.home();
         let checkpoint = format!(
             "checkpoints/{}/{}.json",
@@ -135,7 +136,7 @@ impl Kept {
         files
     }
 
-    /// `bits` flips of every byte, every cut, and every file gone.
+    /// `bits` flips of every byte, every truncation, and every file missing.
     pub fn damages(&self, bits: u8) -> Vec<Damage> {
         let mut damages = Vec::new();
         for (file, content) in &self.files {
@@ -157,12 +158,12 @@ impl Kept {
         damages
     }
 
-    /// One of the damages, each file as likely as any other.
-    pub fn draw(&self, lot: &Seeded) -> Damage {
-        let below = |bound: usize| usize::try_from(lot.below(bound as u64)).unwrap();
+    /// A random damage; every file is equally likely.
+    pub fn draw(&self, rng: &Seeded) -> Damage {
+        let below = |bound: usize| usize::try_from(rng.below(bound as u64)).unwrap();
         let (file, content) = self.files.iter().nth(below(self.files.len())).unwrap();
         let file = file.clone();
-        match (content.len(), lot.below(4)) {
+        match (content.len(), rng.below(4)) {
             (0, _) => Damage::Gone(file),
             (length, 0) => Damage::Truncate {
                 length: below(length),
@@ -170,15 +171,15 @@ impl Kept {
             },
             (length, _) => Damage::Flip {
                 byte: below(length),
-                bit: u8::try_from(lot.below(8)).unwrap(),
+                bit: u8::try_from(rng.below(8)).unwrap(),
                 file,
             },
         }
     }
 
-    /// Whether a checkpoint is none of this file's business.
-    fn is_spared(&self, file: &Path, number: usize) -> bool {
-        // What is not of one checkpoint is of all.
+    /// Whether a checkpoint does not depend on this file.
+    fn is_independent_of(&self, file: &Path, number: usize) -> bool {
+        // Files that belong to no single checkpoint belong to all.
         let shared = ["seal.key", "snapshots/format"];
         let is_shared = shared.iter().any(|name| Path::new(name) == file);
         let since = self.since.get(file).copied().unwrap_or(APART + 1);

@@ -1,4 +1,4 @@
-//! Models that fail, as the real agents tell of it.
+//! Models that fail, as the real agents report it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use segno_testkit::model::{Call, Fault, ModelServer, Often, Script, Turn, Usage}
 use segno_testkit::programs::{Agent, Stage};
 use serde_json::Value;
 
-fn told(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) {
+fn run_with_fault(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) {
     let script = Script::new("fails", [Turn::fail(fault, often)]);
     let server = ModelServer::scripted([script.clone()]);
     let stage = Stage::new(&server);
@@ -16,7 +16,7 @@ fn told(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) 
 }
 
 #[test]
-fn every_refusal_ends_the_run_and_is_named() {
+fn every_api_error_ends_the_run_and_is_reported() {
     for agent in Agent::ALL {
         for (fault, words) in [
             (Fault::Unauthorized, ["invalid x-api-key", "401"]),
@@ -29,7 +29,7 @@ fn every_refusal_ends_the_run_and_is_named() {
                 ["429", "usage limit"],
             ),
         ] {
-            let (good, said, _) = told(agent, fault, Often::Always);
+            let (good, said, _) = run_with_fault(agent, fault, Often::Always);
             assert!(!good, "{agent:?} {fault:?} {said}");
             let named = words.iter().any(|word| said.contains(word));
             assert!(named, "{agent:?} {fault:?} {said}");
@@ -38,10 +38,10 @@ fn every_refusal_ends_the_run_and_is_named() {
 }
 
 #[test]
-fn what_fails_once_is_tried_again() {
+fn single_failure_is_retried() {
     for agent in Agent::ALL {
         for fault in [Fault::Overloaded, Fault::Cut, Fault::HangUp] {
-            let (good, said, _) = told(agent, fault, Often::First(1));
+            let (good, said, _) = run_with_fault(agent, fault, Often::First(1));
             assert!(good, "{agent:?} {fault:?} {said}");
             assert!(
                 said.contains("It works again."),
@@ -52,7 +52,7 @@ fn what_fails_once_is_tried_again() {
 }
 
 #[test]
-fn agents_believe_what_an_answer_is_said_to_have_taken() {
+fn agents_report_the_usage_of_an_answer() {
     for agent in Agent::ALL {
         let usage = Usage {
             input: 123_456,
@@ -79,7 +79,7 @@ fn agents_believe_what_an_answer_is_said_to_have_taken() {
 }
 
 #[test]
-fn a_call_that_fails_is_mended_by_looking_and_writing() {
+fn failed_call_is_repaired() {
     for agent in Agent::ALL {
         let script = Script::new(
             "mend",

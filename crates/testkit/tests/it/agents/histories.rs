@@ -1,17 +1,17 @@
-//! The right next answer comes also to those who know the history only from hearsay.
+//! The right next answer also comes if the history is only quoted or summarized.
 
 use segno_testkit::model::{
     Answer, Call, ModelServer, Purpose, Script, Turn, files, standard, standard_files,
 };
 use segno_testkit::programs::{Agent, Stage};
 
-/// A session that another agent began, told in words: after turn 4, whose outcome is unknown.
-const TOLD: &str = "You take over from another agent. Its task was: [script:standard]\n\
+/// A session that another agent began, as text: after turn 4, whose outcome is unknown.
+const QUOTED_HISTORY: &str = "You take over from another agent. Its task was: [script:standard]\n\
     Assistant: I begin with a plan. [standard:0]\nAssistant: One line was wrong. [standard:3]\n\
     Assistant: This takes a while. [standard:4]\nGo on.";
 
 #[test]
-fn an_agent_that_is_told_what_another_one_did_goes_on_there() {
+fn agent_continues_from_a_quoted_history() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
         let stage = Stage::new(&server);
@@ -23,7 +23,7 @@ fn an_agent_that_is_told_what_another_one_did_goes_on_there() {
         write("plan.md", "# Plan\n\n- [ ] build\n- [ ] check\n");
         write("src/part.txt", "alpha\ndelta\ngamma\n");
         write("log.txt", "place\nslow\n");
-        let (status, lines) = agent.start(&stage, TOLD).end();
+        let (status, lines) = agent.start(&stage, QUOTED_HISTORY).end();
         assert!(status.success(), "{agent:?} {lines:#?}");
         assert_eq!(server.paid("standard"), [5, 6, 7, 8], "{agent:?}");
         assert_eq!(server.mended("standard")[0], 4, "{agent:?}");
@@ -37,7 +37,7 @@ fn an_agent_that_is_told_what_another_one_did_goes_on_there() {
 }
 
 #[test]
-fn a_conversation_that_was_summed_up_goes_on_where_it_stood() {
+fn compacted_conversation_continues_at_its_turn() {
     let script = Script::new(
         "long",
         [

@@ -1,4 +1,4 @@
-//! Agents that are killed and go on with their own means.
+//! Agents that are killed and resume with their own option.
 
 use segno_testkit::model::{
     Call, ModelServer, Outcome, Part, Role, Script, Turn, conversation, files, standard,
@@ -7,16 +7,16 @@ use segno_testkit::model::{
 use segno_testkit::programs::{Agent, Stage};
 use segno_testkit::sandbox::until;
 
-/// What becomes of a command whose agent is killed.
+/// What happens to a command whose agent is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It goes on, and is done some time.
+    /// It continues, and completes.
     Done,
-    /// The shell goes with the agent; what the shell had started does not.
+    /// The shell ends with the agent; its child processes do not.
     CutOff,
 }
 
-fn is_killed_in_a_command_and_goes_on(agent: Agent, end: End) {
+fn resumes_after_kill_in_command(agent: Agent, end: End) {
     let server = ModelServer::scripted([standard()]);
     let stage = Stage::new(&server);
     let prompt = format!("Do the task. {}", standard().marker());
@@ -28,7 +28,7 @@ fn is_killed_in_a_command_and_goes_on(agent: Agent, end: End) {
         has_begun() && agent.kept(&stage, &session).contains("sleep 1")
     });
     running.kill();
-    // What the agent started may go on without it. Whoever resumes waits for it, or ends it.
+    // Child processes of the agent may outlive it. A resume must wait for them, or kill them.
     until("nothing runs", || stage.processes().is_empty());
     let log = std::fs::read_to_string(stage.work().join("log.txt")).unwrap();
     assert_eq!(log.contains("slow"), end == End::Done, "{log}");
@@ -55,17 +55,17 @@ fn is_killed_in_a_command_and_goes_on(agent: Agent, end: End) {
 }
 
 #[test]
-fn claude_code_killed_in_a_command_goes_on_and_looks_before_it_acts() {
-    is_killed_in_a_command_and_goes_on(Agent::Claude, End::Done);
+fn killed_claude_code_resumes_and_checks_its_command() {
+    resumes_after_kill_in_command(Agent::Claude, End::Done);
 }
 
 #[test]
-fn codex_killed_in_a_command_goes_on_and_looks_before_it_acts() {
-    is_killed_in_a_command_and_goes_on(Agent::Codex, End::CutOff);
+fn killed_codex_resumes_and_checks_its_command() {
+    resumes_after_kill_in_command(Agent::Codex, End::CutOff);
 }
 
 #[test]
-fn an_agent_killed_in_the_middle_of_an_answer_gets_the_same_answer_again() {
+fn agent_killed_mid_answer_gets_the_answer_again() {
     for agent in Agent::ALL {
         let script = Script::new(
             "half",
@@ -83,7 +83,7 @@ fn an_agent_killed_in_the_middle_of_an_answer_gets_the_same_answer_again() {
             Agent::Claude => "File created successfully",
             Agent::Codex => "Success. Updated the following files",
         };
-        // Claude Code says things before it writes them down.
+        // Claude Code prints lines before it writes them to its transcript.
         until("half is sent and the first turn is written down", || {
             server.holds("half", 1) && agent.kept(&stage, &session).contains(written)
         });

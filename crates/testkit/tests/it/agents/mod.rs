@@ -1,5 +1,5 @@
-//! The real agents, driven directly: what the scripted server and the stage promise to every other
-//! test that drives them.
+//! The real agents, driven directly: what every other test that drives them expects of the scripted
+//! server and the stage.
 
 mod adapters;
 mod faults;

@@ -50,7 +50,7 @@ fn the_real_codex_plays_the_standard_script_to_the_end() {
 }
 
 #[test]
-fn every_request_is_a_turn_of_the_script_or_is_known_to_be_none() {
+fn requests_without_a_script_are_not_turns() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
         let stage = Stage::new(&server);
@@ -74,7 +74,7 @@ fn every_request_is_a_turn_of_the_script_or_is_known_to_be_none() {
 }
 
 #[test]
-fn agents_are_found_by_their_names_where_a_stage_looks_for_programs() {
+fn agents_are_on_the_path_of_a_stage() {
     let server = ModelServer::scripted([standard()]);
     let stage = Stage::new(&server);
     for (name, program) in [("claude", Program::ClaudeCode), ("codex", Program::Codex)] {
@@ -90,7 +90,7 @@ fn agents_are_found_by_their_names_where_a_stage_looks_for_programs() {
 }
 
 #[test]
-fn models_without_an_agent_play_scripts_too() {
+fn scripts_work_without_an_agent() {
     let script = Script::new("words", [Turn::say("One."), Turn::say("Two.")]);
     let server = ModelServer::scripted([script.clone()]);
     let ask = |path: &str, messages: serde_json::Value| {

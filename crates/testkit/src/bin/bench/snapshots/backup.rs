@@ -7,20 +7,20 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::snapshots::keeper::{Bulk, Keeper, Repeat, Time};
 use crate::snapshots::process::run;
+use crate::snapshots::tool::{Bulk, Repeat, SnapshotTool, Time};
 
-/// What could be had.
+/// What `bench/peers/snapshots` found or fetched.
 #[derive(Default)]
 pub(crate) struct Fetched {
     pub(crate) programs: Vec<Program>,
-    /// A real source tree: what it is, and where.
+    /// A real source tree: its name and its path.
     pub(crate) tree: Option<(String, PathBuf)>,
-    /// Why something could not be had.
+    /// Why something is not available.
     pub(crate) reasons: Vec<String>,
 }
 
-/// A program that is here.
+/// A backup program on this machine.
 #[derive(Clone)]
 pub(crate) struct Program {
     kind: Kind,
@@ -36,14 +36,14 @@ enum Kind {
     Rustic,
 }
 
-/// Which part of what is kept in the peers' folder is wanted.
+/// What to fetch into the peers' folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     Programs,
     ProgramsAndTree,
 }
 
-/// Fetches what is not there yet.
+/// Fetches what is not in `folder` yet.
 pub(crate) fn fetch(folder: &Path, want: Want) -> Fetched {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers/snapshots");
     let mut command = Command::new("python3");
@@ -105,8 +105,8 @@ pub(crate) struct Backup {
     program: Program,
     store: PathBuf,
     tree: PathBuf,
-    /// How often something was kept.
-    kept: usize,
+    /// How many snapshots were created.
+    count: usize,
 }
 
 impl Backup {
@@ -115,11 +115,12 @@ impl Backup {
             program,
             store: PathBuf::new(),
             tree: PathBuf::new(),
-            kept: 0,
+            count: 0,
         }
     }
 
-    /// The program, with its cache and settings beside the repository and started in `folder`.
+    /// A command that runs the program in `folder`, with its cache and settings beside the
+    /// repository.
     fn command(&self, folder: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program.path);
         let repository = self.store.join("repository");
@@ -142,11 +143,11 @@ impl Backup {
     }
 
     fn archive(&self) -> String {
-        format!("::{}", self.kept)
+        format!("::{}", self.count)
     }
 }
 
-impl Keeper for Backup {
+impl SnapshotTool for Backup {
     fn name(&self) -> String {
         format!("{} {}", self.program.kind.name(), self.program.version)
     }
@@ -163,7 +164,7 @@ impl Keeper for Backup {
         fs::create_dir(store).unwrap();
         store.clone_into(&mut self.store);
         tree.clone_into(&mut self.tree);
-        self.kept = 0;
+        self.count = 0;
         let words: &[&str] = match self.program.kind {
             Kind::Restic | Kind::Rustic => &["init"],
             Kind::Borg => &["init", "--encryption", "none"],
@@ -171,16 +172,16 @@ impl Keeper for Backup {
         run(self.command(tree, words)).map(|_| ())
     }
 
-    fn keep(&mut self, tree: &Path) -> Time {
-        self.kept += 1;
-        run(self.keeping(tree).expect("it is one process")).map(|ran| ran.time)
+    fn snapshot(&mut self, tree: &Path) -> Time {
+        self.count += 1;
+        run(self.snapshot_command(tree).expect("it is one process")).map(|ran| ran.time)
     }
 
     fn restore(&mut self, into: &Path) -> Time {
-        run(self.restoring(into).expect("it is one process")).map(|ran| ran.time)
+        run(self.restore_command(into).expect("it is one process")).map(|ran| ran.time)
     }
 
-    fn undo(&mut self, _: &Path) -> Option<Time> {
+    fn restore_in_place(&mut self, _: &Path) -> Option<Time> {
         None
     }
 
@@ -196,7 +197,7 @@ impl Keeper for Backup {
         self.store.join("repository")
     }
 
-    fn keeping(&self, tree: &Path) -> Option<Command> {
+    fn snapshot_command(&self, tree: &Path) -> Option<Command> {
         let archive = self.archive();
         let words: &[&str] = match self.program.kind {
             Kind::Restic => &["backup", "--quiet", "."],
@@ -206,14 +207,14 @@ impl Keeper for Backup {
         Some(self.command(tree, words))
     }
 
-    fn restoring(&self, into: &Path) -> Option<Command> {
-        // Borg writes into the folder that it is started in.
+    fn restore_command(&self, into: &Path) -> Option<Command> {
+        // Borg writes into its working directory.
         let _ = fs::create_dir(into);
         let archive = self.archive();
-        let place = into.to_str()?;
+        let target = into.to_str()?;
         let words: &[&str] = match self.program.kind {
-            Kind::Restic => &["restore", "--quiet", "latest", "--target", place],
-            Kind::Rustic => &["restore", "latest", place],
+            Kind::Restic => &["restore", "--quiet", "latest", "--target", target],
+            Kind::Rustic => &["restore", "latest", target],
             Kind::Borg => &["extract", &archive],
         };
         Some(self.command(into, words))

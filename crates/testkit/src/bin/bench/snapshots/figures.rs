@@ -1,4 +1,4 @@
-//! What the rounds gave, by operation and by who did it; the bars; and the rows of the table.
+//! The results by operation and by tool; the bars; and the rows of the table.
 
 use crate::figures::{Bar, Row, Samples, Table};
 
@@ -51,19 +51,19 @@ impl Operation {
     }
 }
 
-/// Who did it.
+/// Which tool a sample belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Series {
     Ours,
     /// Another program, by its name.
     Other(String),
-    /// The same, and then a sync of the whole file system.
+    /// The same, followed by a sync of the whole file system.
     Synced(String),
-    /// The least that it can cost.
+    /// The lower bound on this machine.
     Limit(&'static str),
 }
 
-impl Who {
+impl Series {
     fn label(&self) -> String {
         match self {
             Self::Ours => String::new(),
@@ -74,7 +74,7 @@ impl Who {
     }
 }
 
-/// The trees that bars speak of.
+/// The trees that bars apply to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Small,
@@ -91,14 +91,14 @@ impl Size {
         }
     }
 
-    /// The bar on our figure over theirs.
-    fn bar(self, operation: Operation, who: &Who) -> Option<Bar> {
+    /// The bar on our figure divided by theirs.
+    fn bar(self, operation: Operation, series: &Series) -> Option<Bar> {
         use Operation as O;
-        let label = who.label();
+        let label = series.label();
         let most = match (self, operation, label.as_str()) {
             (Self::Large, O::Store, "tar") => 1.03,
             (_, O::Store, _) => return None,
-            // Ahead of both in everything.
+            // Faster than both in everything.
             (Self::Small, _, other) if other.starts_with("tar") || other.contains("git") => 1.0,
             (Self::Large, O::First, "tar") => 0.65,
             (Self::Large, O::First, "limit: zstd-3") => 1.35,
@@ -115,30 +115,30 @@ impl Size {
     }
 }
 
-/// Everything that one tree gave.
+/// All results of one tree.
 #[derive(Default)]
-pub(crate) struct Figures(Vec<(Operation, Who, Samples)>);
+pub(crate) struct Figures(Vec<(Operation, Series, Samples)>);
 
 impl Figures {
-    /// One sample. Who takes part in few rounds takes part in the first ones: samples are paired
-    /// by their place.
-    pub(crate) fn push(&mut self, operation: Operation, who: Who, sample: f64) {
-        let same = |(op, one, _): &&mut (Operation, Who, Samples)| *op == operation && *one == who;
+    /// Adds a sample. A tool that takes part in only a few rounds takes part in the first ones:
+    /// samples are paired by index.
+    pub(crate) fn push(&mut self, operation: Operation, series: Series, sample: f64) {
+        let same =
+            |(op, one, _): &&mut (Operation, Series, Samples)| *op == operation && *one == series;
         match self.0.iter_mut().find(same) {
             Some((_, _, samples)) => samples.push(sample),
-            None => self.0.push((operation, who, Samples(vec![sample]))),
+            None => self.0.push((operation, series, Samples(vec![sample]))),
         }
     }
 
-    /// Ours beside everybody else's.
+    /// Adds a row for each tool, with our figure beside the tool's.
     pub(crate) fn tabulate(&self, size: Size, table: &mut Table) {
         for operation in Operation::ALL {
             let of = |ours: bool| {
-                let some = self
-                    .0
-                    .iter()
-                    .filter(move |(op, who, _)| *op == operation && (*who == Who::Ours) == ours);
-                some.map(|(_, who, samples)| (who, samples))
+                let some = self.0.iter().filter(move |(op, series, _)| {
+                    *op == operation && (*series == Series::Ours) == ours
+                });
+                some.map(|(_, series, samples)| (series, samples))
             };
             let Some((_, ours)) = of(true).next() else {
                 continue;
@@ -150,12 +150,12 @@ impl Figures {
                 _ => None,
             };
             if let Some(bar) = absolute {
-                table.add(Row::lone("f", &name, operation.unit(), ours.clone()).bar(bar));
+                table.add(Row::single("f", &name, operation.unit(), ours.clone()).bar(bar));
             }
-            for (who, theirs) in of(false) {
-                let what = format!("{name} | {}", who.label());
-                let row = Row::pair("f", what, operation.unit(), ours.clone(), theirs.clone());
-                let bar = size.bar(operation, who).filter(|_| absolute.is_none());
+            for (series, baseline) in of(false) {
+                let what = format!("{name} | {}", series.label());
+                let row = Row::pair("f", what, operation.unit(), ours.clone(), baseline.clone());
+                let bar = size.bar(operation, series).filter(|_| absolute.is_none());
                 table.add(bar.map_or(row.clone(), |bar| row.bar(bar)));
             }
         }

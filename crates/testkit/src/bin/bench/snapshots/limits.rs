@@ -1,5 +1,6 @@
-//! The least that the parts of a checkpoint cost on this machine: reading, hashing and compressing
-//! everything, and writing as many bytes into a tree. A thread per core, and nothing kept.
+//! Lower bounds for the parts of a checkpoint on this machine: reading, hashing and compressing
+//! everything, and writing the same number of bytes into a tree. One thread per core; results are
+//! discarded.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,47 +13,47 @@ use rustix::fs::FileType;
 use crate::figures::millis;
 use crate::snapshots::walk::{self, Found};
 
-/// What is compressed at once.
+/// How many bytes are compressed at once.
 const BLOCK: usize = 1024 * 1024;
 
-/// How many files a thread takes at once, so that neighbours stay together.
+/// How many files a thread processes at a time, so that neighbouring files stay together.
 const BATCH: usize = 256;
 
 const LEVEL: i32 = 3;
 
-/// Looks at everything. Milliseconds.
+/// Reads the metadata of everything. Returns milliseconds.
 pub(crate) fn stat(root: &Path) -> f64 {
     timed(|| {
         walk::walk(root);
     })
 }
 
-/// Reads everything. Milliseconds.
+/// Reads everything. Returns milliseconds.
 pub(crate) fn read(root: &Path, files: &[Found]) -> f64 {
-    over(files, |batch| {
+    run_batches(files, |batch| {
         let mut content = Vec::new();
         for file in batch {
-            fill(&root.join(&file.path), &mut content);
+            read_file(&root.join(&file.path), &mut content);
             content.clear();
         }
     })
 }
 
-/// Reads everything and takes the BLAKE3 of each file. Milliseconds.
+/// Reads everything and computes the BLAKE3 hash of each file. Returns milliseconds.
 pub(crate) fn hash(root: &Path, files: &[Found]) -> f64 {
-    over(files, |batch| {
+    run_batches(files, |batch| {
         let mut content = Vec::new();
         for file in batch {
-            fill(&root.join(&file.path), &mut content);
+            read_file(&root.join(&file.path), &mut content);
             std::hint::black_box(blake3::hash(&content));
             content.clear();
         }
     })
 }
 
-/// Reads everything and compresses it in blocks of neighbours. Milliseconds.
+/// Reads everything and compresses it in blocks of neighbouring files. Returns milliseconds.
 pub(crate) fn compress(root: &Path, files: &[Found]) -> f64 {
-    over(files, |batch| {
+    run_batches(files, |batch| {
         let mut zstd = zstd::bulk::Compressor::new(LEVEL).unwrap();
         let mut out = Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK));
         let mut content = Vec::new();
@@ -61,7 +62,7 @@ pub(crate) fn compress(root: &Path, files: &[Found]) -> f64 {
             zstd.compress_to_buffer(block, &mut out).unwrap();
         };
         for file in batch {
-            fill(&root.join(&file.path), &mut content);
+            read_file(&root.join(&file.path), &mut content);
             let mut done = 0;
             while content.len() - done >= BLOCK {
                 pack(&content[done..done + BLOCK]);
@@ -73,7 +74,8 @@ pub(crate) fn compress(root: &Path, files: &[Found]) -> f64 {
     })
 }
 
-/// Writes folders and files of the same names and sizes into the new folder `into`. Milliseconds.
+/// Writes folders and files of the same names and sizes into the new folder `into`. Returns
+/// milliseconds.
 pub(crate) fn write(into: &Path, all: &[Found]) -> f64 {
     let longest = all.iter().map(|found| found.size).max().unwrap_or_default();
     let content = vec![b'x'; usize::try_from(longest).unwrap()];
@@ -86,7 +88,7 @@ pub(crate) fn write(into: &Path, all: &[Found]) -> f64 {
             fs::create_dir(into.join(&folder.path)).unwrap();
         }
     });
-    let writing = over(&files, |batch| {
+    let writing = run_batches(&files, |batch| {
         for file in batch {
             let mut new = File::create_new(into.join(&file.path)).unwrap();
             let size = usize::try_from(file.size).unwrap();
@@ -96,7 +98,7 @@ pub(crate) fn write(into: &Path, all: &[Found]) -> f64 {
     making + writing
 }
 
-/// The files of a tree, neighbours together.
+/// The files of a tree, sorted so that neighbours are together.
 pub(crate) fn files(all: &[Found]) -> Vec<Found> {
     let files = all
         .iter()
@@ -106,23 +108,23 @@ pub(crate) fn files(all: &[Found]) -> Vec<Found> {
     files
 }
 
-fn fill(path: &Path, content: &mut Vec<u8>) {
+fn read_file(path: &Path, content: &mut Vec<u8>) {
     File::open(path).unwrap().read_to_end(content).unwrap();
 }
 
-/// Gives all files to threads, a batch at a time. Milliseconds.
-fn over(files: &[Found], work: impl Fn(&[Found]) + Sync) -> f64 {
+/// Distributes all files over threads in batches. Returns milliseconds.
+fn run_batches(files: &[Found], work: impl Fn(&[Found]) + Sync) -> f64 {
     let batches: Vec<&[Found]> = files.chunks(BATCH).collect();
-    let taken = AtomicUsize::new(0);
-    let turn = || {
-        while let Some(batch) = batches.get(taken.fetch_add(1, Ordering::Relaxed)) {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
             work(batch);
         }
     };
     timed(|| {
         std::thread::scope(|scope| {
             for _ in 0..walk::threads() {
-                scope.spawn(turn);
+                scope.spawn(worker);
             }
         });
     })

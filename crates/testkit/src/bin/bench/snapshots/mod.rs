@@ -1,13 +1,13 @@
-//! (f) Checkpoints of files through the real binary, beside tar, git and backup programs on the
-//! same tree, and beside the least that each of the parts can cost.
+//! (f) File checkpoints through the real binary, compared with tar, git and backup programs on the
+//! same tree, and with the lower bound of each part.
 
 mod backup;
 mod figures;
-mod keeper;
 mod limits;
 mod ours;
 pub(crate) mod process;
 mod rounds;
+mod tool;
 mod tree;
 mod walk;
 
@@ -15,11 +15,11 @@ use crate::disk::Disk;
 use crate::figures::Table;
 use crate::snapshots::backup::{Fetched, Want};
 use crate::snapshots::figures::Size;
-use crate::snapshots::rounds::Course;
+use crate::snapshots::rounds::TreeBench;
 use crate::snapshots::tree::Tree;
-use crate::{Plan, tell};
+use crate::{Plan, log_progress};
 
-/// How many files the generated trees have, and the bytes of the longest.
+/// The number of files in the generated trees, and the size of the longest in bytes.
 const SMALL: (usize, usize) = (300, 20_000);
 const MEDIUM: (usize, usize) = (7_000, 25_000);
 const LARGE: (usize, usize) = (82_000, 40_000);
@@ -44,9 +44,9 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         &[Size::Small, Size::Medium, Size::Large]
     };
     for size in sizes {
-        tell(&format!("  {} tree", size.name()));
-        // Kept until the whole run is done: on ext4, inodes that were freed in the last minutes
-        // are avoided, and whoever writes a tree next pays for the search.
+        log_progress(&format!("  {} tree", size.name()));
+        // The folder stays until the whole benchmark is done: ext4 avoids inodes that were freed in
+        // the last minutes, and the search would slow down the next tool that writes a tree.
         let folder = plan.fresh().keep();
         let root = folder.join("tree");
         let tree = match (size, &fetched.tree) {
@@ -56,6 +56,6 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             (Size::Large, None) => Tree::generated(root, LARGE.0, LARGE.1),
         };
         table.note(format!("{} tree: {}", size.name(), tree.origin));
-        Course::new(plan, *size, tree, folder, &fetched.programs).measure(disk, table);
+        TreeBench::new(plan, *size, tree, folder, &fetched.programs).measure(disk, table);
     }
 }

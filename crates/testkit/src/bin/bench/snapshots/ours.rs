@@ -1,4 +1,4 @@
-//! Segno itself: the real binary, a home of its own, and a session that is done.
+//! Segno itself: the real binary, its own home, and a completed session.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,17 +7,17 @@ use segno_testkit::sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::Plan;
-use crate::snapshots::keeper::{Bulk, Keeper, Repeat, Time};
 use crate::snapshots::process::run;
+use crate::snapshots::tool::{Bulk, Repeat, SnapshotTool, Time};
 
 #[derive(Default)]
 pub(crate) struct Segno {
     binary: PathBuf,
-    /// The home and the spec; none before the first store.
+    /// The home and the spec; `None` before the first store.
     sandbox: Option<Sandbox>,
     tree: PathBuf,
-    /// The checkpoint that was taken last.
-    kept: String,
+    /// The latest checkpoint.
+    latest: String,
 }
 
 impl Segno {
@@ -28,17 +28,16 @@ impl Segno {
         }
     }
 
-    /// The folder with everything that Segno keeps.
     pub(crate) fn home(&self) -> PathBuf {
         self.sandbox().home()
     }
 
-    /// The time of a process that only tells its version.
+    /// The time of a process that only prints its version.
     pub(crate) fn version(&self) -> Time {
         run(self.command(&["--version"])).map(|ran| ran.time)
     }
 
-    /// Every checkpoint, not only the newest.
+    /// Verifies every checkpoint, not only the latest.
     pub(crate) fn verify_all(&self) -> Time {
         run(self.command(&["checkpoint", "verify"])).map(|ran| ran.time)
     }
@@ -47,7 +46,7 @@ impl Segno {
         self.sandbox.as_ref().expect("`begin` comes first")
     }
 
-    /// The binary, started in the tree.
+    /// A command that runs the binary in the tree.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = self.sandbox().command(words);
         command.current_dir(&self.tree);
@@ -55,7 +54,7 @@ impl Segno {
     }
 }
 
-impl Keeper for Segno {
+impl SnapshotTool for Segno {
     fn name(&self) -> String {
         "segno".into()
     }
@@ -68,7 +67,7 @@ impl Keeper for Segno {
         Bulk::EveryRound
     }
 
-    /// The folder of the sandbox is used instead of `store`.
+    /// Uses the folder of the sandbox instead of `store`.
     fn begin(&mut self, tree: &Path, _: &Path) -> Result<(), String> {
         let sandbox = Sandbox::new(&self.binary);
         let answers = sandbox.write("answers.yaml", "default: {text: done}\n");
@@ -80,22 +79,23 @@ impl Keeper for Segno {
             ),
         );
         tree.clone_into(&mut self.tree);
-        // An earlier home is left where it is: freeing thousands of inodes slows down whoever
-        // writes files next.
+        // An earlier home is not deleted: freeing thousands of inodes would slow down the next tool
+        // that writes files.
         if let Some(before) = self.sandbox.replace(sandbox) {
             std::mem::forget(before);
         }
         run(self.command(&["run", spec.to_str().expect("our own path is text")])).map(|_| ())
     }
 
-    fn keep(&mut self, tree: &Path) -> Time {
-        let ran = run(self.keeping(tree).expect("it is one process"))?;
-        let taken: Value = serde_json::from_str(&ran.stdout).map_err(|error| error.to_string())?;
-        let kept = taken["checkpoint"].as_str().unwrap_or_default();
-        kept.clone_into(&mut self.kept);
+    fn snapshot(&mut self, tree: &Path) -> Time {
+        let ran = run(self.snapshot_command(tree).expect("it is one process"))?;
+        let created: Value =
+            serde_json::from_str(&ran.stdout).map_err(|error| error.to_string())?;
+        let latest = created["checkpoint"].as_str().unwrap_or_default();
+        latest.clone_into(&mut self.latest);
         for list in ["skipped_files", "left_out_files", "unstable_files"] {
             assert_eq!(
-                taken[list],
+                created[list],
                 serde_json::json!([]),
                 "{list}: everything is kept"
             );
@@ -104,28 +104,28 @@ impl Keeper for Segno {
     }
 
     fn restore(&mut self, into: &Path) -> Time {
-        run(self.restoring(into).expect("it is one process")).map(|ran| ran.time)
+        run(self.restore_command(into).expect("it is one process")).map(|ran| ran.time)
     }
 
-    fn undo(&mut self, _: &Path) -> Option<Time> {
-        let words = ["checkpoint", "restore", &self.kept, "--exact", "--json"];
+    fn restore_in_place(&mut self, _: &Path) -> Option<Time> {
+        let words = ["checkpoint", "restore", &self.latest, "--exact", "--json"];
         Some(run(self.command(&words)).map(|ran| ran.time))
     }
 
     fn verify(&mut self) -> Time {
-        run(self.command(&["checkpoint", "verify", &self.kept])).map(|ran| ran.time)
+        run(self.command(&["checkpoint", "verify", &self.latest])).map(|ran| ran.time)
     }
 
     fn store(&self) -> PathBuf {
         self.home().join("snapshots")
     }
 
-    fn keeping(&self, _: &Path) -> Option<Command> {
+    fn snapshot_command(&self, _: &Path) -> Option<Command> {
         Some(self.command(&["checkpoint", "create", "--json"]))
     }
 
-    fn restoring(&self, into: &Path) -> Option<Command> {
+    fn restore_command(&self, into: &Path) -> Option<Command> {
         let into = into.to_str()?;
-        Some(self.command(&["checkpoint", "restore", &self.kept, "--into", into]))
+        Some(self.command(&["checkpoint", "restore", &self.latest, "--into", into]))
     }
 }

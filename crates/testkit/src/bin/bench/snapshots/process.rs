@@ -1,4 +1,4 @@
-//! Programs, timed from their start to their end, and the memory that they had at most.
+//! Runs programs and measures their time from start to end, and their peak memory.
 
 use std::fs;
 use std::path::Path;
@@ -8,21 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::figures::millis;
 
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often memory is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What a program that succeeded took and said.
+/// The result of a program that succeeded.
 pub(crate) struct Ran {
     /// Milliseconds.
     pub(crate) time: f64,
     pub(crate) stdout: String,
 }
 
-/// Runs a program to its end; or why it did not succeed.
+/// Runs a program to its end. Returns an error if it fails.
 pub(crate) fn run(mut command: Command) -> Result<Ran, String> {
     command.stdin(Stdio::null());
     let begun = Instant::now();
-    let output = command.output().map_err(|error| named(&command, &error))?;
+    let output = command
+        .output()
+        .map_err(|error| describe_failure(&command, &error))?;
     let time = millis(begun.elapsed());
     if output.status.success() {
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -30,49 +32,55 @@ pub(crate) fn run(mut command: Command) -> Result<Ran, String> {
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let last = said.lines().next_back().unwrap_or_default();
-    Err(named(&command, &format!("{}: {last}", output.status)))
+    Err(describe_failure(
+        &command,
+        &format!("{}: {last}", output.status),
+    ))
 }
 
-fn named(command: &Command, reason: &dyn std::fmt::Display) -> String {
+fn describe_failure(command: &Command, reason: &dyn std::fmt::Display) -> String {
     format!("{}: {reason}", command.get_program().display())
 }
 
-/// Makes everything durable that was written to the disk of `folder`. Milliseconds.
+/// Syncs the file system of `folder`. Returns milliseconds.
 ///
-/// Before a measurement it lets nothing of the one before fall on it; after one it is what a
-/// program has left to others.
-pub(crate) fn settle(folder: &Path) -> f64 {
+/// Called before a measurement, so that writes of the previous one do not slow it down; called
+/// after one, to measure what the program did not sync itself.
+pub(crate) fn sync_disk(folder: &Path) -> f64 {
     let folder = fs::File::open(folder).unwrap();
     let begun = Instant::now();
     rustix::fs::syncfs(folder).unwrap();
     millis(begun.elapsed())
 }
 
-/// Runs a program to its end. The megabytes that it had at most, without its children.
-pub(crate) fn peak(mut command: Command) -> Result<f64, String> {
+/// Runs a program to its end. Returns its peak memory in megabytes, without its children.
+pub(crate) fn peak_memory(mut command: Command) -> Result<f64, String> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = command.spawn().map_err(|error| named(&command, &error))?;
-    match most_memory(child) {
+    let child = command
+        .spawn()
+        .map_err(|error| describe_failure(&command, &error))?;
+    match wait_for_peak_memory(child) {
         (memory, ended) if ended.success() => Ok(memory),
-        (_, ended) => Err(named(&command, &ended)),
+        (_, ended) => Err(describe_failure(&command, &ended)),
     }
 }
 
-/// Waits for a process, and looks at its memory meanwhile: megabytes, and how it ended.
-pub(crate) fn most_memory(mut child: Child) -> (f64, ExitStatus) {
-    let place = format!("/proc/{}/status", child.id());
+/// Waits for a process and reads its memory meanwhile. Returns the peak in megabytes and the exit
+/// status.
+pub(crate) fn wait_for_peak_memory(mut child: Child) -> (f64, ExitStatus) {
+    let status_path = format!("/proc/{}/status", child.id());
     let mut most = 0.0;
     loop {
-        let status = fs::read_to_string(&place).unwrap_or_default();
+        let status = fs::read_to_string(&status_path).unwrap_or_default();
         let line = status.lines().find(|line| line.starts_with("VmHWM:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
         most = kilobytes.map_or(most, |kilobytes| f64::max(most, kilobytes / 1024.0));
         if let Some(ended) = child.try_wait().unwrap() {
             return (most, ended);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }

@@ -1,47 +1,47 @@
-//! The rounds over one tree: every operation by everybody in turns.
+//! The rounds over one tree: all tools do every operation in turn.
 
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, allocated};
 use crate::figures::{Bar, Row, Samples, Table};
 use crate::snapshots::backup::{Backup, Program};
-use crate::snapshots::figures::{Figures, Operation, Size, Who};
-use crate::snapshots::keeper::{Bulk, Git, Keeper, Repeat, Tar, Threads, Time};
+use crate::snapshots::figures::{Figures, Operation, Series, Size};
 use crate::snapshots::ours::Segno;
-use crate::snapshots::process::{peak, settle};
-use crate::snapshots::tree::{Left, Tree, assert_same};
+use crate::snapshots::process::{peak_memory, sync_disk};
+use crate::snapshots::tool::{Bulk, Git, Repeat, SnapshotTool, Tar, Threads, Time};
+use crate::snapshots::tree::{Remaining, Tree, assert_same};
 use crate::snapshots::{limits, walk};
-use crate::{Plan, tell};
+use crate::{Plan, log_progress};
 
 /// How often a short operation is measured in a round; the median counts.
-const SEVERAL: usize = 5;
+const REPETITIONS: usize = 5;
 
-/// How many checkpoints the growth is the median of.
+/// The growth is the median over this many checkpoints.
 const GROWTH: usize = 8;
 
-/// One tree, and everybody who keeps it.
-pub(crate) struct Course {
+/// One tree and all tools that snapshot it.
+pub(crate) struct TreeBench {
     size: Size,
     rounds: usize,
-    /// In how many of them those take part who need long.
+    /// In how many of the rounds the slow tools take part.
     first_rounds: usize,
     tree: Tree,
     /// Where stores and restored trees go.
     folder: PathBuf,
-    /// How many folders were named.
-    named: usize,
+    /// How many paths [`Self::new_path`] has returned.
+    path_count: usize,
     ours: Segno,
-    others: Vec<Box<dyn Keeper>>,
+    others: Vec<Box<dyn SnapshotTool>>,
     figures: Figures,
-    /// What only Segno is asked for.
+    /// Measured for Segno only.
     starts: Samples,
     verify_all: Samples,
     growth: Samples,
-    /// Who could not do something, and why.
+    /// The tools that failed, and the reasons.
     failed: Vec<(String, String)>,
 }
 
-impl Course {
+impl TreeBench {
     pub(crate) fn new(
         plan: &Plan,
         size: Size,
@@ -54,7 +54,7 @@ impl Course {
             (Size::Small, true) | (Size::Medium, false) => (5, 2),
             (Size::Medium, true) | (Size::Large, _) => (3, 1),
         };
-        let mut others: Vec<Box<dyn Keeper>> = vec![
+        let mut others: Vec<Box<dyn SnapshotTool>> = vec![
             Box::new(Tar::new(Threads::One)),
             Box::new(Tar::new(Threads::PerCore)),
             Box::new(Git::default()),
@@ -68,7 +68,7 @@ impl Course {
             first_rounds,
             tree,
             folder,
-            named: 0,
+            path_count: 0,
             ours: Segno::new(plan),
             others,
             figures: Figures::default(),
@@ -80,65 +80,66 @@ impl Course {
     }
 
     pub(crate) fn measure(mut self, disk: &mut Disk, table: &mut Table) {
-        tell("    memory, and whether the tree comes back");
-        self.memory();
+        log_progress("    memory, and whether the tree comes back");
+        self.measure_memory();
         for round in 0..self.rounds {
-            tell(&format!("    round {} of {}", round + 1, self.rounds));
+            log_progress(&format!("    round {} of {}", round + 1, self.rounds));
             disk.probe();
-            self.first(round);
+            self.create_first(round);
             self.verify();
-            self.unchanged();
-            self.changed();
+            self.snapshot_unchanged();
+            self.snapshot_changed();
             self.in_place();
             self.restore(round);
         }
         let time = self.ours.verify_all();
         self.verify_all.push(time.expect("segno verifies"));
-        self.grow();
-        self.over();
+        self.measure_growth();
+        self.restore_over();
         self.tabulate(table);
     }
 
-    /// The memory of those who are one process; and once, whether everything comes back.
-    fn memory(&mut self) {
-        let mut take = |course: &mut Self, who: Who, keeper: &mut dyn Keeper| {
-            let (store, into) = (course.place("store"), course.place("restored"));
-            let measured = memory(keeper, &course.tree.root, &store, &into);
-            if who == Who::Ours {
+    /// Measures the memory of tools that are one process; and checks once that Segno restores
+    /// everything.
+    fn measure_memory(&mut self) {
+        let mut measure = |bench: &mut Self, series: Series, tool: &mut dyn SnapshotTool| {
+            let (store, into) = (bench.new_path("store"), bench.new_path("restored"));
+            let measured = measure_memory(tool, &bench.tree.root, &store, &into);
+            if series == Series::Ours {
                 assert!(measured.is_ok(), "segno keeps the tree: {measured:?}");
-                assert_same(&course.tree.root, &into);
+                assert_same(&bench.tree.root, &into);
             }
             let parts = measured.map(Option::unzip);
-            let (keeping, restoring) = match parts {
+            let (snapshot_memory, restore_memory) = match parts {
                 Ok(parts) => parts,
-                Err(reason) => return course.failed.push((keeper.name(), reason)),
+                Err(reason) => return bench.failed.push((tool.name(), reason)),
             };
             for (operation, sample) in [
-                (Operation::KeepMemory, keeping),
-                (Operation::RestoreMemory, restoring),
+                (Operation::KeepMemory, snapshot_memory),
+                (Operation::RestoreMemory, restore_memory),
             ] {
                 if let Some(sample) = sample {
-                    course.figures.push(operation, who.clone(), sample);
+                    bench.figures.push(operation, series.clone(), sample);
                 }
             }
         };
-        self.each(&mut take);
+        self.for_each_tool(&mut measure);
     }
 
-    /// A new store for all who are quick; those who are not keep theirs in later rounds.
-    fn first(&mut self, round: usize) {
-        let everybody = round < self.first_rounds;
-        self.each(&mut |course, who, keeper| {
-            if !everybody && keeper.bulk() == Bulk::FirstRounds {
+    /// Creates a new store for all fast tools; the slow ones reuse theirs in later rounds.
+    fn create_first(&mut self, round: usize) {
+        let all_tools = round < self.first_rounds;
+        self.for_each_tool(&mut |bench, series, tool| {
+            if !all_tools && tool.bulk() == Bulk::FirstRounds {
                 return;
             }
-            let store = course.place("store");
-            let begun = keeper.begin(&course.tree.root, &store);
-            settle(&course.folder);
-            let time = begun.and_then(|()| keeper.keep(&course.tree.root));
-            course.take(Operation::First, who.clone(), time);
-            let megabytes = allocated(&keeper.store()) as f64 / 1e6;
-            course.take(Operation::Store, who, Ok(megabytes));
+            let store = bench.new_path("store");
+            let begun = tool.begin(&bench.tree.root, &store);
+            sync_disk(&bench.folder);
+            let time = begun.and_then(|()| tool.snapshot(&bench.tree.root));
+            bench.add_sample(Operation::First, series.clone(), time);
+            let megabytes = allocated(&tool.store()) as f64 / 1e6;
+            bench.add_sample(Operation::Store, series, Ok(megabytes));
         });
         let root = &self.tree.root;
         let files = limits::files(&walk::walk(root));
@@ -147,74 +148,77 @@ impl Course {
             ("BLAKE3", limits::hash(root, &files)),
             ("zstd-3", limits::compress(root, &files)),
         ] {
-            let who = Who::Limit(name);
-            self.figures.push(Operation::First, who, time);
+            let series = Series::Limit(name);
+            self.figures.push(Operation::First, series, time);
         }
     }
 
-    /// Before anything else is in the stores, so that everybody reads about the same.
+    /// Runs before anything else is in the stores, so that all tools read about the same amount.
     fn verify(&mut self) {
-        self.each(&mut |course, who, keeper| {
-            let time = keeper.verify();
-            course.take(Operation::Verify, who, time);
+        self.for_each_tool(&mut |bench, series, tool| {
+            let time = tool.verify();
+            bench.add_sample(Operation::Verify, series, time);
         });
     }
 
-    fn unchanged(&mut self) {
+    fn snapshot_unchanged(&mut self) {
         let (mut walks, mut starts) = (Samples::default(), Samples::default());
-        self.several(Operation::Unchanged, &mut |course| {
-            walks.push(limits::stat(&course.tree.root));
-            starts.push(course.ours.version().expect("segno tells its version"));
+        self.repeat(Operation::Unchanged, &mut |bench| {
+            walks.push(limits::stat(&bench.tree.root));
+            starts.push(bench.ours.version().expect("segno tells its version"));
         });
-        let who = Who::Limit("stat walk");
-        self.figures.push(Operation::Unchanged, who, walks.median());
+        let series = Series::Limit("stat walk");
+        self.figures
+            .push(Operation::Unchanged, series, walks.median());
         self.starts.push(starts.median());
     }
 
-    fn changed(&mut self) {
-        self.several(Operation::Changed, &mut |course| {
-            course.tree.change();
+    fn snapshot_changed(&mut self) {
+        self.repeat(Operation::Changed, &mut |bench| {
+            bench.tree.make_change();
         });
     }
 
-    /// Keeps the tree several times, after something was done before each turn. The median counts.
-    fn several(&mut self, operation: Operation, before: &mut dyn FnMut(&mut Self)) {
-        let mut times: Vec<(Who, Samples)> = Vec::new();
-        for turn in 0..SEVERAL {
+    /// Creates several snapshots of the tree and calls `before` ahead of each one. The median
+    /// counts.
+    fn repeat(&mut self, operation: Operation, before: &mut dyn FnMut(&mut Self)) {
+        let mut times: Vec<(Series, Samples)> = Vec::new();
+        for turn in 0..REPETITIONS {
             before(self);
-            self.each(&mut |course, who, keeper| {
-                if turn > 0 && keeper.repeat() == Repeat::Once {
+            self.for_each_tool(&mut |bench, series, tool| {
+                if turn > 0 && tool.repeat() == Repeat::Once {
                     return;
                 }
-                settle(&course.folder);
-                match keeper.keep(&course.tree.root) {
-                    Ok(time) => match times.iter_mut().find(|(one, _)| *one == who) {
+                sync_disk(&bench.folder);
+                match tool.snapshot(&bench.tree.root) {
+                    Ok(time) => match times.iter_mut().find(|(one, _)| *one == series) {
                         Some((_, samples)) => samples.push(time),
-                        None => times.push((who, Samples(vec![time]))),
+                        None => times.push((series, Samples(vec![time]))),
                     },
-                    failed @ Err(_) => course.take(operation, who, failed),
+                    failed @ Err(_) => bench.add_sample(operation, series, failed),
                 }
             });
         }
-        for (who, samples) in times {
-            self.figures.push(operation, who, samples.median());
+        for (series, samples) in times {
+            self.figures.push(operation, series, samples.median());
         }
     }
 
-    /// Goes back to what was kept last, after ten files were edited and five added.
+    /// Restores the tree in place to the latest snapshot, after ten files were edited and five
+    /// added.
     fn in_place(&mut self) {
-        self.each(&mut |course, who, keeper| {
+        self.for_each_tool(&mut |bench, series, tool| {
             let mut times = Samples::default();
-            for _ in 0..SEVERAL {
-                let change = course.tree.change();
-                settle(&course.folder);
-                let undone = keeper.undo(&course.tree.root);
-                let left = course.tree.put_back(&change);
+            for _ in 0..REPETITIONS {
+                let change = bench.tree.make_change();
+                sync_disk(&bench.folder);
+                let undone = tool.restore_in_place(&bench.tree.root);
+                let left = bench.tree.revert(&change);
                 match undone {
                     None => return,
                     Some(Err(_)) => {}
-                    Some(Ok(_)) if left != Left::Nothing => {
-                        assert!(who != Who::Ours, "everything is undone: {left:?}");
+                    Some(Ok(_)) if left != Remaining::Nothing => {
+                        assert!(series != Series::Ours, "everything is undone: {left:?}");
                     }
                     Some(Ok(time)) => times.push(time),
                 }
@@ -225,45 +229,45 @@ impl Course {
             } else {
                 Ok(median)
             };
-            course.take(Operation::InPlace, who, time);
+            bench.add_sample(Operation::InPlace, series, time);
         });
     }
 
-    /// Into a new folder each time; nothing is removed before the end.
+    /// Restores into a new folder each time; nothing is deleted before the end.
     fn restore(&mut self, round: usize) {
-        let everybody = round < self.first_rounds;
-        self.each(&mut |course, who, keeper| {
-            if !everybody && keeper.bulk() == Bulk::FirstRounds {
+        let all_tools = round < self.first_rounds;
+        self.for_each_tool(&mut |bench, series, tool| {
+            if !all_tools && tool.bulk() == Bulk::FirstRounds {
                 return;
             }
-            let into = course.place("restored");
-            settle(&course.folder);
-            let time = keeper.restore(&into);
-            let sync = settle(&course.folder);
-            if let (Ok(time), Who::Other(name)) = (&time, &who) {
-                let synced = Who::Synced(name.clone());
-                course.take(Operation::Restore, synced, Ok(time + sync));
+            let into = bench.new_path("restored");
+            sync_disk(&bench.folder);
+            let time = tool.restore(&into);
+            let sync = sync_disk(&bench.folder);
+            if let (Ok(time), Series::Other(name)) = (&time, &series) {
+                let synced = Series::Synced(name.clone());
+                bench.add_sample(Operation::Restore, synced, Ok(time + sync));
             }
-            course.take(Operation::Restore, who, time);
+            bench.add_sample(Operation::Restore, series, time);
         });
-        let into = self.place("restored");
+        let into = self.new_path("restored");
         let all = walk::walk(&self.tree.root);
-        settle(&self.folder);
+        sync_disk(&self.folder);
         let written = limits::write(&into, &all);
-        let synced = written + settle(&self.folder);
+        let synced = written + sync_disk(&self.folder);
         for (name, time) in [("write", written), ("write, then sync", synced)] {
-            let who = Who::Limit(name);
-            self.figures.push(Operation::Restore, who, time);
+            let series = Series::Limit(name);
+            self.figures.push(Operation::Restore, series, time);
         }
     }
 
-    /// What ten edits add to everything that Segno has on the disk.
-    fn grow(&mut self) {
+    /// Measures how much ten edits add to Segno's disk usage.
+    fn measure_growth(&mut self) {
         let mut before = None;
         for _ in 0..=GROWTH {
             self.tree.edit();
-            self.ours.keep(&self.tree.root).expect("segno keeps");
-            settle(&self.folder);
+            self.ours.snapshot(&self.tree.root).expect("segno keeps");
+            sync_disk(&self.folder);
             let now = allocated(&self.ours.home()) as f64 / 1024.0;
             if let Some(before) = before.replace(now) {
                 self.growth.push(now - before);
@@ -271,87 +275,87 @@ impl Course {
         }
     }
 
-    /// The last thing: tar goes back by writing everything again, over its own copy of the tree,
-    /// and frees all the inodes of that.
-    fn over(&mut self) {
+    /// Runs last: tar restores by writing everything again over its own copy of the tree, and frees
+    /// all inodes of that copy.
+    fn restore_over(&mut self) {
         let mut tar = Tar::new(Threads::One);
-        let (store, into) = (self.place("store"), self.place("restored"));
-        let kept = tar
+        let (store, into) = (self.new_path("store"), self.new_path("restored"));
+        let latest = tar
             .begin(&self.tree.root, &store)
-            .and_then(|()| tar.keep(&self.tree.root));
-        let mut time = kept.and_then(|_| tar.restore(&into));
+            .and_then(|()| tar.snapshot(&self.tree.root));
+        let mut time = latest.and_then(|_| tar.restore(&into));
         for _ in 0..self.first_rounds {
             if time.is_ok() {
                 self.tree.edit_in(&into);
-                settle(&self.folder);
+                sync_disk(&self.folder);
                 time = tar.restore(&into);
-                let who = Who::Other(tar.name());
-                self.take(Operation::InPlace, who, time.clone());
+                let series = Series::Other(tar.name());
+                self.add_sample(Operation::InPlace, series, time.clone());
             }
         }
     }
 
-    /// Gives everybody a turn, Segno first, and dismisses who failed.
-    fn each(&mut self, turn: &mut dyn FnMut(&mut Self, Who, &mut dyn Keeper)) {
+    /// Calls `turn` for every tool, Segno first, and drops the tools that failed.
+    fn for_each_tool(&mut self, turn: &mut dyn FnMut(&mut Self, Series, &mut dyn SnapshotTool)) {
         let mut ours = std::mem::take(&mut self.ours);
-        turn(self, Who::Ours, &mut ours);
+        turn(self, Series::Ours, &mut ours);
         self.ours = ours;
         let mut others = std::mem::take(&mut self.others);
         for other in &mut others {
-            let who = Who::Other(other.name());
-            turn(self, who, other.as_mut());
+            let series = Series::Other(other.name());
+            turn(self, series, other.as_mut());
         }
         let failed = |name: &str| self.failed.iter().any(|(one, _)| one == name);
         others.retain(|other| !failed(&other.name()));
         self.others = others;
     }
 
-    /// Takes a sample; a failure of ours is the end.
-    fn take(&mut self, operation: Operation, who: Who, time: Time) {
-        match (time, who) {
-            (Ok(sample), who) => self.figures.push(operation, who, sample),
-            (Err(reason), Who::Other(name)) => self.failed.push((name, reason)),
+    /// Adds a sample; panics if Segno failed.
+    fn add_sample(&mut self, operation: Operation, series: Series, time: Time) {
+        match (time, series) {
+            (Ok(sample), series) => self.figures.push(operation, series, sample),
+            (Err(reason), Series::Other(name)) => self.failed.push((name, reason)),
             (Err(reason), _) => panic!("segno failed: {reason}"),
         }
     }
 
-    /// A new place for a store or a tree.
-    fn place(&mut self, what: &str) -> PathBuf {
-        self.named += 1;
-        self.folder.join(format!("{what}-{}", self.named))
+    /// A new path for a store or a tree.
+    fn new_path(&mut self, what: &str) -> PathBuf {
+        self.path_count += 1;
+        self.folder.join(format!("{what}-{}", self.path_count))
     }
 
     fn tabulate(self, table: &mut Table) {
         self.figures.tabulate(self.size, table);
         let name = |what: &str| format!("{}: {what}", self.size.name());
-        let row = Row::lone("f", name("growth per 10 edits"), "KiB", self.growth);
+        let row = Row::single("f", name("growth per 10 edits"), "KiB", self.growth);
         table.add(row.bar(Bar::AtMost(16.0)));
         let what = name("verification of every checkpoint, in turn");
-        table.add(Row::lone("f", what, "ms", self.verify_all));
+        table.add(Row::single("f", what, "ms", self.verify_all));
         let what = name("a process that only tells its version");
-        table.add(Row::lone("f", what, "ms", self.starts));
+        table.add(Row::single("f", what, "ms", self.starts));
         for (name, reason) in self.failed {
             table.note(format!("{name} was not measured to the end: {reason}"));
         }
     }
 }
 
-/// The megabytes of keeping and restoring; none if it is not one process.
-fn memory(
-    keeper: &mut dyn Keeper,
+/// The megabytes of creating and restoring a snapshot; `None` if the tool is not one process.
+fn measure_memory(
+    tool: &mut dyn SnapshotTool,
     tree: &Path,
     store: &Path,
     into: &Path,
 ) -> Result<Option<(f64, f64)>, String> {
-    keeper.begin(tree, store)?;
-    let Some(keeping) = keeper.keeping(tree) else {
+    tool.begin(tree, store)?;
+    let Some(snapshot_command) = tool.snapshot_command(tree) else {
         return Ok(None);
     };
-    let keeping = peak(keeping)?;
-    // Once more, so that it knows what it kept.
-    keeper.keep(tree)?;
-    let Some(restoring) = keeper.restoring(into) else {
+    let snapshot_memory = peak_memory(snapshot_command)?;
+    // Once more through the tool, so that it knows its latest snapshot.
+    tool.snapshot(tree)?;
+    let Some(restore_command) = tool.restore_command(into) else {
         return Ok(None);
     };
-    Ok(Some((keeping, peak(restoring)?)))
+    Ok(Some((snapshot_memory, peak_memory(restore_command)?)))
 }

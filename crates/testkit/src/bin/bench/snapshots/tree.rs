@@ -1,4 +1,4 @@
-//! The folders that are kept: made, edited as a person edits, and compared.
+//! The trees that are snapshotted: generated, edited as a user would, and compared.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,24 +11,24 @@ use rustix::fs::FileType;
 use crate::snapshots::limits;
 use crate::snapshots::walk::{self, Found};
 
-/// How many files are edited between two checkpoints, and how many are new.
+/// How many files are edited between two checkpoints, and how many are added.
 const EDITED: usize = 10;
 const NEW: usize = 5;
 
-/// Larger files are not edited by hand.
+/// Users do not edit larger files by hand.
 const EDITABLE: std::ops::Range<u64> = 1_000..100_000;
 
-/// A folder that is worked in.
+/// A workspace.
 pub(crate) struct Tree {
-    /// What it is, for the table.
+    /// A description for the table.
     pub(crate) origin: String,
     pub(crate) root: PathBuf,
-    /// What is edited, in turns.
+    /// The files that are edited, in turn.
     edited: Vec<PathBuf>,
     turn: usize,
 }
 
-/// What was changed, and what it was before.
+/// The files that were changed, with their previous content, and the files that were added.
 pub(crate) struct Change {
     before: Vec<(PathBuf, Vec<u8>)>,
     new: Vec<PathBuf>,
@@ -36,7 +36,7 @@ pub(crate) struct Change {
 
 /// Whether a change was undone.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Remaining {
     Nothing,
     Something(PathBuf),
 }
@@ -81,8 +81,8 @@ impl Tree {
         }
     }
 
-    /// Puts a line into the middle of ten files and makes five new ones, differently every time.
-    pub(crate) fn change(&mut self) -> Change {
+    /// Inserts a line into the middle of ten files and adds five new ones, differently every time.
+    pub(crate) fn make_change(&mut self) -> Change {
         let mut change = Change {
             before: self.edit(),
             new: Vec::new(),
@@ -96,7 +96,7 @@ impl Tree {
         change
     }
 
-    /// Puts a line into the middle of ten files. Returns what they were.
+    /// Inserts a line into the middle of ten files. Returns their previous content.
     pub(crate) fn edit(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
         self.edit_in(&self.root.clone())
     }
@@ -104,9 +104,9 @@ impl Tree {
     /// The same in a copy of the tree.
     pub(crate) fn edit_in(&mut self, root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         self.turn += 1;
-        let places = (0..EDITED).map(|n| (self.turn * EDITED + n) % self.edited.len());
-        let edit = |place: usize| {
-            let path = self.edited[place].clone();
+        let indices = (0..EDITED).map(|n| (self.turn * EDITED + n) % self.edited.len());
+        let edit = |index: usize| {
+            let path = self.edited[index].clone();
             let before = fs::read(root.join(&path)).unwrap();
             let middle = before.len() / 2;
             let line = format!("\n/* edited in turn {} */\n", self.turn);
@@ -114,22 +114,22 @@ impl Tree {
             fs::write(root.join(&path), after).unwrap();
             (path, before)
         };
-        places.map(edit).collect()
+        indices.map(edit).collect()
     }
 
-    /// Puts back what was changed. Whether anything was left to put back.
-    pub(crate) fn put_back(&self, change: &Change) -> Left {
-        let mut left = Left::Nothing;
+    /// Reverts a change. Returns whether there was anything left to revert.
+    pub(crate) fn revert(&self, change: &Change) -> Remaining {
+        let mut left = Remaining::Nothing;
         for (path, before) in &change.before {
             let path = self.root.join(path);
             if fs::read(&path).unwrap() != *before {
                 fs::write(&path, before).unwrap();
-                left = Left::Something(path);
+                left = Remaining::Something(path);
             }
         }
         for path in &change.new {
             if fs::remove_file(path).is_ok() {
-                left = Left::Something(path.clone());
+                left = Remaining::Something(path.clone());
             }
         }
         left
@@ -165,10 +165,10 @@ pub(crate) fn assert_same(one: &Path, other: &Path) {
     }
 }
 
-/// Writes files that look like source: folders of twenty, most of them short, a few executable,
-/// some links, an empty folder.
+/// Writes files that look like source code: folders of twenty, most of them short, a few
+/// executable, some links, an empty folder.
 fn generate(root: &Path, files: usize, longest: usize) {
-    let mut chance = seed(files);
+    let mut rng = seed(files);
     fs::create_dir(root.join("empty")).unwrap();
     for number in 0..files {
         let (area, folder) = (number / 400, number / 20 % 20);
@@ -179,9 +179,9 @@ fn generate(root: &Path, files: usize, longest: usize) {
         }
         let path = folder.join(format!("file_{}.c", number % 20));
         // The square favours short files.
-        let share = next(&mut chance) % 1000;
+        let share = next_random(&mut rng) % 1000;
         let length = 200 + longest * share * share / 1_000_000;
-        fs::write(&path, text(&mut chance, length)).unwrap();
+        fs::write(&path, text(&mut rng, length)).unwrap();
         if number % 50 == 0 {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -195,16 +195,16 @@ const WORDS: [&str; 32] = [
     "tail",
 ];
 
-/// Lines of words and names, about as compressible as source is.
-fn text(chance: &mut usize, length: usize) -> String {
+/// Lines of words and names, about as compressible as source code.
+fn text(rng: &mut usize, length: usize) -> String {
     let mut text = String::with_capacity(length + 80);
     while text.len() < length {
-        text.push_str(["", "\t", "\t\t"][next(chance) % 3]);
-        for _ in 0..2 + next(chance) % 6 {
-            let word = WORDS[next(chance) % WORDS.len()];
-            let _ = match next(chance) % 4 {
-                0 => write!(text, "{word}_{} ", next(chance) % 4096),
-                1 => write!(text, "{word}->{}, ", WORDS[next(chance) % WORDS.len()]),
+        text.push_str(["", "\t", "\t\t"][next_random(rng) % 3]);
+        for _ in 0..2 + next_random(rng) % 6 {
+            let word = WORDS[next_random(rng) % WORDS.len()];
+            let _ = match next_random(rng) % 4 {
+                0 => write!(text, "{word}_{} ", next_random(rng) % 4096),
+                1 => write!(text, "{word}->{}, ", WORDS[next_random(rng) % WORDS.len()]),
                 _ => write!(text, "{word} "),
             };
         }
@@ -217,8 +217,8 @@ fn seed(number: usize) -> usize {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
 }
 
-/// A number that looks like chance and is the same in every run.
-fn next(state: &mut usize) -> usize {
+/// A pseudo-random number, the same in every run.
+fn next_random(state: &mut usize) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

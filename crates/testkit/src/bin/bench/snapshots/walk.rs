@@ -1,4 +1,5 @@
-//! Looking at everything in a folder as fast as it goes: the least that noticing changes can cost.
+//! Reads the metadata of everything in a folder as fast as possible: the lower bound for detecting
+//! changes.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -7,41 +8,41 @@ use std::sync::{Condvar, Mutex};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
 
-/// How many bytes of names are asked for at once.
+/// How many bytes of directory entries are read at once.
 const BUFFER: usize = 32 * 1024;
 
-/// Something in a tree.
+/// A file, folder or link in a tree.
 #[derive(Clone)]
 pub(crate) struct Found {
-    /// Below the root.
+    /// Relative to the root.
     pub(crate) path: PathBuf,
     pub(crate) kind: FileType,
     pub(crate) mode: u32,
     pub(crate) size: u64,
 }
 
-/// Folders that wait, and how many are being looked at.
+/// Folders that are queued, and how many are being read.
 struct Queue {
     waiting: Vec<PathBuf>,
     busy: usize,
 }
 
-/// Everything below `root`, with a look at each; a thread per core.
+/// Everything below `root` with its metadata; one thread per core.
 pub(crate) fn walk(root: &Path) -> Vec<Found> {
     let queue = Mutex::new(Queue {
         waiting: vec![PathBuf::new()],
         busy: 0,
     });
-    let more = Condvar::new();
+    let changed = Condvar::new();
     let work = || {
         let mut found = Vec::new();
         let mut buffer = Vec::with_capacity(BUFFER);
-        while let Some(folder) = next(&queue, &more) {
-            let below = look(root, &folder, &mut buffer, &mut found);
+        while let Some(folder) = next_folder(&queue, &changed) {
+            let below = read_folder(root, &folder, &mut buffer, &mut found);
             let mut queue = queue.lock().unwrap();
             queue.waiting.extend(below);
             queue.busy -= 1;
-            more.notify_all();
+            changed.notify_all();
         }
         found
     };
@@ -57,8 +58,8 @@ pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The next folder, once there is one; none when all are done.
-fn next(queue: &Mutex<Queue>, more: &Condvar) -> Option<PathBuf> {
+/// The next folder, once there is one; `None` when all are done.
+fn next_folder(queue: &Mutex<Queue>, changed: &Condvar) -> Option<PathBuf> {
     let mut queue = queue.lock().unwrap();
     loop {
         if let Some(folder) = queue.waiting.pop() {
@@ -68,12 +69,17 @@ fn next(queue: &Mutex<Queue>, more: &Condvar) -> Option<PathBuf> {
         if queue.busy == 0 {
             return None;
         }
-        queue = more.wait(queue).unwrap();
+        queue = changed.wait(queue).unwrap();
     }
 }
 
-/// Looks at everything in one folder. Returns the folders in it.
-fn look(root: &Path, folder: &Path, buffer: &mut Vec<u8>, found: &mut Vec<Found>) -> Vec<PathBuf> {
+/// Reads the metadata of everything in one folder. Returns the folders in it.
+fn read_folder(
+    root: &Path,
+    folder: &Path,
+    buffer: &mut Vec<u8>,
+    found: &mut Vec<Found>,
+) -> Vec<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::openat(CWD, root.join(folder), flags, Mode::empty()).unwrap();
     let mut entries = RawDir::new(&open, buffer.spare_capacity_mut());

@@ -1,5 +1,5 @@
-//! The suite that every depot passes. `depot_conformance!(make)` turns each case into a test; `make`
-//! returns an empty depot, with whatever must live as long as the depot does.
+//! The conformance suite that every remote passes. `depot_conformance!(make)` turns each case into
+//! a test; `make` returns an empty remote and whatever must live as long as the remote does.
 
 #![expect(
     missing_docs,
@@ -11,30 +11,30 @@ use std::sync::Arc;
 use segno_core::depot::{Depot, Error, Put};
 use tempfile::TempDir;
 
-/// Makes one test out of each case, for the depot that `$make` returns.
+/// Makes a test of each case, for the remote that `$make` returns.
 #[macro_export]
 macro_rules! depot_conformance {
     ($make:expr) => {
         $crate::depot_conformance!(
             @cases $make;
-            what_is_created_is_read_back,
-            of_many_that_create_one_is_first,
-            files_of_every_length_come_back,
-            a_file_that_is_there_is_not_sent_again,
-            an_object_of_another_length_is_replaced,
-            lists_are_sorted_and_go_no_further_than_their_folder,
+            created_object_reads_back,
+            one_of_many_concurrent_creates_wins,
+            files_of_any_length_round_trip,
+            existing_file_is_not_uploaded_again,
+            object_of_different_length_is_replaced,
+            list_is_sorted_and_limited_to_its_folder,
             deleting_twice_is_no_error,
-            what_is_missing_is_said_to_be_missing,
-            what_is_too_long_or_too_short_is_noticed,
-            names_that_lead_elsewhere_are_refused,
+            missing_object_is_reported,
+            wrong_length_is_detected,
+            path_escaping_names_are_refused,
         );
     };
     (@cases $make:expr; $($case:ident,)*) => {
         $(
             #[tokio::test]
             async fn $case() {
-                let (depot, _alive) = ($make)();
-                $crate::depots::$case(std::sync::Arc::new(depot)).await;
+                let (remote, _alive) = ($make)();
+                $crate::remotes::$case(std::sync::Arc::new(remote)).await;
             }
         )*
     };
@@ -56,19 +56,19 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-pub async fn what_is_created_is_read_back(depot: Arc<dyn Depot>) {
+pub async fn created_object_reads_back(remote: Arc<dyn Depot>) {
     for (name, bytes) in [("a/b.json", &b"{}"[..]), ("empty", b""), ("a/c", &[0, 255])] {
-        let put = depot.create(name, bytes.to_vec()).await;
+        let put = remote.create(name, bytes.to_vec()).await;
         assert_eq!(put, Ok(Put::New), "{name}");
-        assert_eq!(depot.read(name, 100).await.as_deref(), Ok(bytes), "{name}");
+        assert_eq!(remote.read(name, 100).await.as_deref(), Ok(bytes), "{name}");
     }
 }
 
-pub async fn of_many_that_create_one_is_first(depot: Arc<dyn Depot>) {
+pub async fn one_of_many_concurrent_creates_wins(remote: Arc<dyn Depot>) {
     let tasks: Vec<_> = (0..8_u8)
         .map(|number| {
-            let depot = Arc::clone(&depot);
-            tokio::spawn(async move { depot.create("one", vec![number]).await })
+            let remote = Arc::clone(&remote);
+            tokio::spawn(async move { remote.create("one", vec![number]).await })
         })
         .collect();
     let mut first = Vec::new();
@@ -77,53 +77,53 @@ pub async fn of_many_that_create_one_is_first(depot: Arc<dyn Depot>) {
             first.push(number);
         }
     }
-    assert_eq!(depot.read("one", 1).await, Ok(first));
+    assert_eq!(remote.read("one", 1).await, Ok(first));
 }
 
-pub async fn files_of_every_length_come_back(depot: Arc<dyn Depot>) {
+pub async fn files_of_any_length_round_trip(remote: Arc<dyn Depot>) {
     const PIECE: usize = 8 * 1024 * 1024;
     let folder = TempDir::new().unwrap();
     for length in [0, 1, PIECE, PIECE + 1, 2 * PIECE + 12_345] {
         let bytes = noise(length);
         let name = format!("packs/{length}");
-        let sent = depot.upload(&name, &file(&folder, &bytes)).await;
+        let sent = remote.upload(&name, &file(&folder, &bytes)).await;
         assert_eq!(sent, Ok(Put::New), "{length}");
         let back = file(&folder, b"");
-        let got = depot.download(&name, length as u64, &back).await;
+        let got = remote.download(&name, length as u64, &back).await;
         assert_eq!(got, Ok(()), "{length}");
         assert!(std::fs::read(&back).unwrap() == bytes, "{length}");
     }
 }
 
-pub async fn a_file_that_is_there_is_not_sent_again(depot: Arc<dyn Depot>) {
+pub async fn existing_file_is_not_uploaded_again(remote: Arc<dyn Depot>) {
     let folder = TempDir::new().unwrap();
     for length in [10, 9 * 1024 * 1024] {
         let name = format!("packs/{length}");
         let path = file(&folder, &noise(length));
-        assert_eq!(depot.upload(&name, &path).await, Ok(Put::New));
-        assert_eq!(depot.upload(&name, &path).await, Ok(Put::Exists));
+        assert_eq!(remote.upload(&name, &path).await, Ok(Put::New));
+        assert_eq!(remote.upload(&name, &path).await, Ok(Put::Exists));
     }
 }
 
-pub async fn an_object_of_another_length_is_replaced(depot: Arc<dyn Depot>) {
+pub async fn object_of_different_length_is_replaced(remote: Arc<dyn Depot>) {
     let folder = TempDir::new().unwrap();
     for length in [10, 9 * 1024 * 1024] {
         let name = format!("packs/{length}");
-        depot.create(&name, b"cut".to_vec()).await.unwrap();
+        remote.create(&name, b"cut".to_vec()).await.unwrap();
         let path = file(&folder, &noise(length));
-        assert_eq!(depot.upload(&name, &path).await, Ok(Put::New));
-        let back = depot.read(&name, length as u64).await;
+        assert_eq!(remote.upload(&name, &path).await, Ok(Put::New));
+        let back = remote.read(&name, length as u64).await;
         assert!(back == Ok(noise(length)), "{length}");
     }
 }
 
-pub async fn lists_are_sorted_and_go_no_further_than_their_folder(depot: Arc<dyn Depot>) {
-    assert_eq!(depot.list("a").await, Ok(Vec::new()));
+pub async fn list_is_sorted_and_limited_to_its_folder(remote: Arc<dyn Depot>) {
+    assert_eq!(remote.list("a").await, Ok(Vec::new()));
     for name in ["a/2", "a/1/x", "ab/3", "a/10", "c"] {
-        depot.create(name, name.as_bytes().to_vec()).await.unwrap();
+        remote.create(name, name.as_bytes().to_vec()).await.unwrap();
     }
     let names = async |folder: &str| -> Vec<(String, u64)> {
-        let listed = depot.list(folder).await.unwrap();
+        let listed = remote.list(folder).await.unwrap();
         let name = |object: segno_core::depot::Object| (object.name, object.length);
         listed.into_iter().map(name).collect()
     };
@@ -136,31 +136,31 @@ pub async fn lists_are_sorted_and_go_no_further_than_their_folder(depot: Arc<dyn
     assert_eq!(names("").await, all);
 }
 
-pub async fn deleting_twice_is_no_error(depot: Arc<dyn Depot>) {
-    depot.create("a/b", b"x".to_vec()).await.unwrap();
-    assert_eq!(depot.delete("a/b").await, Ok(()));
-    assert_eq!(depot.delete("a/b").await, Ok(()));
-    assert_eq!(depot.list("").await, Ok(Vec::new()));
-    assert_eq!(depot.create("a/b", b"y".to_vec()).await, Ok(Put::New));
+pub async fn deleting_twice_is_no_error(remote: Arc<dyn Depot>) {
+    remote.create("a/b", b"x".to_vec()).await.unwrap();
+    assert_eq!(remote.delete("a/b").await, Ok(()));
+    assert_eq!(remote.delete("a/b").await, Ok(()));
+    assert_eq!(remote.list("").await, Ok(Vec::new()));
+    assert_eq!(remote.create("a/b", b"y".to_vec()).await, Ok(Put::New));
 }
 
-pub async fn what_is_missing_is_said_to_be_missing(depot: Arc<dyn Depot>) {
+pub async fn missing_object_is_reported(remote: Arc<dyn Depot>) {
     let folder = TempDir::new().unwrap();
-    let read = depot.read("a/b", 10).await;
+    let read = remote.read("a/b", 10).await;
     assert!(matches!(read, Err(Error::Missing { .. })), "{read:?}");
-    let got = depot.download("a/b", 10, &file(&folder, b"")).await;
+    let got = remote.download("a/b", 10, &file(&folder, b"")).await;
     assert!(matches!(got, Err(Error::Missing { .. })), "{got:?}");
-    let sent = depot.upload("a/b", &folder.path().join("none")).await;
+    let sent = remote.upload("a/b", &folder.path().join("none")).await;
     assert!(matches!(sent, Err(Error::File { .. })), "{sent:?}");
 }
 
-pub async fn what_is_too_long_or_too_short_is_noticed(depot: Arc<dyn Depot>) {
+pub async fn wrong_length_is_detected(remote: Arc<dyn Depot>) {
     let folder = TempDir::new().unwrap();
-    depot.create("a", noise(100)).await.unwrap();
-    let read = depot.read("a", 99).await;
+    remote.create("a", noise(100)).await.unwrap();
+    let read = remote.read("a", 99).await;
     assert!(matches!(read, Err(Error::Damaged { .. })), "{read:?}");
     for length in [99, 101] {
-        let got = depot.download("a", length, &file(&folder, b"")).await;
+        let got = remote.download("a", length, &file(&folder, b"")).await;
         assert!(
             matches!(got, Err(Error::Damaged { .. })),
             "{length} {got:?}"
@@ -168,11 +168,11 @@ pub async fn what_is_too_long_or_too_short_is_noticed(depot: Arc<dyn Depot>) {
     }
 }
 
-pub async fn names_that_lead_elsewhere_are_refused(depot: Arc<dyn Depot>) {
+pub async fn path_escaping_names_are_refused(remote: Arc<dyn Depot>) {
     for name in ["../x", "/x", "a/../../x", "a//b", ""] {
-        let read = depot.read(name, 1).await;
+        let read = remote.read(name, 1).await;
         assert!(matches!(read, Err(Error::Name(_))), "{name} {read:?}");
-        let put = depot.create(name, Vec::new()).await;
+        let put = remote.create(name, Vec::new()).await;
         assert!(matches!(put, Err(Error::Name(_))), "{name} {put:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! One answer, for tests that say themselves what is answered to which call: what models behind an
-//! API say and how they fail, in both vendors' streams.
+//! One answer, for tests that choose the answer to each request themselves: the answers and
+//! failures of models behind an API, in both vendors' stream formats.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,35 +8,34 @@ use serde_json::{Value, json};
 
 use super::http::{Asked, event};
 
-/// What is answered.
+/// How the server answers a request.
 #[derive(Debug, Clone)]
 pub enum Play {
-    /// Words.
     Text(String),
-    /// Words, and tools that are asked for: name and input.
+    /// A text and tool calls: name and input.
     Tools(String, Vec<(String, Value)>),
-    /// Words that were cut because they were too many.
+    /// A text that was cut at the token limit.
     Long(String),
-    /// A refusal: status, header lines, body.
+    /// A response with this status, these header lines and this body.
     Status(u16, &'static str, String),
     /// A stream that ends in the middle of an answer.
     Cut,
-    /// A stream that tells of an error in the middle of an answer.
+    /// A stream that reports an error in the middle of an answer.
     ErrorInStream,
-    /// Nothing at all.
+    /// An empty stream.
     Empty,
-    /// A page for browsers.
+    /// A page of HTML.
     Page,
     /// The connection is closed before anything is sent.
     HangUp,
 }
 
-/// Tokens that every answer took.
+/// The input and output tokens of every answer.
 const USED: (u64, u64) = (11, 7);
 
-/// Answers; `None` if the connection is over.
-pub(super) fn answer(stream: &mut TcpStream, asked: &Asked, play: &Play) -> Option<()> {
-    let anthropic = asked.path.ends_with("/messages");
+/// Answers a request; `None` if the connection is closed.
+pub(super) fn answer(stream: &mut TcpStream, request: &Asked, play: &Play) -> Option<()> {
+    let anthropic = request.path.ends_with("/messages");
     let events = |play: &Play| {
         if anthropic {
             anthropic_events(play)
@@ -51,7 +50,7 @@ pub(super) fn answer(stream: &mut TcpStream, asked: &Asked, play: &Play) -> Opti
         Play::Cut => {
             let whole = events(&Play::Text("this is cut".into()));
             let half = whole.len() / 2;
-            // A length that is not reached is how a cut connection looks.
+            // A client sees a cut connection as a body that is shorter than its length.
             let head = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{}",
                 whole.len(),

@@ -1,4 +1,4 @@
-//! Giving one answer of a script: what is said, in whose words, how fast, and how it fails.
+//! Answers one request from a script: content, wire format, pace, and failures.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,13 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use super::http::{self, Asked};
-use super::place::{Manner, Mark, Purpose, standing, tag};
-use super::play::{self, Play};
+use super::position::{Manner, Mark, Purpose, position_tag, tag};
+use super::response::{self, Play};
 use super::script::{Call, Fault, Often, Pace, Script, Turn, Usage};
 use super::server::{Ending, State};
 use super::{claude, codex};
 
-/// An answer in no vendor's words yet.
+/// An answer, independent of the vendor.
 pub(super) struct Reply {
     pub(super) id: String,
     pub(super) model: String,
@@ -25,16 +25,16 @@ pub(super) struct Reply {
 }
 
 /// A request that is answered from scripts.
-pub(super) struct Performance<'a> {
+pub(super) struct ScriptedAnswer<'a> {
     pub(super) state: &'a State,
     pub(super) scripts: &'a [Script],
     pub(super) number: usize,
-    pub(super) asked: &'a Asked,
+    pub(super) request: &'a Asked,
 }
 
-impl Performance<'_> {
-    /// Answers.
-    pub(super) fn give(&self, stream: &mut TcpStream, purpose: &Purpose) -> Ending {
+impl ScriptedAnswer<'_> {
+    /// Answers the request.
+    pub(super) fn send_answer(&self, stream: &mut TcpStream, purpose: &Purpose) -> Ending {
         let named = |name: &str| self.scripts.iter().find(|script| script.name == name);
         let (turn, key) = match purpose {
             Purpose::Probe => return ending(self.probe(stream)),
@@ -42,7 +42,7 @@ impl Performance<'_> {
             Purpose::Unscripted => (Turn::say("No script of this server is named."), None),
             Purpose::Summary { script } => {
                 let script = script.as_deref().and_then(named);
-                (Turn::say(&summary(self.asked, script)), None)
+                (Turn::say(&summary(self.request, script)), None)
             }
             Purpose::Turn {
                 script,
@@ -51,7 +51,7 @@ impl Performance<'_> {
             } => {
                 let found = named(script).expect("it was found by its name");
                 let key = (script.clone(), *turn);
-                (direct(found, *turn, *manner), Some(key))
+                (scripted_turn(found, *turn, *manner), Some(key))
             }
         };
         let (pace, fault) = (turn.pace, turn.fault);
@@ -72,17 +72,17 @@ impl Performance<'_> {
         }
     }
 
-    /// Says that the server is there, and counts tokens.
+    /// Answers availability checks and token counts.
     fn probe(&self, stream: &mut TcpStream) -> Option<()> {
-        let known = self.asked.method == "HEAD" || self.asked.path.contains("count_tokens");
+        let known = self.request.method == "HEAD" || self.request.path.contains("count_tokens");
         let status = if known { "200 OK" } else { "404 Not Found" };
         let head = format!("{status}\r\ncontent-type: application/json");
         let body = json!({"input_tokens": 1000}).to_string();
-        http::whole(stream, self.asked, &head, &body)
+        http::send_response(stream, self.request, &head, &body)
     }
 
     fn reply(&self, stream: &TcpStream, turn: Turn, number: usize) -> Reply {
-        // Other servers may have answered the same conversation before: their ids are others.
+        // Other servers may have answered the same conversation before: their ids must differ.
         let port = stream.local_addr().map_or(0, |own| own.port());
         let usage = Usage {
             input: 1_000 + 100 * number as u64,
@@ -91,7 +91,7 @@ impl Performance<'_> {
         };
         Reply {
             id: format!("{port}x{}", self.number),
-            model: self.asked.body["model"]
+            model: self.request.body["model"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned(),
@@ -109,11 +109,11 @@ impl Performance<'_> {
         pace: Pace,
         key: Option<&(String, usize)>,
     ) -> Option<()> {
-        if self.asked.body["stream"] != true {
+        if self.request.body["stream"] != true {
             let head = "200 OK\r\ncontent-type: application/json";
-            return http::whole(stream, self.asked, head, &claude::message(reply));
+            return http::send_response(stream, self.request, head, &claude::message(reply));
         }
-        let pieces = pieces(self.asked, reply);
+        let pieces = pieces(self.request, reply);
         stream.write_all(STREAM.as_bytes()).ok()?;
         let half = pieces.len() / 2;
         for (number, piece) in pieces.iter().enumerate() {
@@ -130,16 +130,16 @@ impl Performance<'_> {
     fn fail(&self, stream: &mut TcpStream, reply: &Reply, fault: Fault) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_secs());
-        let refusal = if self.asked.path.contains("/messages") {
+        let refusal = if self.request.path.contains("/messages") {
             claude::refusal(fault, now)
         } else {
             codex::refusal(fault, now)
         };
         if let Some((status, headers, body)) = refusal {
             let head = format!("{status}\r\n{headers}content-type: application/json");
-            http::whole(stream, self.asked, &head, &body.to_string());
+            http::send_response(stream, self.request, &head, &body.to_string());
         } else if fault == Fault::Cut && stream.write_all(STREAM.as_bytes()).is_ok() {
-            let pieces = pieces(self.asked, reply);
+            let pieces = pieces(self.request, reply);
             for piece in &pieces[..pieces.len() / 2] {
                 let _ = send_piece(stream, piece);
             }
@@ -160,29 +160,29 @@ fn send_piece(stream: &mut TcpStream, piece: &str) -> Option<()> {
     stream.write_all(chunk.as_bytes()).ok()
 }
 
-fn pieces(asked: &Asked, reply: &Reply) -> Vec<String> {
-    if asked.path.contains("/messages") {
+fn pieces(request: &Asked, reply: &Reply) -> Vec<String> {
+    if request.path.contains("/messages") {
         claude::events(reply)
-    } else if asked.path.contains("/responses") {
+    } else if request.path.contains("/responses") {
         codex::events(reply)
     } else {
-        vec![play::openai_events(&Play::Text(reply.text.clone()))]
+        vec![response::openai_events(&Play::Text(reply.text.clone()))]
     }
 }
 
-/// What is said at a turn, with the tag by which it is known afterwards.
-fn direct(script: &Script, number: usize, manner: Manner) -> Turn {
+/// The content of a turn, with the tag by which it is recognized afterwards.
+fn scripted_turn(script: &Script, number: usize, manner: Manner) -> Turn {
     let mut turn = script.turns[number].clone();
     let mark = match manner {
-        Manner::Mending => Mark::Again,
+        Manner::Repairing => Mark::Again,
         Manner::Plain | Manner::Careful => Mark::Said,
     };
     match manner {
         Manner::Plain => {}
         Manner::Careful => turn.calls = turn.calls.iter().map(Call::careful).collect(),
-        Manner::Mending => {
+        Manner::Repairing => {
             turn = Turn {
-                calls: script.mending(number),
+                calls: script.repair_calls(number),
                 pace: turn.pace,
                 ..Turn::say("I make sure of it.")
             }
@@ -192,12 +192,12 @@ fn direct(script: &Script, number: usize, manner: Manner) -> Turn {
     turn
 }
 
-/// A summary that says where the script stood.
-fn summary(asked: &Asked, script: Option<&Script>) -> String {
+/// A summary that contains the position in the script.
+fn summary(request: &Asked, script: Option<&Script>) -> String {
     let Some(script) = script else {
         return "<summary>Nothing was done.</summary>".to_owned();
     };
     let marker = script.marker();
-    let stood = standing(asked, script).unwrap_or_default();
+    let stood = position_tag(request, script).unwrap_or_default();
     format!("<summary>The task is {marker}. It was done up to here: {stood}</summary>")
 }

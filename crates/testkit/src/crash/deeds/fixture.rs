@@ -1,5 +1,5 @@
-//! A home with a session and its checkpoints, made once for each deed and brought back before every
-//! disturbance. It stays in one place, because sessions know their folder by its path.
+//! A home with a session and its checkpoints, built once for each command and restored before every
+//! disturbance. It always has the same path, because sessions store the path of their workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,127 +15,127 @@ use segno_core::time::Timestamp;
 use segno_store::{Home, LocalDisk, Sqlite};
 use tempfile::TempDir;
 
-use super::deed::Deed;
+use super::operation::Deed;
 use super::tree;
 use crate::clock::HandClock;
-use crate::picture::Picture;
-use crate::sandbox::{Sandbox, finish, memory};
+use crate::sandbox::{Sandbox, finish, memory_dir};
+use crate::tree_state::TreeState;
 
-/// What a deed may find beside the home. Nothing but its target changes.
+/// The folders beside the home. A command changes none of them but its target.
 const FOLDERS: [&str; 3] = ["work", "elsewhere", "outside"];
 
-/// How long checkpoints that were let go of can be had back, and a bit.
+/// A little longer than pruned checkpoints can be restored.
 const LONG_AGO: Duration = Duration::from_hours(8 * 24);
 
 /// Which checkpoints there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CheckpointList {
     pub(super) listed: BTreeSet<String>,
     pub(super) pruned: BTreeSet<String>,
 }
 
-impl Standing {
-    /// Those that can be used, now or after they were had back.
+impl CheckpointList {
+    /// Those that can be restored, directly or after a prune was undone.
     pub(super) fn all(&self) -> BTreeSet<String> {
         self.listed.union(&self.pruned).cloned().collect()
     }
 }
 
-/// A place where a deed can be done again and again.
+/// A fixture in which a command can be repeated from the same state.
 pub struct Ground {
-    pub(super) deed: Deed,
+    pub(super) operation: Deed,
     pub(super) sandbox: Sandbox,
-    spare: TempDir,
-    /// What each checkpoint should come back as.
-    pub(super) pictures: BTreeMap<String, Picture>,
-    /// The folders before the deed.
-    pub(super) folders: BTreeMap<&'static str, Picture>,
-    /// The checkpoints before the deed, in the order in which they were taken.
-    pub(super) taken: Vec<String>,
-    pub(super) start: Standing,
+    saved_copy: TempDir,
+    /// The expected content of each checkpoint.
+    pub(super) expected_states: BTreeMap<String, TreeState>,
+    /// The folders before the command.
+    pub(super) folders: BTreeMap<&'static str, TreeState>,
+    /// The checkpoints before the command, in the order in which they were created.
+    pub(super) created: Vec<String>,
+    pub(super) start: CheckpointList,
 }
 
 impl Ground {
-    /// Makes everything that `deed` needs.
-    pub fn new(binary: &Path, deed: Deed) -> Self {
+    /// Builds everything that `operation` needs.
+    pub fn new(binary: &Path, operation: Deed) -> Self {
         let sandbox = Sandbox::in_memory(binary);
-        let mut ground = Self {
-            deed,
+        let mut fixture = Self {
+            operation,
             sandbox,
-            spare: memory(),
-            pictures: BTreeMap::new(),
+            saved_copy: memory_dir(),
+            expected_states: BTreeMap::new(),
             folders: BTreeMap::new(),
-            taken: Vec::new(),
-            start: Standing::default(),
+            created: Vec::new(),
+            start: CheckpointList::default(),
         };
-        ground
+        fixture
             .sandbox
             .write("../outside/file", "nobody's business\n");
-        ground.sandbox.scripted_chain(2, 0);
-        tree::turn(&ground.sandbox, 0);
-        ground.sandbox.segno(&["run", "chain.yaml"]).good();
-        match deed {
+        fixture.sandbox.scripted_chain(2, 0);
+        tree::next_generation(&fixture.sandbox, 0);
+        fixture.sandbox.segno(&["run", "chain.yaml"]).good();
+        match operation {
             Deed::First => {}
-            Deed::Gc => ground.waste(),
-            _ => ground.take_some(3),
+            Deed::Gc => fixture.prepare_sweep(),
+            _ => fixture.create_checkpoints(3),
         }
-        match deed {
-            Deed::Elsewhere => ground.furnish_elsewhere(),
+        match operation {
+            Deed::Elsewhere => fixture.prepare_elsewhere(),
             Deed::Undo => {
-                ground
+                fixture
                     .sandbox
                     .segno(&["checkpoint", "prune", "--keep", "1"])
                     .good();
             }
             _ => {}
         }
-        ground.start = ground.standing().unwrap();
+        fixture.start = fixture.list_checkpoints().unwrap();
         for name in FOLDERS {
-            ground
+            fixture
                 .folders
-                .insert(name, Picture::of(&ground.beside(name)));
+                .insert(name, TreeState::of(&fixture.beside(name)));
         }
-        ground.put_by();
-        ground
+        fixture.save_copy();
+        fixture
     }
 
-    /// Some checkpoints, each of an edited workspace, which is then edited once more.
-    fn take_some(&mut self, count: u64) {
+    /// Creates several checkpoints, each of an edited workspace, and edits it once more.
+    fn create_checkpoints(&mut self, count: u64) {
         for generation in 1..=count {
-            self.take();
-            tree::turn(&self.sandbox, generation);
+            self.create_checkpoint();
+            tree::next_generation(&self.sandbox, generation);
         }
     }
 
-    /// Takes one checkpoint.
-    pub(super) fn take(&mut self) -> String {
+    /// Creates one checkpoint.
+    pub(super) fn create_checkpoint(&mut self) -> String {
         let said = self
             .sandbox
             .segno(&["checkpoint", "create", "--json"])
             .good();
         let id = said.json()[0]["checkpoint"].as_str().unwrap().to_owned();
-        let picture = Picture::of(&self.sandbox.work());
-        self.pictures.insert(id.clone(), picture);
-        self.taken.push(id.clone());
+        let tree_state = TreeState::of(&self.sandbox.work());
+        self.expected_states.insert(id.clone(), tree_state);
+        self.created.push(id.clone());
         id
     }
 
-    /// Something for every part of a sweep: one checkpoint whose files wait for their end, two that
-    /// are to be erased, one that can still be had back, and two that are listed.
-    fn waste(&mut self) {
-        self.take_some(6);
-        let taken = self.taken.clone();
-        self.let_go(&taken[..1], LONG_AGO);
-        self.age();
+    /// Something for every part of a sweep: one checkpoint whose files wait for deletion, two to be
+    /// erased, one whose prune can still be undone, and two that are listed.
+    fn prepare_sweep(&mut self) {
+        self.create_checkpoints(6);
+        let created = self.created.clone();
+        self.mark_pruned(&created[..1], LONG_AGO);
+        self.age_snapshots();
         self.sandbox.segno(&["gc", "--grace-hours", "0"]).good();
-        self.let_go(&taken[1..3], LONG_AGO);
-        self.let_go(&taken[3..4], Duration::ZERO);
-        self.age();
+        self.mark_pruned(&created[1..3], LONG_AGO);
+        self.mark_pruned(&created[3..4], Duration::ZERO);
+        self.age_snapshots();
     }
 
     /// Another folder, with files that a checkpoint has and files that none has.
-    fn furnish_elsewhere(&mut self) {
-        let id = self.taken[1].clone();
+    fn prepare_elsewhere(&mut self) {
+        let id = self.created[1].clone();
         let words = ["checkpoint", "restore", &id, "--into", "../elsewhere"];
         self.sandbox.segno(&words).good();
         self.sandbox
@@ -144,8 +144,8 @@ impl Ground {
             .write("../elsewhere/own/work", "nobody else has this\n");
     }
 
-    /// Marks checkpoints as let go of so long ago.
-    pub(super) fn let_go(&self, checkpoints: &[String], ago: Duration) {
+    /// Marks checkpoints as pruned `ago`.
+    pub(super) fn mark_pruned(&self, checkpoints: &[String], ago: Duration) {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap();
@@ -173,17 +173,17 @@ impl Ground {
         });
     }
 
-    /// Makes every snapshot old enough to go when nothing names it.
-    pub(super) fn age(&self) {
+    /// Makes every snapshot old enough to be deleted when no checkpoint references it.
+    pub(super) fn age_snapshots(&self) {
         let long_ago = SystemTime::now() - Duration::from_hours(2);
-        for head in fs::read_dir(self.vault().join("heads")).unwrap() {
+        for head in fs::read_dir(self.snapshot_store().join("heads")).unwrap() {
             let head = File::options().write(true).open(head.unwrap().path());
             head.unwrap().set_modified(long_ago).unwrap();
         }
     }
 
-    /// Where snapshots are kept.
-    pub(super) fn vault(&self) -> PathBuf {
+    /// The folder of the snapshot store.
+    pub(super) fn snapshot_store(&self) -> PathBuf {
         self.sandbox.home().join("snapshots")
     }
 
@@ -192,27 +192,31 @@ impl Ground {
         self.sandbox.work().with_file_name(name)
     }
 
-    /// The folder that everything is in.
+    /// The folder that contains everything.
     pub(super) fn root(&self) -> PathBuf {
         self.beside("")
     }
 
-    /// Where everything is as it was before the deed.
-    pub(super) fn spare(&self) -> &Path {
-        self.spare.path()
+    /// A copy of everything as it was before the command.
+    pub(super) fn saved_copy(&self) -> &Path {
+        self.saved_copy.path()
     }
 
-    /// The folder that the deed writes into, as it was and as it shall be.
-    pub(super) fn aim(&self) -> Option<(PathBuf, Picture, &Picture)> {
-        let name = self.deed.target()?;
+    /// The folder that the command writes into, in its old and its expected new state.
+    pub(super) fn target_states(&self) -> Option<(PathBuf, TreeState, &TreeState)> {
+        let name = self.operation.target()?;
         let old = self.folders.get(name).cloned().unwrap_or_default();
-        Some((self.beside(name), old, &self.pictures[&self.taken[0]]))
+        Some((
+            self.beside(name),
+            old,
+            &self.expected_states[&self.created[0]],
+        ))
     }
 
-    /// The command.
-    pub(super) fn words(&self) -> Vec<&str> {
-        let first = || self.taken[0].as_str();
-        match self.deed {
+    /// The arguments of the command.
+    pub(super) fn args(&self) -> Vec<&str> {
+        let first = || self.created[0].as_str();
+        match self.operation {
             Deed::First | Deed::Create => vec!["checkpoint", "create", "--json"],
             Deed::Restore => vec!["checkpoint", "restore", first(), "--exact"],
             Deed::Elsewhere => {
@@ -226,22 +230,22 @@ impl Ground {
         }
     }
 
-    fn put_by(&self) {
+    fn save_copy(&self) {
         for name in FOLDERS.iter().chain(&["home"]) {
             let from = self.beside(name);
             if from.exists() {
-                copy(&from, &self.spare().join(name));
+                copy(&from, &self.saved_copy().join(name));
             }
         }
     }
 
-    /// Brings everything back as it was before the deed.
+    /// Restores everything as it was before the command.
     pub(super) fn reset(&self) {
         self.clear();
-        copy(&self.spare().join("."), &self.root());
+        copy(&self.saved_copy().join("."), &self.root());
     }
 
-    /// Removes everything.
+    /// Deletes everything.
     pub(super) fn clear(&self) {
         for entry in fs::read_dir(self.root()).unwrap() {
             let path = entry.unwrap().path();
@@ -254,7 +258,7 @@ impl Ground {
     }
 
     /// Which checkpoints there are; or what is wrong with the answer.
-    pub(super) fn standing(&self) -> Result<Standing, String> {
+    pub(super) fn list_checkpoints(&self) -> Result<CheckpointList, String> {
         let ask = |which: &str| {
             let said = self.sandbox.segno(&["checkpoint", "list", which, "--json"]);
             let lines = said.stdout.lines();
@@ -268,14 +272,14 @@ impl Ground {
             let id = |line: &serde_json::Value| line["checkpoint"].as_str().map(str::to_owned);
             Ok(lines.iter().filter_map(id).collect())
         };
-        Ok(Standing {
+        Ok(CheckpointList {
             listed: ask("--all")?,
             pruned: ask("--pruned")?,
         })
     }
 }
 
-/// Copies a folder with all that belongs to its files.
+/// Copies a folder with the metadata of its files.
 pub(super) fn copy(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     command.arg("-a").arg(from).arg(to);

@@ -1,37 +1,36 @@
-//! Where in which script a request stands. Decided from the request alone, so that it does not
-//! matter how many processes, machines, vendors or servers the conversation went through.
+//! Determines which script a request belongs to, and at which turn. It depends on the request
+//! alone, so that it does not matter how many processes, machines, vendors or servers the
+//! conversation went through.
 //!
 //! Every answer ends with a tag, `[name:3]`, which survives where ids do not: in summaries, in
-//! other vendors' transcripts, in quoted text. The last tag after the last marker says what was
-//! answered last.
+//! other vendors' transcripts, in quoted text. The last tag after the last marker is the last
+//! answered turn.
 
 use super::history::{Outcome, Part, Role, conversation};
 use super::http::Asked;
 use super::script::Script;
 
-/// How often the same turn is mended before the script goes on.
-const MENDS: usize = 3;
+/// How often the same turn is repaired before the script continues.
+const MAX_REPAIRS: usize = 3;
 
 /// What a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// The next answer of a script.
     Turn {
-        /// The script.
         script: String,
-        /// Which of its turns, from 0.
+        /// Counted from 0.
         turn: usize,
-        /// How it is answered.
         manner: Manner,
     },
     /// A summary of the conversation, so that it fits again.
     Summary {
-        /// The script, if one was named.
+        /// `None` if the conversation names no script.
         script: Option<String>,
     },
-    /// Something that the agent asks for itself, such as a title.
+    /// A request on the agent's own behalf, such as for a title.
     Side,
-    /// No request to a model: a look whether the server is there, a count of tokens.
+    /// Not a request to a model: an availability check, or a token count.
     Probe,
     /// A conversation that names no script of this server.
     Unscripted,
@@ -42,28 +41,28 @@ pub enum Purpose {
 pub enum Manner {
     /// As the script says.
     Plain,
-    /// As the script says, by a model that was interrupted and looks before it acts.
+    /// As the script says, by a model that was interrupted and checks before it acts.
     Careful,
     /// Not the next turn: the calls of this one failed or have no known outcome, and the model
-    /// brings about what they should have.
-    Mending,
+    /// produces their intended result.
+    Repairing,
 }
 
-/// How the requests for summaries of both vendors are known.
+/// Texts by which both vendors' requests for summaries are recognized.
 const SUMMARIES: [&str; 3] = [
     "create a detailed summary",
     "CONTEXT CHECKPOINT COMPACTION",
     "handoff summary",
 ];
 
-/// What a request is for.
-pub(super) fn purpose(asked: &Asked, scripts: &[Script]) -> Purpose {
-    let path = asked.path.split('?').next().unwrap_or_default();
+/// Determines what a request is for.
+pub(super) fn purpose(request: &Asked, scripts: &[Script]) -> Purpose {
+    let path = request.path.split('?').next().unwrap_or_default();
     let models = ["/messages", "/responses", "/chat/completions"];
-    if asked.method != "POST" || !models.iter().any(|model| path.ends_with(model)) {
+    if request.method != "POST" || !models.iter().any(|model| path.ends_with(model)) {
         return Purpose::Probe;
     }
-    let parts = conversation(asked);
+    let parts = conversation(request);
     let found = last_marker(&parts, scripts);
     if asks_for_summary(&parts) {
         let script = found.map(|(script, ..)| script.name.clone());
@@ -72,9 +71,10 @@ pub(super) fn purpose(asked: &Asked, scripts: &[Script]) -> Purpose {
     if asks_aside(&parts) {
         return Purpose::Side;
     }
-    // Titles and the like come without tools; models of our own come without this name.
-    let agent = asked.header("user-agent").unwrap_or_default();
-    let tools = asked.body["tools"]
+    // Requests for titles and the like have no tools; segno's own requests do not have this user
+    // agent.
+    let agent = request.header("user-agent").unwrap_or_default();
+    let tools = request.body["tools"]
         .as_array()
         .is_some_and(|all| !all.is_empty());
     if agent.starts_with("claude-cli") && !tools {
@@ -95,7 +95,7 @@ fn asks_for_summary(parts: &[Part]) -> bool {
     last_words(parts).is_some_and(|text| SUMMARIES.iter().any(|words| text.contains(words)))
 }
 
-/// Whether the agent asks what its person might say next, which it does with all its tools.
+/// Whether the agent asks what its user might say next. It sends this request with all its tools.
 fn asks_aside(parts: &[Part]) -> bool {
     last_words(parts).is_some_and(|text| text.starts_with("[SUGGESTION MODE"))
 }
@@ -107,7 +107,7 @@ fn last_words(parts: &[Part]) -> Option<&str> {
     })
 }
 
-/// The last marker of a script: the script, which part it is in, and where it ends there.
+/// The last marker of a script: the script, the part that contains it, and its end there.
 fn last_marker<'a>(parts: &[Part], scripts: &'a [Script]) -> Option<(&'a Script, usize, usize)> {
     let mut found = None;
     for (index, part) in parts.iter().enumerate() {
@@ -125,18 +125,18 @@ fn last_marker<'a>(parts: &[Part], scripts: &'a [Script]) -> Option<(&'a Script,
     found
 }
 
-/// What a tag says of its turn.
+/// What a tag says about its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// It was answered.
     Said,
-    /// It was mended.
+    /// It was repaired.
     Again,
-    /// It was answered, and all its calls were done. Only summaries say so.
+    /// It was answered, and all its calls were done. Only summaries contain this.
     Done,
 }
 
-/// A tag, as it stands at the end of every answer.
+/// A tag, as it appears at the end of every answer.
 pub(super) fn tag(script: &str, turn: usize, mark: Mark) -> String {
     match mark {
         Mark::Said => format!("[{script}:{turn}]"),
@@ -205,8 +205,8 @@ fn next(script: &Script, parts: &[Part], index: usize, offset: usize) -> (usize,
     let calls = script.turns[turn].calls.len();
     let unsure = quoted && mark != Mark::Done || !quoted && !all_fine(&parts[at..], calls);
     let doubtful = calls > 0 && unsure;
-    if script.heeds && doubtful && said.sum::<usize>() < MENDS {
-        return (turn, Manner::Mending);
+    if script.repairs_calls && doubtful && said.sum::<usize>() < MAX_REPAIRS {
+        return (turn, Manner::Repairing);
     }
     let interrupted = quoted || user_texts(at) > 0;
     let manner = if interrupted {
@@ -217,8 +217,8 @@ fn next(script: &Script, parts: &[Part], index: usize, offset: usize) -> (usize,
     ((turn + 1).min(last), manner)
 }
 
-/// Whether there are as many calls as there should be, and a good result of each. An agent that
-/// was killed may have kept the words of an answer and lost its calls.
+/// Whether there are as many calls as there should be, each with a good result. The transcript of
+/// an agent that was killed may have the text of an answer without its calls.
 fn all_fine(parts: &[Part], expected: usize) -> bool {
     let fine = |call: &&str| {
         let result = |part: &Part| matches!(part, Part::Result(id, Outcome::Fine, _) if id == call);
@@ -232,9 +232,9 @@ fn all_fine(parts: &[Part], expected: usize) -> bool {
     calls.len() >= expected && calls.iter().all(fine)
 }
 
-/// Where a script stands in a conversation that is summed up, as a tag.
-pub(super) fn standing(asked: &Asked, script: &Script) -> Option<String> {
-    let parts = conversation(asked);
+/// The position of a script in a conversation that is summarized, as a tag.
+pub(super) fn position_tag(request: &Asked, script: &Script) -> Option<String> {
+    let parts = conversation(request);
     let (_, index, offset) = last_marker(&parts, std::slice::from_ref(script))?;
     let (turn, mark, at) = last_answered(script, &parts, index, offset)?;
     let calls = script.turns[turn].calls.len();

@@ -1,5 +1,4 @@
-//! Whoever keeps a tree and brings it back: what each can be asked for, and the two that are on
-//! every machine, tar and git.
+//! The interface of a snapshot tool, and the two tools that every machine has: tar and git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::snapshots::process::run;
 
-/// How often what follows the first checkpoint is measured in a round.
+/// How often the operations after the first checkpoint are measured in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Several,
@@ -21,42 +20,44 @@ pub(crate) enum Bulk {
     FirstRounds,
 }
 
-/// Milliseconds, or why it could not be done.
+/// Milliseconds, or the reason of the failure.
 pub(crate) type Time = Result<f64, String>;
 
-/// Keeps a tree and brings it back. Only what the operation itself takes is in its time.
-pub(crate) trait Keeper {
+/// Creates and restores snapshots of a tree. The times cover only the operation itself.
+pub(crate) trait SnapshotTool {
     fn name(&self) -> String;
 
     fn repeat(&self) -> Repeat;
 
     fn bulk(&self) -> Bulk;
 
-    /// Begins a new store in the new folder `store`.
+    /// Creates a new store in the new folder `store`.
     fn begin(&mut self, tree: &Path, store: &Path) -> Result<(), String>;
 
-    /// Keeps the tree as it is now.
-    fn keep(&mut self, tree: &Path) -> Time;
+    /// Creates a snapshot of the tree.
+    fn snapshot(&mut self, tree: &Path) -> Time;
 
-    /// Brings what was kept last into a folder: a new one, or over what is there.
+    /// Restores the latest snapshot into a folder: a new one, or over existing files.
     fn restore(&mut self, into: &Path) -> Time;
 
-    /// Makes the tree what it was when it was kept last; none if only `restore` over it can do so.
-    fn undo(&mut self, tree: &Path) -> Option<Time>;
+    /// Restores the tree in place to the latest snapshot; `None` if the tool can only `restore`
+    /// over it.
+    fn restore_in_place(&mut self, tree: &Path) -> Option<Time>;
 
-    /// Reads everything that was kept, and checks it.
+    /// Reads and checks everything in the store.
     fn verify(&mut self) -> Time;
 
-    /// The folder that holds what was kept.
+    /// The folder that holds the snapshots.
     fn store(&self) -> PathBuf;
 
-    /// Ready to be started, for a look at its memory; none if it is spread over processes.
-    fn keeping(&self, _tree: &Path) -> Option<Command> {
+    /// The command that creates a snapshot, to measure its memory; `None` if it consists of several
+    /// processes.
+    fn snapshot_command(&self, _tree: &Path) -> Option<Command> {
         None
     }
 
-    /// As `keeping`.
-    fn restoring(&self, _into: &Path) -> Option<Command> {
+    /// The command that restores; see [`Self::snapshot_command`].
+    fn restore_command(&self, _into: &Path) -> Option<Command> {
         None
     }
 }
@@ -67,7 +68,7 @@ pub(crate) struct Tar {
     store: PathBuf,
 }
 
-/// How `zstd` compresses; it unpacks with one thread in either case.
+/// How `zstd` compresses; it decompresses with one thread in either case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     One,
@@ -94,7 +95,7 @@ impl Tar {
     }
 }
 
-impl Keeper for Tar {
+impl SnapshotTool for Tar {
     fn name(&self) -> String {
         match self.threads {
             Threads::One => "tar".into(),
@@ -119,7 +120,7 @@ impl Keeper for Tar {
         Ok(())
     }
 
-    fn keep(&mut self, tree: &Path) -> Time {
+    fn snapshot(&mut self, tree: &Path) -> Time {
         let mut command = self.command("-cf");
         command.arg("-C").arg(tree).arg(".");
         run(command).map(|ran| ran.time)
@@ -132,7 +133,7 @@ impl Keeper for Tar {
         run(command).map(|ran| ran.time)
     }
 
-    fn undo(&mut self, _: &Path) -> Option<Time> {
+    fn restore_in_place(&mut self, _: &Path) -> Option<Time> {
         None
     }
 
@@ -147,13 +148,13 @@ impl Keeper for Tar {
     }
 }
 
-/// A repository of its own beside the tree, as other tools for agents keep one.
+/// A separate repository beside the tree, as other tools for agents have one.
 #[derive(Default)]
 pub(crate) struct Git {
     store: PathBuf,
     tree: PathBuf,
-    /// What was kept last.
-    kept: String,
+    /// The tree of the latest snapshot.
+    latest: String,
 }
 
 impl Git {
@@ -170,7 +171,7 @@ impl Git {
     }
 }
 
-impl Keeper for Git {
+impl SnapshotTool for Git {
     fn name(&self) -> String {
         "shadow git".into()
     }
@@ -187,34 +188,34 @@ impl Keeper for Git {
         store.clone_into(&mut self.store);
         tree.clone_into(&mut self.tree);
         run(self.git(&["init", "-q"]))?;
-        // Otherwise it packs in the background, into the next measurement.
+        // Otherwise git packs in the background, during the next measurement.
         run(self.git(&["config", "gc.auto", "0"])).map(|_| ())
     }
 
-    fn keep(&mut self, _: &Path) -> Time {
-        // By force: otherwise it leaves out what `.gitignore` names, which in the source of a
-        // distribution can be everything.
+    fn snapshot(&mut self, _: &Path) -> Time {
+        // With `-f`: otherwise git excludes what `.gitignore` names, which can be everything in the
+        // source of a distribution.
         let added = run(self.git(&["add", "-A", "-f"]))?;
         let written = run(self.git(&["write-tree"]))?;
-        written.stdout.trim().clone_into(&mut self.kept);
+        written.stdout.trim().clone_into(&mut self.latest);
         Ok(added.time + written.time)
     }
 
     fn restore(&mut self, into: &Path) -> Time {
         fs::create_dir(into).unwrap();
-        // An index of its own, so that the one of the tree stays what it is.
+        // A separate index, so that the index of the tree does not change.
         let index = self.store.join("index.elsewhere");
         let _ = fs::remove_file(&index);
-        let mut read = self.git(&["read-tree", "-u", "--reset", &self.kept]);
+        let mut read = self.git(&["read-tree", "-u", "--reset", &self.latest]);
         read.env("GIT_INDEX_FILE", index)
             .env("GIT_WORK_TREE", into)
             .current_dir(into);
         run(read).map(|ran| ran.time)
     }
 
-    fn undo(&mut self, _: &Path) -> Option<Time> {
+    fn restore_in_place(&mut self, _: &Path) -> Option<Time> {
         let back = || {
-            let read = run(self.git(&["read-tree", "-u", "--reset", &self.kept]))?;
+            let read = run(self.git(&["read-tree", "-u", "--reset", &self.latest]))?;
             let cleaned = run(self.git(&["clean", "-fdxq"]))?;
             Ok(read.time + cleaned.time)
         };

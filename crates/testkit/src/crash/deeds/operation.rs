@@ -1,36 +1,35 @@
-//! What is disturbed and how, in words that repeat it: `restore/restore.after_move:3` kills a restore
-//! at the third visit of a failpoint, `gc/any.renameat:2` a sweep at a system call, `create/full:16`
-//! takes a checkpoint where 16 KiB are left on the disk, `changing/7` takes checkpoints of files that
-//! change, and `together/7` takes two at once while a sweep runs.
+//! What is disturbed and how, in a notation that repeats it: `restore/restore.after_move:3` kills a
+//! restore at the third visit of a failpoint, `gc/any.renameat:2` kills a sweep at a system call,
+//! `create/full:16` creates a checkpoint with 16 KiB left on the disk, `changing/7` creates
+//! checkpoints of files that change, and `concurrent/7` creates two at once while a sweep runs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::crash::kill::Fault;
 
-/// A command about checkpoints.
+/// A checkpoint command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Deed {
-    /// The first checkpoint of a home: the vault and the key are made with it.
+    /// The first checkpoint of a home: it also creates the snapshot store and the key.
     First,
     /// One more checkpoint, of files that were edited since the last.
     Create,
-    /// An old one comes back where it came from, exactly.
+    /// Restores an old checkpoint in place, exactly.
     Restore,
     /// The same, into another folder that has files of its own.
     Elsewhere,
-    /// The same, into a folder that is not there yet.
+    /// The same, into a folder that does not exist yet.
     Afresh,
-    /// All but the newest are let go of.
+    /// Prunes all checkpoints but the latest.
     Prune,
-    /// Those are had back.
+    /// Undoes a prune.
     Undo,
-    /// Erases, takes off the list, deletes, writes packs anew.
+    /// Erases pruned checkpoints, unlists and deletes snapshots, and rewrites packs.
     Gc,
 }
 
 impl Deed {
-    /// Every one there is.
     pub const ALL: &[Self] = &[
         Self::First,
         Self::Create,
@@ -42,7 +41,6 @@ impl Deed {
         Self::Gc,
     ];
 
-    /// The word for it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -56,8 +54,11 @@ impl Deed {
         }
     }
 
-    fn named(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|deed| deed.word() == word)
+    fn from_word(word: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|operation| operation.word() == word)
     }
 
     /// The folder that it writes into, beside the home.
@@ -74,57 +75,54 @@ impl Deed {
 /// One disturbance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trial {
-    /// F1, F2: a deed is killed.
-    Killed {
-        /// Which.
-        deed: Deed,
-        /// Where.
-        fault: Fault,
-    },
-    /// F5: there is little room on the disk.
+    /// F1, F2: the command is killed.
+    Killed { operation: Deed, fault: Fault },
+    /// F5: the disk is almost full.
     Full {
-        /// For which deed.
-        deed: Deed,
-        /// How much is left.
+        operation: Deed,
+        /// Free space on the disk.
         kib: u64,
     },
-    /// F29: files change while checkpoints are taken.
+    /// F29: files change while checkpoints are created.
     Changing {
-        /// What decides about the changes.
+        /// Determines the changes.
         seed: u64,
     },
-    /// F23: two checkpoints and a sweep at once, again and again.
+    /// F23: two checkpoints and a sweep at once, repeatedly.
     Together {
-        /// What decides about the edits in between.
+        /// Determines the edits in between.
         seed: u64,
     },
 }
 
 impl Trial {
-    /// The deed for which the ground is prepared.
-    pub const fn deed(&self) -> Deed {
+    /// The command that the fixture is prepared for.
+    pub const fn operation(&self) -> Deed {
         match self {
-            Self::Killed { deed, .. } | Self::Full { deed, .. } => *deed,
+            Self::Killed { operation, .. } | Self::Full { operation, .. } => *operation,
             Self::Changing { .. } => Deed::Create,
             Self::Together { .. } => Deed::Gc,
         }
     }
 
-    /// The same kill, sooner.
-    pub(super) fn sooner(&self) -> Option<Self> {
-        let Self::Killed { deed, fault } = self else {
+    /// The same kill, at an earlier visit or call.
+    pub(super) fn earlier(&self) -> Option<Self> {
+        let Self::Killed { operation, fault } = self else {
             return None;
         };
-        let fault = fault.sooner()?;
-        Some(Self::Killed { deed: *deed, fault })
+        let fault = fault.earlier()?;
+        Some(Self::Killed {
+            operation: *operation,
+            fault,
+        })
     }
 }
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Killed { deed, fault } => write!(f, "{}/{fault}", deed.word()),
-            Self::Full { deed, kib } => write!(f, "{}/full:{kib}", deed.word()),
+            Self::Killed { operation, fault } => write!(f, "{}/{fault}", operation.word()),
+            Self::Full { operation, kib } => write!(f, "{}/full:{kib}", operation.word()),
             Self::Changing { seed } => write!(f, "changing/{seed}"),
             Self::Together { seed } => write!(f, "together/{seed}"),
         }
@@ -139,7 +137,7 @@ impl FromStr for Trial {
             || format!("`{text}` is not deed/fault, deed/full:KIB, changing/SEED or together/SEED");
         let (word, rest) = text.split_once('/').ok_or_else(unknown)?;
         let number = |text: &str| text.parse().map_err(|_| unknown());
-        match (word, Deed::named(word)) {
+        match (word, Deed::from_word(word)) {
             ("changing", _) => Ok(Self::Changing {
                 seed: number(rest)?,
             }),
@@ -147,13 +145,13 @@ impl FromStr for Trial {
                 seed: number(rest)?,
             }),
             (_, None) => Err(unknown()),
-            (_, Some(deed)) => match rest.strip_prefix("full:") {
+            (_, Some(operation)) => match rest.strip_prefix("full:") {
                 Some(kib) => Ok(Self::Full {
-                    deed,
+                    operation,
                     kib: number(kib)?,
                 }),
                 None => Ok(Self::Killed {
-                    deed,
+                    operation,
                     fault: rest.parse()?,
                 }),
             },
@@ -166,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_is_read_back_from_its_words() {
+    fn trial_notation_round_trips() {
         for words in [
             "restore/restore.after_move:3",
             "gc/any.renameat:2",

@@ -1,4 +1,4 @@
-//! A world for judging in process: nobody else is there, and calls are counted.
+//! An environment for judging in process: there are no other processes, and calls are counted.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,11 +20,11 @@ use super::specimen::LAST_TEXT;
 use crate::clock::Seeded;
 use crate::journal::owner;
 
-pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World, Error> {
+pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World, Error> {
     static REDACTOR: std::sync::LazyLock<Arc<Redactor>> =
         std::sync::LazyLock::new(|| Arc::new(Redactor::new([])));
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-    let clock: Arc<dyn Clock> = Arc::new(Still);
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock);
     let home = Home::open(root, Arc::clone(&disk))?;
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
     Ok(World {
@@ -38,19 +38,19 @@ pub(super) fn world(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World
         clock,
         random: Arc::new(Seeded::new(1)),
         disk,
-        processes: Arc::new(Nobody),
-        drivers: Arc::new(Counted(calls)),
+        processes: Arc::new(NoProcesses),
+        drivers: Arc::new(CountingDriver(calls)),
         redactor: Arc::clone(&REDACTOR),
         ttl: Duration::from_secs(30),
         version: "0",
     })
 }
 
-/// A clock that stands, so that the same store always gives the same answer. Nothing that is asked
-/// here waits for time to pass.
-struct Still;
+/// A clock that stands still, so that the same store always gives the same answer. Nothing that is
+/// judged here waits for time to pass.
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp(1_894_738_089_000)
     }
@@ -64,10 +64,10 @@ impl Clock for Still {
     }
 }
 
-/// No other process lives, and nobody watches.
-pub(super) struct Nobody;
+/// No other process is alive, and nothing is observed.
+pub(super) struct NoProcesses;
 
-impl Processes for Nobody {
+impl Processes for NoProcesses {
     fn current(&self) -> Owner {
         owner(7)
     }
@@ -81,22 +81,22 @@ impl Processes for Nobody {
     }
 }
 
-impl Observer for Nobody {
+impl Observer for NoProcesses {
     fn entry(&self, _: SessionId, _: &segno_core::journal::Entry) {}
 
     fn notice(&self, _: &str) {}
 }
 
-/// Answers as the script does, and counts.
-struct Counted(Arc<Mutex<Vec<String>>>);
+/// Answers as the script does, and records the calls.
+struct CountingDriver(Arc<Mutex<Vec<String>>>);
 
-impl Drivers for Counted {
+impl Drivers for CountingDriver {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
     }
 }
 
-impl Driver for Counted {
+impl Driver for CountingDriver {
     fn ask<'a>(
         &'a self,
         request: Request<'a>,

@@ -1,6 +1,6 @@
-//! Takes out of recordings what would differ in the next one, or is not ours to keep: paths, ids,
-//! moments, process ids, and the vendors' texts and lists. The same thing becomes the same
-//! thing in all files of a scene, so that what refers to each other still does.
+//! Removes from recordings what would differ in the next one, or must not be published: paths, ids,
+//! timestamps, process ids, and the vendors' texts and lists. The same original gets the same
+//! replacement in all files of a scene, so that references stay valid.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,9 +9,9 @@ use segno_testkit::model::ModelServer;
 use segno_testkit::programs::{Stage, modules};
 use serde_json::{Map, Value};
 
-/// How much is kept of texts and lists.
+/// How much of texts and lists is kept.
 #[derive(Clone, Copy)]
-struct Measure {
+struct Limits {
     /// Longer texts are cut.
     text: usize,
     /// To this many characters.
@@ -20,21 +20,21 @@ struct Measure {
     list: usize,
 }
 
-/// Where the words may be ours: these are shorter.
-const OURS: Measure = Measure {
+/// For fields that may contain our words: these are shorter.
+const OURS: Limits = Limits {
     text: 300,
     begin: 100,
     list: 10,
 };
 
-/// Where they are the vendor's: instructions, descriptions of tools, lists of what there is.
-const THEIRS: Measure = Measure {
+/// For fields with the vendor's words: instructions, descriptions of tools, lists of commands.
+const THEIRS: Limits = Limits {
     text: 40,
     begin: 24,
     list: 2,
 };
 
-/// Fields with nothing but the vendor's words inside.
+/// Fields that contain only the vendor's words.
 const VENDOR: [&str; 17] = [
     "attachment",
     "rendered",
@@ -55,7 +55,7 @@ const VENDOR: [&str; 17] = [
     "models",
 ];
 
-/// Fields with names that are drawn by lot, and what stands for them.
+/// Fields with randomly chosen names, and their replacements.
 const NAMES: [(&str, &str); 5] = [
     ("agentId", "agent-1"),
     ("agent_id", "agent-1"),
@@ -64,23 +64,23 @@ const NAMES: [(&str, &str); 5] = [
     ("slug", "a-slug"),
 ];
 
-/// 2026-01-01, the day of all recordings.
+/// 2026-01-01, the date of all recordings.
 const DAY: &str = "2026-01-01";
 const EPOCH: u64 = 1_767_225_600;
 
-/// Makes the lines of one scene neutral.
-pub(crate) struct Neutral {
-    /// What stands for what, in this order.
+/// Neutralizes the lines of one scene.
+pub(crate) struct Neutralizer {
+    /// Texts and their replacements, applied in this order.
     words: Vec<(String, String)>,
     ids: BTreeMap<String, String>,
-    moments: u64,
+    timestamps: u64,
 }
 
-impl Neutral {
+impl Neutralizer {
     pub(crate) fn new(stage: &Stage, server: &ModelServer) -> Self {
         let port = server.host().rsplit(':').next().unwrap().to_owned();
         let root = stage.root().display().to_string();
-        // How Claude Code names folders after folders.
+        // How Claude Code derives folder names from paths.
         let dashed = |path: &str| path.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let modules = modules();
         let real = std::fs::canonicalize(&modules).unwrap();
@@ -96,14 +96,14 @@ impl Neutral {
         Self {
             words: words.to_vec(),
             ids: BTreeMap::new(),
-            moments: 0,
+            timestamps: 0,
         }
     }
 
-    /// Learns the short names that agents give to what they start.
-    pub(crate) fn learn(&mut self, value: &Value) {
+    /// Collects the short names that agents give to what they start.
+    pub(crate) fn collect_names(&mut self, value: &Value) {
         match value {
-            Value::Array(all) => all.iter().for_each(|one| self.learn(one)),
+            Value::Array(all) => all.iter().for_each(|one| self.collect_names(one)),
             Value::Object(fields) => {
                 for (field, value) in fields {
                     let named = NAMES.iter().find(|(known, _)| known == field);
@@ -112,36 +112,36 @@ impl Neutral {
                     {
                         self.words.push((name.clone(), (*to).to_owned()));
                     }
-                    self.learn(value);
+                    self.collect_names(value);
                 }
             }
             _ => {}
         }
     }
 
-    /// A line as it is kept.
-    pub(crate) fn line(&mut self, line: &Value) -> Value {
+    /// A neutralized line.
+    pub(crate) fn neutralize(&mut self, line: &Value) -> Value {
         self.value("", line, OURS)
     }
 
-    fn value(&mut self, name: &str, value: &Value, measure: Measure) -> Value {
+    fn value(&mut self, name: &str, value: &Value, limits: Limits) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(name, text, measure)),
+            Value::String(text) => Value::String(self.text(name, text, limits)),
             Value::Number(number) => match fixed(name) {
                 Some(fixed) => fixed.into(),
                 None => Value::Number(number.clone()),
             },
             Value::Array(all) => {
-                let kept = all.iter().take(measure.list);
-                kept.map(|one| self.value(name, one, measure)).collect()
+                let kept = all.iter().take(limits.list);
+                kept.map(|one| self.value(name, one, limits)).collect()
             }
             Value::Object(fields) => {
                 let instructs = value["role"] == "developer" || value["role"] == "system";
                 let mut kept = Map::new();
                 for (name, value) in fields {
                     let theirs = instructs || VENDOR.contains(&name.as_str());
-                    let measure = if theirs { THEIRS } else { measure };
-                    let value = self.value(name, value, measure);
+                    let limits = if theirs { THEIRS } else { limits };
+                    let value = self.value(name, value, limits);
                     kept.insert(self.text("", name, OURS), value);
                 }
                 Value::Object(kept)
@@ -150,10 +150,10 @@ impl Neutral {
         }
     }
 
-    fn text(&mut self, name: &str, text: &str, measure: Measure) -> String {
-        if is_moment(text) {
-            self.moments += 1;
-            let (minutes, seconds) = (self.moments / 60 % 60, self.moments % 60);
+    fn text(&mut self, name: &str, text: &str, limits: Limits) -> String {
+        if is_timestamp(text) {
+            self.timestamps += 1;
+            let (minutes, seconds) = (self.timestamps / 60 % 60, self.timestamps % 60);
             return format!("{DAY}T00:{minutes:02}:{seconds:02}.000Z");
         }
         if matches!(name, "messaging_socket_path" | "process_id" | "osVersion") {
@@ -164,17 +164,17 @@ impl Neutral {
             text = text.replace(from, to);
         }
         text = self.ids(&text);
-        // What the vendor puts into the person's words.
+        // What the vendor inserts into the user's messages.
         let reminder = text.starts_with('<') && !text.starts_with("<summary>");
-        let measure = if reminder { THEIRS } else { measure };
-        if text.chars().count() > measure.text {
-            let begin: String = text.chars().take(measure.begin).collect();
+        let limits = if reminder { THEIRS } else { limits };
+        if text.chars().count() > limits.text {
+            let begin: String = text.chars().take(limits.begin).collect();
             text = format!("{begin} … (cut)");
         }
         text
     }
 
-    /// Puts numbered ids and hashes in the place of those that are others each time.
+    /// Replaces ids and hashes, which differ each time, by numbered ones.
     fn ids(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -185,7 +185,7 @@ impl Neutral {
                 let number = self.ids.len() + 1;
                 let new = || match hash {
                     Some(_) => format!("{number:064}"),
-                    // The version of an id tells who made it, and stays.
+                    // The version of an id shows who made it, and stays.
                     None => format!("00000000-0000-{}000-8000-{number:012}", &head[14..15]),
                 };
                 out += self.ids.entry(head.to_owned()).or_insert_with(new);
@@ -198,14 +198,14 @@ impl Neutral {
         out
     }
 
-    /// Panics if something of the machine is left.
+    /// Panics if anything machine-specific is left.
     pub(crate) fn check(&self, name: &str, text: &str) {
         let text = text.replace("/stage/", "");
         let words = self.words.iter().map(|(word, _)| word.clone());
         let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
         let temporary = std::env::temp_dir().display().to_string();
-        let places = home.into_iter().chain([temporary]);
-        for word in words.chain(places.map(|place| format!("{place}/"))) {
+        let folders = home.into_iter().chain([temporary]);
+        for word in words.chain(folders.map(|folder| format!("{folder}/"))) {
             let Some(at) = text.find(&word) else { continue };
             let around: String = text[at..].chars().take(120).collect();
             panic!("{name} still has {word}: {around}");
@@ -218,7 +218,7 @@ fn today() -> String {
     String::from_utf8(date.stdout).unwrap().trim().to_owned()
 }
 
-/// What stands for numbers that are another one each time, by the name of their field.
+/// The replacement of numbers that differ each time, by the name of their field.
 fn fixed(name: &str) -> Option<u64> {
     let timed = name.ends_with("_ms") || name.to_lowercase().contains("duration");
     match name {
@@ -230,8 +230,8 @@ fn fixed(name: &str) -> Option<u64> {
     }
 }
 
-/// Whether a text is a moment, as `2026-11-15T07:14:42.578Z`.
-fn is_moment(text: &str) -> bool {
+/// Whether a text is a timestamp, as `2026-11-15T07:14:42.578Z`.
+fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     (20..=30).contains(&bytes.len())
         && bytes[10] == b'T'

@@ -1,14 +1,14 @@
-//! Which crate may know which: the lists in ARCHITECTURE.md, and nothing else.
+//! Which crate may depend on which: the lists in ARCHITECTURE.md, and nothing else.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::{read, root};
 
-type Arrows = BTreeSet<(String, String)>;
+type Dependencies = BTreeSet<(String, String)>;
 
-/// The arrows between `<!-- marker -->` and `<!-- /marker -->`: `- cli -> core, store`.
-fn listed(marker: &str) -> Arrows {
+/// The dependencies between `<!-- marker -->` and `<!-- /marker -->`: `- cli -> core, store`.
+fn documented(marker: &str) -> Dependencies {
     let document = read("ARCHITECTURE.md");
     let (open, close) = (format!("<!-- {marker} -->"), format!("<!-- /{marker} -->"));
     let block = document
@@ -16,7 +16,7 @@ fn listed(marker: &str) -> Arrows {
         .and_then(|(_, rest)| rest.split_once(&close));
     let (block, _) =
         block.unwrap_or_else(|| panic!("ARCHITECTURE.md has no block {open} … {close}"));
-    let mut arrows = Arrows::new();
+    let mut dependencies = Dependencies::new();
     for line in block.lines() {
         let Some((from, to)) = line
             .trim()
@@ -29,13 +29,13 @@ fn listed(marker: &str) -> Arrows {
             .split(',')
             .map(str::trim)
             .filter(|target| !target.is_empty() && *target != "nobody");
-        arrows.extend(targets.map(|target| (from.trim().to_owned(), target.to_owned())));
+        dependencies.extend(targets.map(|target| (from.trim().to_owned(), target.to_owned())));
     }
-    arrows
+    dependencies
 }
 
-/// The arrows that the manifests have.
-fn drawn(kind: Option<&str>) -> Arrows {
+/// The dependencies in the manifests.
+fn declared(kind: Option<&str>) -> Dependencies {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -54,36 +54,39 @@ fn drawn(kind: Option<&str>) -> Arrows {
             .strip_prefix("segno-")
             .map(str::to_owned)
     };
-    let mut arrows = Arrows::new();
+    let mut dependencies = Dependencies::new();
     for package in metadata["packages"].as_array().unwrap() {
         let from = short(&package["name"]).unwrap();
         for dependency in package["dependencies"].as_array().unwrap() {
             if let Some(to) = short(&dependency["name"])
                 && dependency["kind"].as_str() == kind
             {
-                arrows.insert((from.clone(), to));
+                dependencies.insert((from.clone(), to));
             }
         }
     }
-    arrows
+    dependencies
 }
 
 #[test]
-fn no_crate_knows_another_that_the_map_does_not_show() {
-    assert_eq!(drawn(None), listed("arrows"));
+fn crate_dependencies_match_the_architecture() {
+    assert_eq!(declared(None), documented("arrows"));
 }
 
 #[test]
-fn no_test_knows_a_crate_that_the_map_does_not_show() {
-    assert_eq!(drawn(Some("dev")), listed("dev-arrows"));
+fn dev_dependencies_match_the_architecture() {
+    assert_eq!(declared(Some("dev")), documented("dev-arrows"));
 }
 
 #[test]
-fn the_core_knows_nobody_and_only_the_command_line_joins() {
-    let arrows = drawn(None);
-    assert!(arrows.iter().all(|(from, _)| from != "core"), "{arrows:?}");
+fn core_has_no_dependencies_and_only_cli_joins() {
+    let dependencies = declared(None);
+    assert!(
+        dependencies.iter().all(|(from, _)| from != "core"),
+        "{dependencies:?}"
+    );
     let siblings = ["store", "agents", "snapshot"];
-    let known = |from: &str, to: &str| arrows.contains(&(from.to_owned(), to.to_owned()));
+    let known = |from: &str, to: &str| dependencies.contains(&(from.to_owned(), to.to_owned()));
     for from in siblings.iter().chain(&["engine"]) {
         assert!(
             siblings.iter().all(|to| !known(from, to)),
