@@ -1,4 +1,4 @@
-//! Answering what a session asks.
+//! Answers the questions of a session.
 
 use segno_core::session::Summary;
 use segno_core::state::Question;
@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{flow, history, pen};
 
-/// Answers a question. The answer is kept with the session and counts when its run goes on: at once
-/// if it is there, otherwise when it is resumed. Returns the step that was answered.
+/// Answers a question. The answer is put into the session's inbox; a live run reads it immediately,
+/// otherwise the next resume does. Returns the step that asked.
 pub async fn answer(
     world: &World,
     summary: &Summary,
@@ -48,18 +48,14 @@ pub async fn answer(
     Ok(path.clone())
 }
 
-/// A question that nobody has answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The step that asks.
     pub path: Path,
-    /// The question.
     pub question: Question,
-    /// What is shown with it.
     pub context: Option<String>,
 }
 
-/// What a session asks and nobody has answered.
+/// The unanswered questions of a session.
 pub async fn open(world: &World, summary: &Summary) -> Result<Vec<Asked>, Error> {
     let mut questions = history::look(world, summary.id).await?.questions;
     for (_, message) in world.store.pending(summary.id).await? {

@@ -1,4 +1,4 @@
-//! Giving a session up.
+//! Cancels a session permanently.
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
@@ -11,16 +11,14 @@ use crate::pen::Pen;
 use crate::world::World;
 use crate::{claim, flow, history};
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It is over.
     Done,
-    /// Its run was told and will stop as asked.
+    /// A stop request was sent to its run.
     Told,
 }
 
-/// Cancels a session: at once if nobody runs it, otherwise by telling its run.
+/// Cancels a session: immediately if no run holds it, otherwise by a request to its run.
 pub async fn cancel(
     world: &World,
     summary: &Summary,
@@ -38,7 +36,7 @@ pub async fn cancel(
     let lease = match claim::claim(world, summary).await {
         Ok(lease) => lease,
         Err(Error::Held { .. }) => {
-            let message = Message::Stop(wish(mode, by));
+            let message = Message::Stop(stop_request(mode, by));
             let now = world.clock.now();
             world.store.post(summary.id, now, message).await?;
             return Ok(Cancelled::Told);
@@ -55,7 +53,7 @@ pub async fn cancel(
     ended.map(|()| Cancelled::Done)
 }
 
-fn wish(mode: StopMode, by: &str) -> StopRequested {
+fn stop_request(mode: StopMode, by: &str) -> StopRequested {
     StopRequested {
         by: by.to_owned(),
         mode,
@@ -83,7 +81,7 @@ async fn end(
     }
     let mut events: Vec<Event> = vec![world.run_started()];
     events.extend(flow::unknown(&state));
-    events.push(wish(mode, by).into());
+    events.push(stop_request(mode, by).into());
     events.push(
         RunEnded {
             status: Status::Cancelled,
@@ -91,11 +89,11 @@ async fn end(
         }
         .into(),
     );
-    let wishes = world.store.pending(summary.id).await?;
+    let requests = world.store.pending(summary.id).await?;
     let (pen, _scribe) = Pen::new(world, summary.id, run, state, observer);
     pen.close(
         events,
-        wishes.into_iter().map(|(number, _)| number).collect(),
+        requests.into_iter().map(|(number, _)| number).collect(),
     )
     .await?;
     Ok(())

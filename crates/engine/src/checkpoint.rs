@@ -1,8 +1,8 @@
-//! Checkpoints: where a session stood, and the files of its workspace at that moment.
+//! Checkpoints: the state of a session and the files of its workspace at one point in time.
 //!
-//! Taking one changes nothing about the session: its journal is read, its files are copied. The
-//! files are durable before the manifest that names them is written, and only what has a manifest is
-//! listed (P4).
+//! Creating one does not change the session: it reads the journal and copies the files. The files
+//! are durable before the manifest that references them is written, and only checkpoints with a
+//! manifest are listed (P4).
 
 pub(crate) mod records;
 pub mod said;
@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{claim, history, relocate, resume, start};
 
-/// What of the environment says something about where work was done, and nothing about who did it.
+/// Environment variables that describe where the work was done, and not who did it.
 const ENVIRONMENT: [&str; 9] = [
     "LANG",
     "LC_ALL",
@@ -39,16 +39,14 @@ const ENVIRONMENT: [&str; 9] = [
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// A checkpoint that was taken.
+/// A new checkpoint.
 #[derive(Debug, Clone)]
 pub struct Taken {
-    /// What is kept of it.
     pub manifest: Manifest,
-    /// What became of the files.
     pub captured: Captured,
 }
 
-/// Takes a checkpoint of a session as it stands.
+/// Creates a checkpoint of the session's current state.
 pub async fn take(
     world: &World,
     summary: &Summary,
@@ -56,10 +54,11 @@ pub async fn take(
     note: Option<String>,
     progress: &Progress,
 ) -> Result<Taken, Error> {
-    // The journal first: files may be ahead of it, but nothing that it calls done is missing there.
+    // The journal is read before the files: files may be ahead of it, but everything that the
+    // journal calls finished is in the files.
     let state = history::look(world, summary.id).await?;
-    // For the same reason, what agents have of it next.
-    let papers = records::keep(world, summary.id, &state).await?;
+    // For the same reason, the agents' transcripts are read before the files, too.
+    let papers = records::put_transcripts(world, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(world, summary.id, &state).await;
     let captured = world
@@ -68,7 +67,7 @@ pub async fn take(
     let mut captured = captured.await?;
     redact(world, &mut captured.repositories);
     let parent = newest(world, summary.id).await?;
-    let (id, at) = fresh(world);
+    let (id, at) = new_id(world);
     let manifest = Manifest {
         segno_checkpoint: checkpoint::VERSION,
         id,
@@ -88,7 +87,7 @@ pub async fn take(
         finished: state.finished,
         usage: state.usage,
         workspace: summary.workspace.clone(),
-        files: figures(&captured),
+        files: file_counts(&captured),
         repositories: captured.repositories.clone(),
         environment: environment(world),
         papers,
@@ -96,11 +95,11 @@ pub async fn take(
         verified: Some(at),
         pruned: None,
     };
-    keep(world, &manifest).await?;
+    put_manifest(world, &manifest).await?;
     Ok(Taken { manifest, captured })
 }
 
-/// Files are called what whoever made them liked.
+/// Redacts the names of changed files: a file name can contain a secret.
 pub(crate) fn redact(world: &World, repositories: &mut [Repository]) {
     let since = repositories.iter_mut().filter_map(|it| it.since.as_mut());
     for name in since.flat_map(|since| &mut since.names) {
@@ -108,7 +107,7 @@ pub(crate) fn redact(world: &World, repositories: &mut [Repository]) {
     }
 }
 
-/// Takes a checkpoint of a session that goes because it is old, if its spec asks for that.
+/// Creates a checkpoint of a session that is about to expire, if its spec has the trigger `expiry`.
 pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Manifest>, Error> {
     let state = history::look(world, summary.id).await?;
     let workflow = resume::kept_spec(world, summary.id, &state).await;
@@ -120,13 +119,13 @@ pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Ma
     Ok(Some(taken.manifest))
 }
 
-/// What the session's spec says about its files. Without a spec that can be read, nothing.
+/// The file rules of the session's spec. The default rules if the spec cannot be read.
 async fn rules(world: &World, session: SessionId, state: &State) -> Rules {
     let workflow = resume::kept_spec(world, session, state).await;
     workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
 }
 
-/// The same for a session that may not be here, or not be readable.
+/// Like [`rules`], for a session that may be absent or unreadable.
 pub(crate) async fn rules_of(world: &World, session: SessionId) -> Rules {
     match history::look(world, session).await {
         Ok(state) => rules(world, session, &state).await,
@@ -134,10 +133,10 @@ pub(crate) async fn rules_of(world: &World, session: SessionId) -> Rules {
     }
 }
 
-/// The newest checkpoint of a session that can be used. Those before it are not read.
+/// The newest usable checkpoint of a session. Older manifests are not read.
 async fn newest(world: &World, session: SessionId) -> Result<Option<CheckpointId>, Error> {
     for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
-        // What is wrong with one is told where they are listed.
+        // `list` reports damaged manifests; here they are skipped.
         if let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
             && manifest.pruned.is_none()
         {
@@ -147,14 +146,14 @@ async fn newest(world: &World, session: SessionId) -> Result<Option<CheckpointId
     Ok(None)
 }
 
-pub(crate) fn fresh(world: &World) -> (CheckpointId, Timestamp) {
+pub(crate) fn new_id(world: &World) -> (CheckpointId, Timestamp) {
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
     let now = world.clock.now();
     (CheckpointId::new(now, entropy), now)
 }
 
-pub(crate) fn figures(captured: &Captured) -> Files {
+pub(crate) fn file_counts(captured: &Captured) -> Files {
     Files {
         snapshot: captured.snapshot,
         files: captured.files,
@@ -165,13 +164,13 @@ pub(crate) fn figures(captured: &Captured) -> Files {
     }
 }
 
-pub(crate) async fn keep(world: &World, manifest: &Manifest) -> Result<(), Error> {
+pub(crate) async fn put_manifest(world: &World, manifest: &Manifest) -> Result<(), Error> {
     let mut key = [0; 32];
     world.random.fill(&mut key);
     Ok(world.store.keep(manifest.clone(), key).await?)
 }
 
-/// Whether a variable of the environment belongs to a checkpoint.
+/// Whether a checkpoint stores this environment variable.
 pub(crate) fn is_plain_variable(name: &str) -> bool {
     ENVIRONMENT.contains(&name)
 }
@@ -185,8 +184,8 @@ fn environment(world: &World) -> BTreeMap<String, String> {
     ENVIRONMENT.iter().filter_map(variable).collect()
 }
 
-/// The checkpoints of a session, or of all, oldest first; and what is wrong with those that cannot
-/// be shown.
+/// The checkpoints of a session, or of all sessions, oldest first; and the errors of unreadable
+/// ones.
 pub async fn list(
     world: &World,
     session: Option<&Summary>,
@@ -194,7 +193,7 @@ pub async fn list(
     list_of(world, session.map(|summary| summary.id)).await
 }
 
-/// The same for a session that may not be here.
+/// Like [`list`], for a session that may be absent.
 pub(crate) async fn list_of(
     world: &World,
     session: Option<SessionId>,
@@ -210,7 +209,7 @@ pub(crate) async fn list_of(
     Ok((kept, damaged))
 }
 
-/// The checkpoint that a person means: by its id, or the end or beginning of it.
+/// Resolves a checkpoint reference: an id, or the beginning or end of one (at least 4 characters).
 pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
     let wanted = reference.to_ascii_uppercase();
     let fits = |id: CheckpointId| {
@@ -219,7 +218,7 @@ pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
     };
     let mut names = world.store.names(None).await?;
     names.retain(|(_, checkpoint)| fits(*checkpoint));
-    // If one name fits and is sound, the others need not be read.
+    // If one name matches and its manifest is valid, the other manifests need not be read.
     if let [(session, checkpoint)] = names[..]
         && let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
         && manifest.pruned.is_none()
@@ -231,7 +230,7 @@ pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
     match found[..] {
         [one] => Ok(one.clone()),
         [] => match damaged.into_iter().next() {
-            // It may be the one that is meant.
+            // A damaged manifest may be the referenced one.
             Some(error) => Err(error.into()),
             None => Err(Error::NoSuchCheckpoint {
                 reference: reference.to_owned(),
@@ -244,13 +243,13 @@ pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
     }
 }
 
-/// What a checkpoint takes on the disk.
+/// The disk space of a checkpoint.
 pub async fn size(world: &World, manifest: &Manifest) -> Result<Size, Error> {
     Ok(world.snapshots.size(manifest.files.snapshot).await?)
 }
 
-/// Everything that is wrong with a checkpoint: with its files, and with the journal that it speaks
-/// of. Nothing, if it can be used.
+/// Verifies the files of a checkpoint and its position in the journal. Returns the problems; empty
+/// if the checkpoint is usable.
 pub async fn verify(
     world: &World,
     manifest: &Manifest,
@@ -268,80 +267,79 @@ pub async fn verify(
                 "the journal of session {} is another one: entry {seq} is not the one of this checkpoint",
                 manifest.session
             )),
-            // Files can be brought back without their session.
+            // Files can be restored without their session.
             Err(StoreError::NoSession(_)) => {}
             Err(error) => wrong.push(error.to_string()),
         }
     }
     if wrong.is_empty() {
-        // What was found stands, whether or not there is room to note when.
+        // The result is valid even if the verification time cannot be stored, for example on a full
+        // disk.
         let _ = note_verified(world, manifest).await;
     }
     Ok(wrong)
 }
 
-/// Notes that a checkpoint was verified. It may have been pruned or erased meanwhile, and stays so.
+/// Stores the time of the verification. A checkpoint that was pruned or deleted meanwhile stays so.
 async fn note_verified(world: &World, manifest: &Manifest) -> Result<(), Error> {
     let now = world.store.one(manifest.session, manifest.id).await?;
     match now.filter(|now| now.pruned == manifest.pruned) {
         Some(now) => {
             let verified = Some(world.clock.now());
-            keep(world, &Manifest { verified, ..now }).await
+            put_manifest(world, &Manifest { verified, ..now }).await
         }
         None => Ok(()),
     }
 }
 
-/// How files are brought back.
+/// How to restore a checkpoint.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where to; otherwise where they came from.
+    /// The target folder; the workspace of the session if `None`.
     pub into: Option<PathBuf>,
-    /// Whether files that were not there go.
+    /// Also delete files that are not in the checkpoint.
     pub exact: bool,
-    /// Whether nothing is done, only told.
+    /// Only report what would be done.
     pub dry: bool,
-    /// Whether a checkpoint that was taken elsewhere is trusted like one that was taken here.
+    /// Trust a checkpoint from another machine like a local one.
     pub trust: bool,
 }
 
-/// What was brought back.
 #[derive(Debug)]
-pub struct Returned {
-    /// Where to.
+pub struct RestoreOutcome {
     pub folder: PathBuf,
-    /// What was done.
     pub restored: Restored,
-    /// The checkpoint of what was there before, if something was replaced.
+    /// The checkpoint of the replaced files, if the target folder existed.
     pub rescue: Option<Manifest>,
 }
 
-/// Brings the files of a checkpoint back. What they replace is kept in a checkpoint of its own first
-/// (P5).
+/// Restores the files of a checkpoint. First creates a checkpoint of the files that will be
+/// replaced (P5).
 pub async fn restore(
     world: &World,
     manifest: &Manifest,
     request: Request,
     progress: &Progress,
-) -> Result<Returned, Error> {
+) -> Result<RestoreOutcome, Error> {
     let home = PathBuf::from(&manifest.workspace);
-    // The session may have moved since.
-    let lives = relocate::newest(world, manifest.session, &manifest.workspace).await;
+    // The session may have moved since the checkpoint.
+    let current_folder =
+        relocate::current_folder(world, manifest.session, &manifest.workspace).await;
     if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trust) {
         return Err(Error::FromElsewhere {
             checkpoint: manifest.id,
             origin: origin.clone(),
-            workspace: lives.display().to_string(),
+            workspace: current_folder.display().to_string(),
         });
     }
-    let folder = request.into.unwrap_or_else(|| lives.clone());
+    let folder = request.into.unwrap_or_else(|| current_folder.clone());
     let rules = rules_of(world, manifest.session).await;
     let mut rescue = None;
     if !request.dry && folder.is_dir() {
-        if real(&folder) == real(&lives) {
-            at_rest(world, manifest).await?;
+        if real(&folder) == real(&current_folder) {
+            refuse_if_running(world, manifest).await?;
         }
-        rescue = Some(save(world, manifest, &folder, &rules, progress).await?);
+        rescue = Some(capture_before_restore(world, manifest, &folder, &rules, progress).await?);
         point(Point::RestoreAfterRescue);
     }
     let options = Restore {
@@ -357,20 +355,20 @@ pub async fn restore(
         .snapshots
         .restore(manifest.files.snapshot, &folder, options, progress)
         .await?;
-    Ok(Returned {
+    Ok(RestoreOutcome {
         folder,
         restored,
         rescue,
     })
 }
 
-/// A folder by the one name that it has.
+/// The canonical path of a folder; the path itself if it cannot be resolved.
 pub(crate) fn real(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
-/// Refuses to replace files under a session that is being run.
-async fn at_rest(world: &World, manifest: &Manifest) -> Result<(), Error> {
+/// Refuses to replace files while a run holds the session.
+async fn refuse_if_running(world: &World, manifest: &Manifest) -> Result<(), Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(()),
         other => other?,
@@ -385,9 +383,9 @@ async fn at_rest(world: &World, manifest: &Manifest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Keeps what is in `folder` before `manifest` is restored there, whoever's folder it is and whether
-/// or not the session is still here.
-async fn save(
+/// Creates a checkpoint of `folder` before `manifest` is restored there. Works for any folder, and
+/// for sessions that no longer exist.
+async fn capture_before_restore(
     world: &World,
     manifest: &Manifest,
     folder: &Path,
@@ -398,7 +396,7 @@ async fn save(
         .snapshots
         .capture(folder, rules, None, progress)
         .await?;
-    let (id, at) = fresh(world);
+    let (id, at) = new_id(world);
     let saved = Manifest {
         id,
         at,
@@ -408,7 +406,7 @@ async fn save(
         version: world.version.to_owned(),
         parent: Some(manifest.id),
         workspace: start::text_of(folder)?,
-        files: figures(&captured),
+        files: file_counts(&captured),
         repositories: captured.repositories,
         environment: environment(world),
         papers: None,
@@ -417,27 +415,24 @@ async fn save(
         pruned: None,
         ..manifest.clone()
     };
-    keep(world, &saved).await?;
+    put_manifest(world, &saved).await?;
     Ok(saved)
 }
 
-/// How two checkpoints differ.
 #[derive(Debug)]
 pub struct Difference {
-    /// Files.
     pub files: Vec<Change>,
-    /// How many steps were finished in between, if the second is later in the same session.
+    /// Steps finished in between; negative if `to` has fewer.
     pub steps: i128,
-    /// What was used in between.
     pub usage: Usage,
-    /// What else they say: in which words, what the first says, and the second.
+    /// Other facts that differ: name, first value, second value.
     pub others: Vec<(String, String, String)>,
-    /// What differs in what their journals say, where both are here.
+    /// The differences of notes and finished steps, if both journals are readable here.
     pub said: Option<said::Difference>,
 }
 
-/// What else two checkpoints say differently: in which words, what the first says, and the second.
-fn others(from: &Manifest, to: &Manifest) -> Vec<(String, String, String)> {
+/// Other facts that differ: name, first value, second value.
+fn other_differences(from: &Manifest, to: &Manifest) -> Vec<(String, String, String)> {
     let nothing = || "-".to_owned();
     let plain = |manifest: &Manifest| {
         BTreeMap::from([
@@ -474,7 +469,6 @@ fn others(from: &Manifest, to: &Manifest) -> Vec<(String, String, String)> {
     names.into_iter().filter(differs).map(both).collect()
 }
 
-/// Compares two checkpoints.
 pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
     let files = world
         .snapshots
@@ -483,7 +477,7 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     let less = |a: u64, b: u64| a.saturating_sub(b);
     Ok(Difference {
         files,
-        others: others(from, to),
+        others: other_differences(from, to),
         said: said::diff(world, from, to).await?,
         steps: i128::from(to.finished) - i128::from(from.finished),
         usage: Usage {
@@ -494,7 +488,6 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     })
 }
 
-/// The content of a file in a checkpoint.
 pub async fn content(world: &World, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
     let read = world.snapshots.read(manifest.files.snapshot, path.into());
     Ok(read.await?)

@@ -1,10 +1,10 @@
-//! Details of a session's past on demand, by category, newest first, a page at a time.
+//! Details of a session's history on request: by category, newest first, one page at a time.
 //!
-//! A summary says what there is; whoever goes on asks here for what they need of it. Pages are bounded
-//! in number and in length (P10), so that no history is too long to be asked for.
+//! The resume context summarizes what exists; a new agent requests the details here. Pages are
+//! bounded in items and bytes (P10), so a history can have any length.
 
-mod back;
 mod item;
+mod reverse;
 
 use std::str::FromStr;
 
@@ -16,38 +16,29 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::world::World;
 use crate::{memos, reconcile};
-pub use item::{Git, Item, Kept, Said, Step};
+pub use item::{Git, Item, Message, Note, Step};
 
-/// The most items of a page.
+/// The limit of items in a page.
 pub const MOST: usize = 100;
 
-/// From how many bytes on a page takes nothing more.
-const FULL: usize = 32 << 10;
+/// A page of this many bytes is full.
+const PAGE_BYTES: usize = 32 << 10;
 
-/// What there are details of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
-    /// What was decided, and why.
     Decisions,
-    /// What went wrong, and what became of it.
     Errors,
-    /// What reviewers said.
     Feedback,
-    /// What is to do.
     Todos,
-    /// How the tests stand.
     Tests,
-    /// How the repository stands.
     GitChanges,
-    /// Which steps were done, and which failed.
     Steps,
-    /// What was asked, answered and said.
+    /// Prompts, answers and messages.
     Conversation,
 }
 
 impl Category {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Decisions,
         Self::Errors,
@@ -59,7 +50,6 @@ impl Category {
         Self::Conversation,
     ];
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Decisions => "decisions",
@@ -74,8 +64,8 @@ impl Category {
     }
 }
 
-/// Where a page begins: before the item of this number in this entry of the journal, or, where there
-/// are no entries, before the item of this number.
+/// Where a page begins: before the item with this index in this journal event; for notes, which
+/// have no event, before the item with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     seq: Seq,
@@ -102,12 +92,11 @@ impl FromStr for Cursor {
     }
 }
 
-/// Some of what there is.
 #[derive(Debug)]
 pub struct Page {
-    /// The items, newest first.
+    /// Newest first.
     pub items: Vec<Item>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     pub next: Option<Cursor>,
 }
 
@@ -120,32 +109,32 @@ impl Page {
     }
 }
 
-/// How much there is room for.
-struct Room {
+/// The items and bytes that still fit into a page.
+struct PageBudget {
     items: usize,
     bytes: usize,
 }
 
-impl Room {
+impl PageBudget {
     fn new(limit: usize) -> Self {
         Self {
             items: limit.clamp(1, MOST),
-            bytes: FULL,
+            bytes: PAGE_BYTES,
         }
     }
 
-    fn is_left(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.items > 0 && self.bytes > 0
     }
 
-    fn take(&mut self, item: &Item) {
+    fn consume(&mut self, item: &Item) {
         let long = serde_json::to_string(item).map_or(0, |text| text.len());
         self.items -= 1;
         self.bytes = self.bytes.saturating_sub(long);
     }
 }
 
-/// A page of one category: at most `limit` items, from `cursor` or the newest on.
+/// One page of a category: at most `limit` items, starting at `cursor` or at the newest.
 pub async fn read(
     world: &World,
     summary: &Summary,
@@ -153,43 +142,46 @@ pub async fn read(
     cursor: Option<Cursor>,
     limit: usize,
 ) -> Result<Page, Error> {
-    let room = Room::new(limit);
+    let budget = PageBudget::new(limit);
     let handoff = match category {
-        Category::Steps => return back::page(world, summary, cursor, room, item::steps).await,
+        Category::Steps => return reverse::page(world, summary, cursor, budget, item::steps).await,
         Category::Conversation => {
-            return back::page(world, summary, cursor, room, item::said).await;
+            return reverse::page(world, summary, cursor, budget, item::messages).await;
         }
         Category::GitChanges => return git_changes(world, summary).await,
         _ => memos::handoff(world, summary).await?,
     };
     let all: Vec<Item> = match category {
-        Category::Decisions => item::kept(&handoff.decisions, Memo::Decision),
-        Category::Errors => item::kept(&handoff.errors, Memo::Error),
-        Category::Feedback => item::kept(&handoff.feedback, Memo::Feedback),
+        Category::Decisions => item::notes(&handoff.decisions, Memo::Decision),
+        Category::Errors => item::notes(&handoff.errors, Memo::Error),
+        Category::Feedback => item::notes(&handoff.feedback, Memo::Feedback),
         Category::Todos => {
-            let list = handoff.list.iter().map(|kept| item::one(kept, Memo::Todos));
-            let single = item::kept(&handoff.todos, Memo::Todo);
+            let list = handoff
+                .list
+                .iter()
+                .map(|kept| item::note(kept, Memo::Todos));
+            let single = item::notes(&handoff.todos, Memo::Todo);
             list.chain(single).collect()
         }
         Category::Tests => {
             let tests = handoff.tests.iter();
-            tests.map(|kept| item::one(kept, Memo::Tests)).collect()
+            tests.map(|kept| item::note(kept, Memo::Tests)).collect()
         }
         Category::GitChanges | Category::Steps | Category::Conversation => Vec::new(),
     };
-    Ok(of_memos(all, cursor, room))
+    Ok(page_of_notes(all, cursor, budget))
 }
 
-/// Memos are few: their cursor counts them from the oldest.
-fn of_memos(mut all: Vec<Item>, cursor: Option<Cursor>, mut room: Room) -> Page {
+/// Pages the notes, which are few: their cursor counts from the oldest.
+fn page_of_notes(mut all: Vec<Item>, cursor: Option<Cursor>, mut budget: PageBudget) -> Page {
     if let Some(cursor) = cursor {
         all.truncate(cursor.item);
     }
     let mut items = Vec::new();
-    while room.is_left()
+    while budget.has_room()
         && let Some(item) = all.pop()
     {
-        room.take(&item);
+        budget.consume(&item);
         items.push(item);
     }
     let next = (!all.is_empty()).then_some(Cursor {
@@ -199,12 +191,13 @@ fn of_memos(mut all: Vec<Item>, cursor: Option<Cursor>, mut room: Room) -> Page 
     Page { items, next }
 }
 
-/// How the repository of the workspace stands now, and what it was when the session was last left.
+/// The current status of the workspace's repository, and how it differs from the end of the last
+/// run.
 async fn git_changes(world: &World, summary: &Summary) -> Result<Page, Error> {
     let folder = std::path::Path::new(&summary.workspace);
     let state = crate::history::look(world, summary.id).await?;
-    let sight = reconcile::look(world, folder, state.began()).await;
-    let Some(git) = item::git(&sight, state.seen.as_ref()) else {
+    let status = reconcile::look(world, folder, state.began()).await;
+    let Some(git) = item::git(&status, state.seen.as_ref()) else {
         return Ok(Page::empty());
     };
     Ok(Page {
@@ -218,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_comes_back_as_it_was_and_nothing_else_is_one() {
+    fn cursor_round_trips_and_rejects_other_text() {
         let cursor = Cursor {
             seq: Seq(120),
             item: 3,
@@ -230,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn every_category_is_written_as_it_is_called() {
+    fn category_serializes_as_its_name() {
         for category in Category::ALL {
             let text = serde_json::to_value(category).unwrap();
             assert_eq!(text, category.as_str());

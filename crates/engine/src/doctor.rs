@@ -1,4 +1,4 @@
-//! Looking for damage: everything that is kept is read and verified, and what is wrong is named.
+//! Verifies all stored data and names what is damaged.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,12 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{history, trash};
 
-/// What was looked at, and what was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Sessions whose journals were read.
     pub sessions: u64,
-    /// Entries that were verified.
     pub entries: u64,
-    /// Blobs that were verified.
     pub blobs: u64,
-    /// What is wrong.
+    /// The problems.
     pub findings: Vec<Finding>,
 }
 
@@ -35,7 +31,7 @@ impl Report {
     }
 }
 
-/// Looks at everything. `progress` is told how many sessions are done, of how many.
+/// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
 pub async fn examine(
     world: &World,
     mut progress: impl FnMut(usize, usize),
@@ -45,7 +41,7 @@ pub async fn examine(
         ..Report::default()
     };
     let mut found = world.store.list().await?;
-    // What is in the trash can be had back, so it must be as whole as the rest.
+    // Sessions in the trash can be restored, so they must be undamaged, too.
     for discarded in world.store.discarded().await?.into_iter().flatten() {
         found.push(match world.store.summary(discarded.session).await {
             Ok(summary) => Ok(Summary {
@@ -80,7 +76,7 @@ pub async fn examine(
             report.damage(None, format!("blob {}", blob.short()), error.to_string());
         }
     }
-    // Who refers to what is only known if every journal could be read.
+    // References are only known if every journal could be read.
     if !unused.is_empty() && !report.is_damaged() {
         report.findings.push(Finding {
             session: None,

@@ -1,4 +1,4 @@
-//! A session as one file that can be carried elsewhere.
+//! Exports a session as one file.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,20 @@ use crate::history::PAGE;
 use crate::world::World;
 use crate::{claim, pen};
 
-/// A session, ready to be written to a file.
 #[derive(Debug)]
 pub struct Export {
-    /// The file's content.
     pub bytes: Vec<u8>,
-    /// How many journal entries are in it.
+    /// How many journal events it has.
     pub records: u64,
     /// How many long texts.
     pub texts: u64,
-    /// Whether the session was being run: then the file has it up to a moment, and there will be
-    /// more of it.
+    /// Whether a run holds the session. Then the file ends at the event that was current at the
+    /// export.
     pub running: bool,
 }
 
-/// Makes a file of a session, with every record verified. `progress` is told how many entries are
-/// done, of how many.
+/// Exports a session and verifies every record. Calls `progress` with the number of finished
+/// events, and of all events.
 pub async fn export(
     world: &World,
     summary: &Summary,
@@ -36,13 +34,13 @@ pub async fn export(
 ) -> Result<Export, Error> {
     let session = summary.id;
     let lease = world.store.lease(session).await?;
-    // Looked at once: a run may go on writing, and what it writes from here on is not in the file.
+    // Read once: a run may continue to append, and later events are not in the file.
     let summary = world.store.summary(session).await?;
     let running = claim::standing(world, &summary, &lease) == Status::Running;
     up_to(world, &summary, summary.head, running, progress).await
 }
 
-/// The same, up to an entry of its journal.
+/// Like [`export`], up to an event of the journal.
 pub(crate) async fn up_to(
     world: &World,
     summary: &Summary,

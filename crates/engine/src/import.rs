@@ -1,8 +1,8 @@
-//! A session out of a file that was exported elsewhere.
+//! Imports a session from an exported file.
 //!
-//! Everything is verified before anything is written. Then the long texts are kept, which nobody
-//! sees, and the session is made with all its records in one transaction: a kill leaves nothing or
-//! all of it.
+//! Verifies everything before it writes anything. Then it stores the long texts, which are
+//! invisible without a session, and creates the session with all its records in one transaction. A
+//! kill leaves all of the session or nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -16,26 +16,22 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{claim, pen, relocate, start};
 
-/// A session that was imported.
+/// An imported session.
 #[derive(Debug)]
 pub struct Imported {
-    /// The session.
     pub session: SessionId,
-    /// What it is called here.
     pub name: Name,
-    /// Where it stands.
     pub status: Status,
-    /// The folder it works in.
     pub workspace: String,
-    /// How many journal entries it has.
+    /// How many journal events it has.
     pub records: u64,
     /// How many long texts.
     pub texts: u64,
-    /// Whether it was being run when it was exported.
+    /// Whether a run held the session at the time of the export.
     pub running: bool,
 }
 
-/// Reads a file and verifies all of it. `place` is what people call the file.
+/// Reads a file and verifies all of it. `place` is the name of the file in error messages.
 pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
     bundle::read(bytes).map_err(|error| match error {
         bundle::Error::Newer(found) => Error::Store(StoreError::Newer {
@@ -50,8 +46,8 @@ pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
     })
 }
 
-/// Makes the session of a file that was read. A name that nobody asked for is numbered until it is
-/// free. `progress` is told how many texts are kept, of how many.
+/// Creates the session of a file. If its name is taken and was not requested, a number is appended.
+/// Calls `progress` with the number of stored texts, and of all texts.
 pub async fn import(
     world: &World,
     bundle: Bundle,
@@ -59,7 +55,7 @@ pub async fn import(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Imported, Error> {
     let session = bundle.header.session;
-    refuse(world, &bundle).await?;
+    refuse_existing(world, &bundle).await?;
     let Bundle {
         header,
         records,
@@ -102,7 +98,7 @@ pub async fn import(
         session,
         name,
         status: match state.status {
-            // Whoever ran it is elsewhere.
+            // The run that held it is on another machine.
             Status::Running => Status::Interrupted,
             status => status,
         },
@@ -113,8 +109,8 @@ pub async fn import(
     })
 }
 
-/// The same for a session that goes on in a folder here, if one is given. An import that was killed in
-/// between is finished.
+/// Like [`import`], and gives the session a folder on this machine, if `into` is set. Continues an
+/// import that was killed.
 pub async fn import_into(
     world: &World,
     bundle: Bundle,
@@ -125,9 +121,9 @@ pub async fn import_into(
     let Some(into) = into else {
         return import(world, bundle, wanted, progress).await;
     };
-    let mut imported = match before(world, &bundle, Some(&into)).await? {
-        Before::Nothing => import(world, bundle, wanted, progress).await?,
-        Before::Came(summary) | Before::Moved(summary) => {
+    let mut imported = match find_existing(world, &bundle, Some(&into)).await? {
+        Existing::Absent => import(world, bundle, wanted, progress).await?,
+        Existing::Imported(summary) | Existing::Moved(summary) => {
             let lease = world.store.lease(summary.id).await?;
             Imported {
                 session: summary.id,
@@ -146,7 +142,7 @@ pub async fn import_into(
     Ok(imported)
 }
 
-/// Makes a session, and returns its name: the given one, or the first of its family that is free.
+/// Creates a session, and returns its name: the given one, or the first numbered one that is free.
 pub(crate) async fn create(world: &World, new: New, is_given: bool) -> Result<Name, Error> {
     let family = new.name.clone();
     for number in 1.. {
@@ -163,42 +159,43 @@ pub(crate) async fn create(world: &World, new: New, is_given: bool) -> Result<Na
     unreachable!("there are more numbers than sessions")
 }
 
-/// How the session here stands to the one in a file.
+/// How the local session relates to the one in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// They are the same.
     Same,
-    /// The file goes on where the one here ends.
+    /// The file continues where the local journal ends.
     Behind,
-    /// The one here goes on where the file ends.
+    /// The local journal continues where the file ends.
     Ahead,
-    /// They went different ways.
+    /// The journals have diverged.
     Apart,
-    /// The one here is in the trash.
+    /// The local session is in the trash.
     InTrash,
 }
 
-/// How far an import came that was killed, or was done before.
+/// How far an earlier import of the same session came.
 #[derive(Debug)]
-pub enum Before {
-    /// Nothing of it is here.
-    Nothing,
-    /// The session is here, as the file has it.
-    Came(Summary),
-    /// The session is here, as the file has it, and was given the folder.
+pub enum Existing {
+    Absent,
+    /// The session exists as in the file.
+    Imported(Summary),
+    /// The session exists as in the file, and already has the requested folder.
     Moved(Summary),
 }
 
-/// How far the import of a session came before. One that is here and went on, or went another way, is
-/// refused.
-pub async fn before(world: &World, bundle: &Bundle, into: Option<&Path>) -> Result<Before, Error> {
+/// How far an earlier import of the session came. Refuses a session that has continued or diverged.
+pub async fn find_existing(
+    world: &World,
+    bundle: &Bundle,
+    into: Option<&Path>,
+) -> Result<Existing, Error> {
     let session = bundle.header.session;
-    match refuse(world, bundle).await {
-        Ok(()) => Ok(Before::Nothing),
+    match refuse_existing(world, bundle).await {
+        Ok(()) => Ok(Existing::Absent),
         Err(Error::Exists {
             relation: Relation::Same,
             ..
-        }) => Ok(Before::Came(world.store.summary(session).await?)),
+        }) => Ok(Existing::Imported(world.store.summary(session).await?)),
         Err(
             error @ Error::Exists {
                 relation: Relation::Ahead,
@@ -212,7 +209,7 @@ pub async fn before(world: &World, bundle: &Bundle, into: Option<&Path>) -> Resu
                 return Err(error);
             }
             match world.store.entry(session, summary.head.seq).await?.event {
-                Event::SessionMoved(_) => Ok(Before::Moved(summary)),
+                Event::SessionMoved(_) => Ok(Existing::Moved(summary)),
                 _ => Err(error),
             }
         }
@@ -220,12 +217,14 @@ pub async fn before(world: &World, bundle: &Bundle, into: Option<&Path>) -> Resu
     }
 }
 
-/// Refuses a session whose id is in use here, and says how the two are related.
-pub(crate) async fn refuse(world: &World, bundle: &Bundle) -> Result<(), Error> {
+/// Refuses a session whose id exists here; the error says how the two are related.
+pub(crate) async fn refuse_existing(world: &World, bundle: &Bundle) -> Result<(), Error> {
     let session = bundle.header.session;
-    let thrown = world.store.discarded().await?;
-    let thrown = thrown.into_iter().flatten();
-    let discarded = thrown.into_iter().any(|thrown| thrown.session == session);
+    let trashed = world.store.discarded().await?;
+    let trashed = trashed.into_iter().flatten();
+    let discarded = trashed
+        .into_iter()
+        .any(|trashed| trashed.session == session);
     let (name, relation, here) = match world.store.summary(session).await {
         Err(StoreError::NoSession(_)) if !discarded => return Ok(()),
         Err(StoreError::NoSession(_)) => (bundle.header.name.clone(), Relation::InTrash, 0),
@@ -234,7 +233,7 @@ pub(crate) async fn refuse(world: &World, bundle: &Bundle) -> Result<(), Error> 
             (name, Relation::InTrash, summary.head.seq.0)
         }
         Ok(summary) => {
-            let relation = relate(world, session, summary.head, &bundle.records).await?;
+            let relation = compare_journals(world, session, summary.head, &bundle.records).await?;
             (summary.name, relation, summary.head.seq.0)
         }
         Err(error) => return Err(error.into()),
@@ -248,7 +247,7 @@ pub(crate) async fn refuse(world: &World, bundle: &Bundle) -> Result<(), Error> 
     })
 }
 
-async fn relate(
+async fn compare_journals(
     world: &World,
     session: SessionId,
     here: Head,

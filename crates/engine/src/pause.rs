@@ -1,8 +1,8 @@
-//! Pausing a session that is being run, from anywhere.
+//! Pauses a running session from any process.
 //!
-//! The wish waits in the session's inbox until its run has answered it. The run stops at the end of its
-//! step, or at once when that takes too long, and takes a checkpoint. Whoever asked can wait for both,
-//! and takes the checkpoint itself if the run was lost before it could.
+//! The request waits in the session's inbox until the run has handled it. The run stops at the end
+//! of its step, or immediately if that takes too long, and creates a checkpoint. The caller can
+//! wait for both, and creates the checkpoint itself if the run was lost before it could.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,47 +18,42 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{checkpoint, claim};
 
-/// How often is looked whether a run has stopped.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often [`wait`] checks whether a run has stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many characters of a reason are kept.
-const LONGEST: usize = 1000;
+/// The limit of characters of a reason.
+const MAX_REASON: usize = 1000;
 
-/// What a person asks for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// When.
     pub mode: StopMode,
-    /// Who asks.
     pub by: String,
-    /// Why.
     pub reason: Option<String>,
 }
 
-/// A run that was told to pause.
+/// A run that was sent a pause request.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct SentRequest {
     run: Run,
     owner: Owner,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Paused {
-    /// Where the session stands: it may have come to its end before it could pause.
+    /// The session afterwards: it may have completed before it could pause.
     pub summary: Summary,
-    /// The checkpoint that was taken if it is paused, or why there is none.
+    /// The checkpoint of a paused session, or why there is none.
     pub checkpoint: Option<Result<Manifest, Error>>,
 }
 
-/// The session of a folder that is being run.
+/// The session that runs in a folder.
 pub async fn running(world: &World, workspace: &Path) -> Result<Summary, Error> {
     let mut found = claim::at_work(world, workspace).await?;
     match (found.pop(), &found[..]) {
         (Some((one, _)), []) => Ok(one),
         (Some(one), others) => Err(Error::Ambiguous {
             reference: workspace.display().to_string(),
-            candidates: others.iter().chain([&one]).map(named).collect(),
+            candidates: others.iter().chain([&one]).map(id_and_name).collect(),
         }),
         (None, _) => Err(Error::NothingRuns {
             workspace: workspace.to_owned(),
@@ -66,12 +61,12 @@ pub async fn running(world: &World, workspace: &Path) -> Result<Summary, Error> 
     }
 }
 
-fn named((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
+fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
     (summary.id, summary.name.clone())
 }
 
-/// Asks the run of a session to pause.
-pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<Told, Error> {
+/// Sends a pause request to the run of a session.
+pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
     let lease = world.store.lease(summary.id).await?;
     let (Verdict::Held, Some(owner)) = (claim::verdict(world, &lease), lease.owner.clone()) else {
         return Err(Error::NotRunning {
@@ -80,11 +75,11 @@ pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<T
         });
     };
     let reason = request.reason.map(|reason| {
-        // A secret that is cut in two would not be known any more.
+        // Redacted first: half a secret would not be recognised.
         let reason = world.redactor.redact(&reason);
-        reason.chars().take(LONGEST).collect()
+        reason.chars().take(MAX_REASON).collect()
     });
-    let wish = Message::Stop(StopRequested {
+    let message = Message::Stop(StopRequested {
         by: request.by,
         mode: request.mode,
         status: Status::Paused,
@@ -93,27 +88,27 @@ pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<T
     });
     world
         .store
-        .post(summary.id, world.clock.now(), wish)
+        .post(summary.id, world.clock.now(), message)
         .await?;
-    Ok(Told {
+    Ok(SentRequest {
         run: lease.run,
         owner,
     })
 }
 
-/// Waits until that run has let go of the session, and until its checkpoint is there.
-pub async fn wait(world: &World, summary: &Summary, told: &Told) -> Result<Paused, Error> {
+/// Waits until the run has released the session, and until its checkpoint exists.
+pub async fn wait(world: &World, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
     let summary = loop {
         let lease = world.store.lease(summary.id).await?;
-        if lease.run != told.run || claim::verdict(world, &lease) != Verdict::Held {
+        if lease.run != sent.run || claim::verdict(world, &lease) != Verdict::Held {
             let summary = world.store.summary(summary.id).await?;
             let status = claim::standing(world, &summary, &lease);
             break Summary { status, ..summary };
         }
-        world.clock.sleep(GLANCE).await;
+        world.clock.sleep(POLL_INTERVAL).await;
     };
     let checkpoint = match summary.status {
-        Status::Paused => Some(kept(world, &summary, told).await),
+        Status::Paused => Some(wait_for_checkpoint(world, &summary, sent).await),
         _ => None,
     };
     Ok(Paused {
@@ -122,12 +117,16 @@ pub async fn wait(world: &World, summary: &Summary, told: &Told) -> Result<Pause
     })
 }
 
-/// The checkpoint that the run takes when it has ended; taken here if the run is gone without one.
-async fn kept(world: &World, summary: &Summary, told: &Told) -> Result<Manifest, Error> {
+/// The checkpoint that the run creates at its end; created here if the run is gone without one.
+async fn wait_for_checkpoint(
+    world: &World,
+    summary: &Summary,
+    sent: &SentRequest,
+) -> Result<Manifest, Error> {
     loop {
-        let works = world.processes.liveness(&told.owner) == Liveness::Running;
-        let (kept, _) = checkpoint::list(world, Some(summary)).await?;
-        let newest = kept.into_iter().next_back();
+        let works = world.processes.liveness(&sent.owner) == Liveness::Running;
+        let (checkpoints, _) = checkpoint::list(world, Some(summary)).await?;
+        let newest = checkpoints.into_iter().next_back();
         if let Some(newest) = newest.filter(|newest| newest.journal.seq == summary.head.seq) {
             return Ok(newest);
         }
@@ -135,6 +134,6 @@ async fn kept(world: &World, summary: &Summary, told: &Told) -> Result<Manifest,
             let taken = checkpoint::take(world, summary, Trigger::Pause, None, &|_, _| {});
             return Ok(taken.await?.manifest);
         }
-        world.clock.sleep(GLANCE).await;
+        world.clock.sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,8 +1,8 @@
-//! Sessions whose run was lost: found, kept as they are, and marked.
+//! Finds sessions whose run was lost, creates a checkpoint of what the run left, and marks them.
 //!
-//! A run that is killed says nothing more, and its session still says that it is running. Whoever looks
-//! sees that its owner is gone. Here that is written down, after a checkpoint of what the run left
-//! behind, so that it is known before anybody changes anything.
+//! The journal of a killed run ends without an event, and its session still has the status
+//! `running`. Readers see that the owner of its lease is gone. This module appends that fact to the
+//! journal, after a checkpoint of the workspace, before anything else changes the files.
 
 use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::journal::{Event, RunLost};
@@ -17,19 +17,17 @@ use crate::sessions::{self, Listed};
 use crate::world::World;
 use crate::{checkpoint, flow};
 
-/// A session whose run was lost.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The session, as it stands now.
+    /// The session after the recovery.
     pub summary: Summary,
-    /// The checkpoint of what was left, or why there is none.
+    /// The checkpoint of what the run left, or why there is none.
     pub checkpoint: Result<Manifest, Error>,
-    /// The steps whose outcome nobody knows.
+    /// The steps whose outcome is unknown.
     pub unknown: Vec<Path>,
 }
 
-/// The sessions whose run was lost and that nobody has marked yet, and what is wrong with those that
-/// cannot be read.
+/// The sessions whose run was lost and that are not marked yet, and the errors of unreadable ones.
 pub async fn lost(world: &World) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
     let (listed, damaged) = sessions::list(world).await?;
     let is_lost = |listed: &Listed| {
@@ -39,8 +37,8 @@ pub async fn lost(world: &World) -> Result<(Vec<Summary>, Vec<StoreError>), Erro
     Ok((lost.map(|listed| listed.summary).collect(), damaged))
 }
 
-/// Keeps what a lost run left behind, and marks its session as interrupted. `None` if it was not lost, or
-/// if somebody goes on with it.
+/// Creates a checkpoint of what a lost run left, and marks its session as interrupted. `None` if
+/// the run was not lost, or if another process has resumed the session.
 pub async fn recover(
     world: &World,
     summary: &Summary,
@@ -54,7 +52,8 @@ pub async fn recover(
         interlude.leave().await;
         return Ok(None);
     }
-    // Killed in here, it is found again, and kept once more.
+    // If this process is killed here, the next recovery finds the session again and creates another
+    // checkpoint.
     let taken = checkpoint::take(world, summary, Trigger::Crash, None, progress).await;
     let unknown = flow::unknown(&interlude.state);
     let steps = unknown.iter().filter_map(Event::step);

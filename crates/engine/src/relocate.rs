@@ -1,8 +1,8 @@
-//! Giving a session another folder: because its own was renamed, or because it came from elsewhere.
+//! Moves a session to another folder: because its folder was renamed, or because it was imported.
 //!
-//! It is one entry of its journal, and the store's row changes in the same transaction, so that a kill
-//! leaves it moved or not. Paths that lay in the old folder are meant in the new one; others stay as
-//! they are. No file is touched (decision 0025).
+//! The move is one event of the journal, and the store updates the session's row in the same
+//! transaction, so a kill leaves the session moved or not moved. Paths inside the old folder are
+//! rebased to the new one; other paths stay. No file is changed (decision 0025).
 
 use std::path::{Path, PathBuf};
 
@@ -17,21 +17,15 @@ use crate::spec::{Agent, Provider, Workflow};
 use crate::world::World;
 use crate::{history, start};
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relocated {
-    /// It works in another folder now.
-    Moved {
-        /// The folder that it worked in.
-        from: String,
-        /// The folder that it works in.
-        to: String,
-    },
-    /// It works there already.
+    /// The session uses another folder now.
+    Moved { from: String, to: String },
+    /// The session already uses this folder.
     There,
 }
 
-/// A folder by the one name that it has.
+/// The canonical path of an existing folder.
 pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     let unusable = |reason: String| Error::NoFolder {
         path: folder.to_owned(),
@@ -46,13 +40,14 @@ pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Lets a session work in another folder from here on. Refused while somebody runs it.
+/// Moves a session to another folder. Refused while a run holds the session.
 pub async fn relocate(world: &World, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
     let to = folder(to)?;
     if Path::new(&summary.workspace) == to {
         return Ok(Relocated::There);
     }
-    // Looked at once more: someone may have moved it between the look and the grant.
+    // The folder is checked again: another process may have moved the session before the lease was
+    // acquired.
     let interlude = Interlude::begin(world, summary).await?;
     let created = interlude.state.created.as_ref();
     let created = created.expect("a session that is here was created");
@@ -73,7 +68,7 @@ pub async fn relocate(world: &World, summary: &Summary, to: &Path) -> Result<Rel
     Ok(Relocated::Moved { from, to })
 }
 
-/// What a session says that works in another folder from here on.
+/// The event that moves a session to another folder.
 pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, Error> {
     let from = Path::new(&created.workspace);
     let rebased = |path: &str| match Path::new(path).strip_prefix(from) {
@@ -88,8 +83,8 @@ pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, Error>
     })
 }
 
-/// Refuses to go on where the folder is gone that programs would work in: each would fail, and leave
-/// its conversation for a fresh one, although nothing is lost but the way there.
+/// Refuses a resume if the workspace is gone and an agent would work in it. Every such agent would
+/// fail and lose its conversation, although only the path is wrong.
 pub(crate) fn is_there(
     summary: &Summary,
     workflow: &Workflow,
@@ -110,9 +105,9 @@ pub(crate) fn is_there(
     })
 }
 
-/// Where a session works now that worked in `folder` once; `folder` itself if it never did, or if that
-/// cannot be told.
-pub(crate) async fn newest(world: &World, session: SessionId, folder: &str) -> PathBuf {
+/// The current folder of a session that once worked in `folder`; `folder` itself if it never did,
+/// or if that is unknown.
+pub(crate) async fn current_folder(world: &World, session: SessionId, folder: &str) -> PathBuf {
     let same = PathBuf::from(folder);
     let Ok(summary) = world.store.summary(session).await else {
         return same;
@@ -147,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lay_in_the_folder_moves_along_and_the_rest_stays() {
+    fn relocate_rebases_only_paths_inside_the_folder() {
         for (spec, out, spec_then, out_then) in [
             ("/a/b/s.yaml", "/a/b", "/n/s.yaml", "/n"),
             ("/a/s.yaml", "/a/b/x/out", "/a/s.yaml", "/n/x/out"),

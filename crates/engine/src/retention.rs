@@ -1,8 +1,8 @@
-//! Which checkpoints stay: letting go of the others, having them back, and freeing their room.
+//! Retention: prunes checkpoints, restores pruned ones, and deletes unreferenced snapshot data.
 //!
-//! A checkpoint that is let go of is only marked: until it is erased it can be had back, and the
-//! files that it names stay. Files that no checkpoint names are swept late, so that nobody's hands
-//! are under them (P8).
+//! Pruning only marks a checkpoint: until it is deleted it can be restored, and its files stay.
+//! Snapshot data that no checkpoint references is deleted after a grace period, so that a
+//! concurrent capture never loses data (P8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,25 +15,24 @@ use segno_core::session::{Kind, Summary};
 use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
 
-use crate::checkpoint::{keep, list};
+use crate::checkpoint::{list, put_manifest};
 use crate::error::Error;
 use crate::history;
 use crate::remote;
 use crate::world::World;
 
-/// How long it may take from a snapshot to the checkpoint that names it.
-const MOMENT: Duration = Duration::from_mins(10);
+/// The longest time from the end of a capture to the manifest that references its snapshot.
+const LONGEST_TO_MANIFEST: Duration = Duration::from_mins(10);
 
 /// How many checkpoints are kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Of each session.
+    /// The limit per session.
     pub count: usize,
-    /// For how long.
     pub age: Duration,
-    /// How long one that was let go of can be had back.
+    /// How long a pruned checkpoint can be restored.
     pub undo: Duration,
-    /// How many bytes all of them may take before the person is told.
+    /// The disk space of all checkpoints above which the user is warned, in bytes.
     pub room: u64,
 }
 
@@ -49,30 +48,30 @@ impl Default for Retention {
     }
 }
 
-/// The checkpoints that retention lets go, and how many there are: of each session the oldest beyond
-/// its number, and those that are too old. The newest stays, and so does how it ended and how it went
-/// wrong, for as long as the session is here or in the trash.
+/// The checkpoints that retention prunes, and the number of all checkpoints. Per session these are
+/// the ones above the limit, and the ones that are too old. While the session exists, also in the
+/// trash, its newest checkpoint stays, and so do those of its end and of its failures.
 pub async fn outdated(
     world: &World,
     session: Option<&Summary>,
     retention: Retention,
 ) -> Result<(Vec<Manifest>, usize), Error> {
     let (all, _) = list(world, session).await?;
-    let mut here: BTreeSet<SessionId> = BTreeSet::new();
+    let mut existing: BTreeSet<SessionId> = BTreeSet::new();
     for found in world.store.list().await? {
-        // Whose it is that cannot be read is not known: then all may be.
-        here.insert(found?.id);
+        // An unreadable session may own any checkpoint, so the error ends the command.
+        existing.insert(found?.id);
     }
     for found in world.store.discarded().await? {
-        here.insert(found?.session);
+        existing.insert(found?.session);
     }
-    let goes = beyond(&all, &here, retention, world.clock.now());
-    Ok((goes, all.len()))
+    let selected = select_outdated(&all, &existing, retention, world.clock.now());
+    Ok((selected, all.len()))
 }
 
-fn beyond(
+fn select_outdated(
     all: &[Manifest],
-    here: &BTreeSet<SessionId>,
+    existing: &BTreeSet<SessionId>,
     retention: Retention,
     now: Timestamp,
 ) -> Vec<Manifest> {
@@ -83,21 +82,21 @@ fn beyond(
             .or_default()
             .push(manifest);
     }
-    let mut beyond = Vec::new();
+    let mut select_outdated = Vec::new();
     for (session, kept) in by_session {
-        let needed = here.contains(&session);
+        let needed = existing.contains(&session);
         let newest_first = kept.into_iter().rev().enumerate();
-        let goes = newest_first.filter(|(place, manifest)| {
+        let selected = newest_first.filter(|(place, manifest)| {
             let old = *place >= retention.count || now.since(manifest.at) > retention.age;
             let stays = needed && (*place == 0 || manifest.trigger.is_kept());
             old && !stays
         });
-        beyond.extend(goes.map(|(_, manifest)| manifest.clone()));
+        select_outdated.extend(selected.map(|(_, manifest)| manifest.clone()));
     }
-    beyond
+    select_outdated
 }
 
-/// Lets go of checkpoints. They can be had back for a while.
+/// Marks checkpoints as pruned. They can be restored until they are deleted.
 pub async fn prune(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
     let pruned = Some(world.clock.now());
     for manifest in manifests {
@@ -105,34 +104,34 @@ pub async fn prune(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
             pruned,
             ..manifest.clone()
         };
-        keep(world, &manifest).await?;
+        put_manifest(world, &manifest).await?;
     }
     Ok(())
 }
 
-/// The checkpoints that were let go of and can be had back, oldest first.
+/// The checkpoints that are pruned and not yet deleted, oldest first.
 pub async fn pruned(world: &World) -> Result<Vec<Manifest>, Error> {
     let all = world.store.kept(None).await?;
-    // What is wrong with those that cannot be read is told where checkpoints are listed.
+    // `checkpoint::list` reports unreadable manifests; here they are skipped.
     let readable = all.into_iter().filter_map(Result::ok);
     Ok(readable
         .filter(|manifest| manifest.pruned.is_some())
         .collect())
 }
 
-/// Has checkpoints back that were let go of.
+/// Restores pruned checkpoints.
 pub async fn undo(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
     for manifest in manifests {
         let manifest = Manifest {
             pruned: None,
             ..manifest.clone()
         };
-        keep(world, &manifest).await?;
+        put_manifest(world, &manifest).await?;
     }
     Ok(())
 }
 
-/// The checkpoints that were let go of so long ago that a sweep erases them.
+/// The checkpoints that were pruned so long ago that [`sweep`] deletes them.
 pub async fn erasable(world: &World) -> Result<Vec<Manifest>, Error> {
     let now = world.clock.now();
     let mut pruned = pruned(world).await?;
@@ -143,29 +142,29 @@ pub async fn erasable(world: &World) -> Result<Vec<Manifest>, Error> {
     Ok(pruned)
 }
 
-/// Erases the checkpoints that were let go of long ago, and removes the files of snapshots that no
-/// checkpoint names. What became needless lately stays for `grace`: someone may be about to name it
-/// (P8).
+/// Deletes checkpoints that were pruned long ago, and snapshot data that no checkpoint references.
+/// Recently written data stays for `grace`, because a capture may be about to reference it (P8).
 pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
     let now = world.clock.now();
     for manifest in erasable(world).await? {
-        // There first: one that could not be withdrawn is still here, and goes the next time.
-        remote::withdraw(world, &manifest).await?;
+        // The remote first: if the deletion there fails, the checkpoint is still here, and the next
+        // sweep retries.
+        remote::delete_announcement(world, &manifest).await?;
         world.store.forget(manifest.session, manifest.id).await?;
     }
-    // A snapshot is named a moment after it is taken, and that moment is left to whoever takes one.
-    let before = now.before(grace.max(MOMENT));
-    // What a damaged checkpoint names is not known, so nothing can be let go.
+    // A capture writes its manifest shortly after its snapshot, so recent snapshots stay.
+    let before = now.before(grace.max(LONGEST_TO_MANIFEST));
+    // It is unknown what a damaged manifest references, so a damaged manifest ends the sweep.
     let kept: Result<Vec<Manifest>, _> = world.store.kept(None).await?.into_iter().collect();
     let kept = kept?;
     let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
-    named.extend(adopted(world).await?);
+    named.extend(adopted_transcripts(world).await?);
     Ok(world.snapshots.sweep(named, before, grace).await?)
 }
 
-/// The copies of transcripts that sessions were made of, those in the trash included. A session that
-/// cannot be read may have one that nobody knows of, so then nothing can be let go.
-async fn adopted(world: &World) -> Result<Vec<Digest>, Error> {
+/// The transcript copies that sessions were adopted from, including sessions in the trash. An
+/// unreadable session may reference a copy, so its error ends the sweep.
+async fn adopted_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
     let mut sessions = Vec::new();
     for found in world.store.list().await? {
         let summary = found?;
@@ -176,7 +175,7 @@ async fn adopted(world: &World) -> Result<Vec<Digest>, Error> {
     for found in world.store.discarded().await? {
         sessions.push(found?.session);
     }
-    let mut papers = copied(world).await?;
+    let mut papers = forked_transcripts(world).await?;
     for session in sessions {
         let state = history::look(world, session).await?;
         papers.extend(state.adopted.map(|adopted| adopted.papers));
@@ -185,9 +184,9 @@ async fn adopted(world: &World) -> Result<Vec<Digest>, Error> {
     Ok(papers)
 }
 
-/// The records of conversations that copies of sessions go on with. Which these are stands in their third
-/// entry.
-async fn copied(world: &World) -> Result<Vec<Digest>, Error> {
+/// The transcript copies that forks continue with. A fork names its copy in the third event of its
+/// journal.
+async fn forked_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
     let third = Seq(3);
     let mut papers = Vec::new();
     for summary in world.store.list().await? {
@@ -202,7 +201,7 @@ async fn copied(world: &World) -> Result<Vec<Digest>, Error> {
     Ok(papers)
 }
 
-/// What all checkpoints take on the disk, if that is more than they may.
+/// The disk space of all checkpoints, if it is above the limit.
 pub async fn excess(world: &World) -> Result<Option<u64>, Error> {
     let room = world.snapshots.room().await?;
     Ok((room > world.retention.room).then_some(room))
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn old_ones_go_and_the_newest_the_last_and_the_failed_stay() {
+    fn prune_keeps_newest_final_and_failed_checkpoints() {
         let all = [
             taken(1, 0, Trigger::Error),
             taken(1, 1, Trigger::Manual),
@@ -236,26 +235,26 @@ mod tests {
             taken(2, 0, Trigger::Manual),
         ];
         let now = Timestamp(1_794_738_089_000 + 10 * HOUR);
-        let here: BTreeSet<SessionId> = all.iter().map(|manifest| manifest.session).collect();
-        let goes = |here: &BTreeSet<SessionId>, count, hours: u64| -> Vec<CheckpointId> {
+        let existing: BTreeSet<SessionId> = all.iter().map(|manifest| manifest.session).collect();
+        let selected = |existing: &BTreeSet<SessionId>, count, hours: u64| -> Vec<CheckpointId> {
             let retention = Retention {
                 count,
                 age: Duration::from_hours(hours),
                 ..Retention::default()
             };
-            let mut goes: Vec<_> = beyond(&all, here, retention, now)
+            let mut selected: Vec<_> = select_outdated(&all, existing, retention, now)
                 .iter()
                 .map(|manifest| manifest.id)
                 .collect();
-            goes.sort();
-            goes
+            selected.sort();
+            selected
         };
-        assert!(goes(&here, 10, 100).is_empty());
-        assert_eq!(goes(&here, 2, 100), [all[1].id]);
-        assert_eq!(goes(&here, 10, 8), [all[1].id]);
-        // The newest of each session stays, however old.
-        assert_eq!(goes(&here, 0, 0), [all[1].id, all[2].id]);
-        // Of a session that is gone, nothing stays for ever.
-        assert_eq!(goes(&BTreeSet::new(), 10, 8).len(), 3);
+        assert!(selected(&existing, 10, 100).is_empty());
+        assert_eq!(selected(&existing, 2, 100), [all[1].id]);
+        assert_eq!(selected(&existing, 10, 8), [all[1].id]);
+        // The newest checkpoint of each session stays, however old it is.
+        assert_eq!(selected(&existing, 0, 0), [all[1].id, all[2].id]);
+        // The checkpoints of a deleted session expire like all others.
+        assert_eq!(selected(&BTreeSet::new(), 10, 8).len(), 3);
     }
 }

@@ -1,6 +1,6 @@
-//! Finding what was asked, answered and said, in all sessions at once.
+//! Full-text search over prompts, answers and messages of all sessions.
 //!
-//! Journals are read a few entries at a time, and only the newest finds are held (P10).
+//! Reads journals page by page, and holds only the newest matches (P10).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,59 +20,48 @@ use crate::world::World;
 
 pub use crate::utterances::Who;
 
-/// How many entries of a journal are in memory at a time.
+/// How many events of a journal are in memory at a time.
 const PAGE: usize = 50;
-/// How many characters are shown before and after what was found.
-const AROUND: usize = 60;
+/// How many characters a snippet shows before and after the match.
+const SNIPPET_CONTEXT: usize = 60;
 
-/// What is looked for.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// The text, whatever its case.
+    /// Case-insensitive.
     pub text: String,
-    /// Only in this session.
     pub session: Option<SessionId>,
-    /// Only in sessions that work in this folder.
     pub folder: Option<PathBuf>,
-    /// Only in steps of this agent.
     pub agent: Option<String>,
-    /// How many finds are told: the newest.
+    /// Only the newest matches are returned.
     pub limit: usize,
 }
 
-/// Something that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Find {
-    /// The session.
     pub session: SessionId,
-    /// What it is called.
     pub name: Name,
-    /// The step.
     pub path: Path,
-    /// Who is asked in the step.
+    /// The agent of the step.
     pub agent: String,
-    /// Who said it.
     pub who: Who,
-    /// When.
     pub at: Timestamp,
-    /// The entry of the journal that has it.
+    /// The journal event with the message.
     pub seq: Seq,
-    /// The words around it, in one line.
+    /// The text around the match, in one line.
     pub snippet: String,
 }
 
-/// What came of a search.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The newest finds, newest first.
+    /// Newest first.
     pub finds: Vec<Find>,
-    /// How many more there are.
+    /// How many matches are not listed.
     pub unlisted: u64,
-    /// What is wrong with sessions that could not be searched.
+    /// The errors of sessions that could not be searched.
     pub damaged: Vec<StoreError>,
 }
 
-/// Looks for a text. `progress` is told how many sessions were searched, of how many.
+/// Searches for a text. Calls `progress` with the number of searched sessions, and of all sessions.
 pub async fn search(
     world: &World,
     query: &Query,
@@ -92,7 +81,7 @@ pub async fn search(
     };
     sessions.retain(here);
     let total = sessions.len() as u64;
-    let mut newest = Newest {
+    let mut newest = NewestMatches {
         needle: query.text.to_lowercase(),
         agent: query.agent.as_deref(),
         limit: query.limit,
@@ -100,7 +89,7 @@ pub async fn search(
         count: 0,
     };
     for (done, summary) in (1..).zip(&sessions) {
-        match newest.look(world, summary).await {
+        match newest.search_session(world, summary).await {
             Err(Error::Store(error @ StoreError::Damaged { .. })) => damaged.push(error),
             other => other?,
         }
@@ -108,7 +97,10 @@ pub async fn search(
     }
     let count = newest.count;
     let finds = newest.finds.into_sorted_vec();
-    let finds: Vec<Find> = finds.into_iter().map(|Reverse(Dated(find))| find).collect();
+    let finds: Vec<Find> = finds
+        .into_iter()
+        .map(|Reverse(ByTime(find))| find)
+        .collect();
     Ok(Found {
         unlisted: count - finds.len() as u64,
         finds,
@@ -116,39 +108,39 @@ pub async fn search(
     })
 }
 
-/// A find, in the order of time.
+/// A match, ordered by time.
 #[derive(PartialEq, Eq)]
-struct Dated(Find);
+struct ByTime(Find);
 
-impl Dated {
+impl ByTime {
     fn key(&self) -> (Timestamp, SessionId, Seq) {
         (self.0.at, self.0.session, self.0.seq)
     }
 }
 
-impl PartialOrd for Dated {
+impl PartialOrd for ByTime {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Dated {
+impl Ord for ByTime {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-/// The newest finds so far.
-struct Newest<'a> {
+/// The newest matches so far.
+struct NewestMatches<'a> {
     needle: String,
     agent: Option<&'a str>,
     limit: usize,
-    finds: BinaryHeap<Reverse<Dated>>,
+    finds: BinaryHeap<Reverse<ByTime>>,
     count: u64,
 }
 
-impl Newest<'_> {
-    async fn look(&mut self, world: &World, summary: &Summary) -> Result<(), Error> {
+impl NewestMatches<'_> {
+    async fn search_session(&mut self, world: &World, summary: &Summary) -> Result<(), Error> {
         let mut head = Head::genesis(summary.id);
         let mut agents = BTreeMap::new();
         loop {
@@ -167,7 +159,7 @@ impl Newest<'_> {
         }
     }
 
-    /// Looks at one entry of a journal.
+    /// Searches one event of a journal.
     async fn read(
         &mut self,
         world: &World,
@@ -182,24 +174,24 @@ impl Newest<'_> {
         if self.agent.is_some_and(|wanted| wanted != agent) {
             return Ok(());
         }
-        let kept = match entry.event.text() {
+        let long_text = match entry.event.text() {
             Some(text) => pen::recall(world, text).await?,
             None => String::new(),
         };
-        let place = Place {
+        let place = MessageLocation {
             summary,
             path,
             agent,
             seq: entry.seq,
         };
-        utterances::each(&entry.event, entry.at, &kept, |who, at, text| {
-            self.hear(&place, who, at, text);
+        utterances::for_each_message(&entry.event, entry.at, &long_text, |who, at, text| {
+            self.add_if_match(&place, who, at, text);
         });
         Ok(())
     }
 
-    /// Takes in what was said, if the text is in it.
-    fn hear(&mut self, place: &Place<'_>, who: Who, at: Timestamp, text: &str) {
+    /// Adds a message to the matches if it contains the text.
+    fn add_if_match(&mut self, place: &MessageLocation<'_>, who: Who, at: Timestamp, text: &str) {
         let Some(snippet) = snippet(text, &self.needle) else {
             return;
         };
@@ -214,26 +206,27 @@ impl Newest<'_> {
             seq: place.seq,
             snippet,
         };
-        self.finds.push(Reverse(Dated(find)));
+        self.finds.push(Reverse(ByTime(find)));
         if self.finds.len() > self.limit {
             self.finds.pop();
         }
     }
 }
 
-/// Where something was said.
-struct Place<'a> {
+/// Where a message is: session, step, agent and event.
+struct MessageLocation<'a> {
     summary: &'a Summary,
     path: &'a Path,
     agent: &'a str,
     seq: Seq,
 }
 
-/// The words around the first place where a text in lower case is found, in one line.
+/// The text around the first match of `needle` (in lower case), in one line.
 fn snippet(text: &str, needle: &str) -> Option<String> {
     let lower = text.to_lowercase();
     let place = lower.find(needle)?;
-    // Letters may be longer or shorter in lower case, so the place is counted, not taken.
+    // The lower-case form of a letter can have another length, so the offset is counted letter by
+    // letter.
     let mut passed = 0;
     let begin = text.char_indices().find(|(_, letter)| {
         let here = passed >= place;
@@ -241,9 +234,13 @@ fn snippet(text: &str, needle: &str) -> Option<String> {
         here
     });
     let begin = begin.map_or(text.len(), |(at, _)| at);
-    let before: Vec<(usize, char)> = text[..begin].char_indices().rev().take(AROUND).collect();
+    let before: Vec<(usize, char)> = text[..begin]
+        .char_indices()
+        .rev()
+        .take(SNIPPET_CONTEXT)
+        .collect();
     let from = before.last().map_or(begin, |(at, _)| *at);
-    let length = needle.chars().count() + AROUND;
+    let length = needle.chars().count() + SNIPPET_CONTEXT;
     let rest = &text[begin..];
     let to = rest
         .char_indices()
@@ -253,11 +250,11 @@ fn snippet(text: &str, needle: &str) -> Option<String> {
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    let (head, tail) = (mark(from > 0), mark(to < text.len()));
+    let (head, tail) = (ellipsis_if(from > 0), ellipsis_if(to < text.len()));
     Some(format!("{head}{line}{tail}"))
 }
 
-fn mark(more: bool) -> &'static str {
+fn ellipsis_if(more: bool) -> &'static str {
     if more { "…" } else { "" }
 }
 
@@ -266,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snippet_is_what_stands_around() {
+    fn snippet_shows_the_text_around_the_match() {
         assert_eq!(
             snippet("a Turnip\n is red", "turnip"),
             Some("a Turnip is red".into())

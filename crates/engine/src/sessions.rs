@@ -1,4 +1,4 @@
-//! Finding and showing sessions.
+//! Lists, finds and shows sessions.
 
 use std::collections::HashMap;
 use std::path::Path as Folder;
@@ -19,18 +19,15 @@ use crate::talk::{self, Talk};
 use crate::world::World;
 use crate::{claim, history, trash};
 
-/// A session as a list shows it.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// What its rows say.
     pub summary: Summary,
-    /// Who runs it.
     pub lease: Lease,
-    /// Where it really stands, given how its owner is doing.
+    /// The status, given whether the owner of the lease is alive.
     pub standing: Status,
 }
 
-/// All sessions, newest first, and what is wrong with those that cannot be shown.
+/// All sessions, newest first, and the errors of unreadable ones.
 pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error> {
     let (mut listed, mut damaged) = (Vec::new(), Vec::new());
     for found in world.store.list().await? {
@@ -49,8 +46,8 @@ pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error
     Ok((listed, damaged))
 }
 
-/// What sessions of a list wait for, where all that they do waits for a limit to be lifted. One that
-/// cannot be read is passed over.
+/// The sessions of a list in which all work waits for the end of a rate limit. Skips unreadable
+/// sessions.
 pub async fn suspensions(
     world: &World,
     listed: &[Listed],
@@ -72,14 +69,13 @@ pub async fn suspensions(
     found
 }
 
-/// The newest session that works in a folder, if there is one. Those that cannot be read are passed
-/// over.
+/// The newest session with this workspace. Skips unreadable sessions.
 pub async fn newest_in(world: &World, folder: &Folder) -> Result<Option<Summary>, Error> {
     let mut readable = world.store.list().await?.into_iter().flatten();
     Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
 }
 
-/// The session that a person means: by id, by name, or by the beginning of either.
+/// Resolves a session reference: an id, a name, or the beginning of either.
 pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
     if let Some(discarded) = in_trash(world, reference).await? {
         return Err(discarded);
@@ -104,7 +100,8 @@ pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
         .map(|summary| (summary.id, summary.name.clone()))
         .collect();
     let resolved = id::resolve(reference, &names);
-    // A damaged session cannot say its name: where it may be meant, the damage is the answer.
+    // The name of a damaged session is unknown. Unless the reference matches another name exactly,
+    // the damaged session may be meant, so its error is returned.
     let certain = resolved
         .as_ref()
         .is_ok_and(|(_, name)| name.as_str() == reference);
@@ -128,7 +125,8 @@ pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
     }
 }
 
-/// That the session of this whole id or name is in the trash, if it is, and no other has the name.
+/// `Error::InTrash`, if the session with this whole id or name is in the trash and no other session
+/// has the name.
 async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error> {
     let id = reference.parse::<SessionId>().ok();
     let means = |found: &Discarded| {
@@ -138,12 +136,12 @@ async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error
                 .as_ref()
                 .is_some_and(|name| name.as_str() == reference)
     };
-    let thrown = match world.store.discarded().await {
-        // A trash that cannot be read is no reason not to look at what can be.
+    let trashed = match world.store.discarded().await {
+        // An unreadable trash does not prevent finding readable sessions.
         Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
         other => other?,
     };
-    let Some(found) = thrown.into_iter().flatten().find(means) else {
+    let Some(found) = trashed.into_iter().flatten().find(means) else {
         return Ok(None);
     };
     let named = |listed: &Result<Summary, StoreError>| {
@@ -160,72 +158,64 @@ async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error
     }))
 }
 
-/// A session in full.
+/// A session with all its steps and conversations.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// As the list has it.
     pub listed: Listed,
-    /// What its journal adds up to.
+    /// The state after all events of the journal.
     pub state: State,
-    /// Its steps, in the order in which they were first begun.
+    /// In the order in which they were first started.
     pub steps: Vec<ShownStep>,
-    /// The conversations that agents' programs keep, in the same order.
+    /// The conversations of CLI agents, in the same order.
     pub talks: Vec<Talk>,
 }
 
-/// A step, as a person wants to see it.
 #[derive(Debug, Clone)]
 pub struct ShownStep {
-    /// Its path.
     pub path: Path,
-    /// Who was asked.
     pub agent: String,
-    /// How often it was begun.
+    /// How often it was started.
     pub attempts: u32,
-    /// How it stands.
     pub standing: StepStanding,
-    /// What it took, all attempts together.
+    /// All attempts together.
     pub usage: Usage,
-    /// How often a model answered in it, where tools were asked for.
+    /// How often a model answered, if the step used tools.
     pub turns: u32,
-    /// How many tools answered.
+    /// How many tool calls were answered.
     pub tools: u32,
-    /// How long the answer took.
+    /// The duration of the answer.
     pub elapsed: Option<Duration>,
-    /// Where its newest entry stands.
+    /// The position of its newest event.
     pub seq: Seq,
 }
 
-/// How a step stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepStanding {
-    /// Done.
     Finished,
-    /// Asked, not answered.
+    /// Started, not finished.
     InFlight,
-    /// Asked by a run that was lost.
+    /// Started by a run that was lost.
     Unknown,
-    /// Failed.
     Failed(Failure),
-    /// To be asked again, because its question changed.
+    /// Will run again, because its prompt changed.
     Discarded,
     /// Stopped between two turns of a model.
     Paused,
-    /// Waits for a person.
+    /// Waits for a human.
     Waiting,
 }
 
-/// A session in full, with every entry verified.
+/// Reads a session, and verifies every event.
 pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
     let lease = world.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
     let mut steps: Vec<ShownStep> = Vec::new();
-    let mut places = HashMap::new();
-    let mut heard = talk::Heard::default();
+    let mut indexes = HashMap::new();
+    let mut conversations = talk::Collector::default();
     history::follow(world, summary.id, state.head, |entry| {
-        heard.take(&entry.event);
+        conversations.apply(&entry.event);
         if let Some((path, _)) = entry.event.step() {
-            let place = *places.entry(path.clone()).or_insert_with(|| {
+            let index = *indexes.entry(path.clone()).or_insert_with(|| {
                 steps.push(ShownStep {
                     path: path.clone(),
                     agent: String::new(),
@@ -239,8 +229,8 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
                 });
                 steps.len() - 1
             });
-            tell(&mut steps[place], &entry.event);
-            steps[place].seq = entry.seq;
+            apply_event(&mut steps[index], &entry.event);
+            steps[index].seq = entry.seq;
         }
         state.apply(&entry).map_err(|illegal| Error::Senseless {
             session: summary.id,
@@ -250,7 +240,7 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
     .await?;
     let standing = claim::standing(world, &summary, &lease);
     if standing != Status::Running {
-        // Nobody is there to answer any more.
+        // No run is left to finish the step.
         for step in steps
             .iter_mut()
             .filter(|step| step.standing == StepStanding::InFlight)
@@ -266,11 +256,11 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
         },
         state,
         steps,
-        talks: heard.talks(world).await?,
+        talks: conversations.finish(world).await?,
     })
 }
 
-fn tell(step: &mut ShownStep, event: &Event) {
+fn apply_event(step: &mut ShownStep, event: &Event) {
     match event {
         Event::StepStarted(event) => {
             step.agent.clone_from(&event.agent);
@@ -280,7 +270,7 @@ fn tell(step: &mut ShownStep, event: &Event) {
         Event::StepFinished(event) => {
             step.standing = StepStanding::Finished;
             step.usage += event.usage;
-            // The last answer of a conversation is the step's own.
+            // The last answer of a conversation is the answer of the step.
             step.turns += u32::from(step.turns > 0);
             step.elapsed = Some(Duration::from_millis(event.elapsed_ms));
         }
@@ -307,8 +297,9 @@ fn tell(step: &mut ShownStep, event: &Event) {
     }
 }
 
-/// Sessions that are old enough to go: over for `age`, and nobody runs them. Completed ones stay
-/// if asked, and those that can still go on always do unless `unfinished` says otherwise.
+/// The sessions that are old enough to delete: unchanged for `age`, and no run holds them.
+/// Completed sessions stay with `keep_completed`. Resumable sessions stay unless `unfinished` is
+/// set.
 pub async fn outdated(
     world: &World,
     age: Duration,

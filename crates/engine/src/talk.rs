@@ -1,4 +1,4 @@
-//! The conversations of a session that agents' programs keep, as a person wants to see them.
+//! Summaries of a session's CLI agent conversations, for display.
 
 use std::collections::VecDeque;
 
@@ -12,38 +12,36 @@ use crate::error::Error;
 use crate::pen;
 use crate::world::World;
 
-/// In how many of the newest entries of a journal the last words are looked for.
+/// How many of the newest journal events are searched for the last message.
 const NEWEST: usize = 4;
-/// How many characters of the last words are shown.
+/// How many characters of the last message are shown.
 const SHOWN: usize = 200;
 
-/// A conversation that an agent's program keeps.
+/// A conversation of a CLI agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Talk {
-    /// The step.
     pub path: Path,
-    /// The program.
     pub program: Program,
-    /// Its name for the conversation.
+    /// The agent's id of the conversation.
     pub native: String,
-    /// The folder that it works in.
+    /// The folder that the agent works in.
     pub folder: String,
-    /// The ways in which it was gone on with.
+    /// The resume strategies that continued it, oldest first.
     pub rungs: Vec<Rung>,
-    /// How full the model's context is, if that is known.
+    /// The context usage, if it is known.
     pub context: Option<Gauge>,
-    /// What the agent said last, shortened to a line.
+    /// The agent's last message, shortened to one line.
     pub last: Option<String>,
 }
 
-/// What was heard of conversations so far.
+/// Collects conversations from the events of a journal.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct Collector {
     talks: Vec<(Talk, VecDeque<Text>)>,
 }
 
-impl Heard {
-    pub(crate) fn take(&mut self, event: &Event) {
+impl Collector {
+    pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::AgentOpened(event) => {
                 let same = |(talk, _): &&mut (Talk, VecDeque<Text>)| {
@@ -80,14 +78,14 @@ impl Heard {
         }
     }
 
-    /// The conversations, each with its last words.
-    pub(crate) async fn talks(self, world: &World) -> Result<Vec<Talk>, Error> {
+    /// The conversations, each with its last message.
+    pub(crate) async fn finish(self, world: &World) -> Result<Vec<Talk>, Error> {
         let mut talks = Vec::new();
         for (mut talk, said) in self.talks {
             for text in said.iter().rev() {
                 let text = pen::recall(world, text).await?;
                 let entries: Vec<Entry> = serde_json::from_str(&text).unwrap_or_default();
-                talk.last = entries.iter().rev().find_map(last_words);
+                talk.last = entries.iter().rev().find_map(last_message);
                 if talk.last.is_some() {
                     break;
                 }
@@ -98,7 +96,7 @@ impl Heard {
     }
 }
 
-fn last_words(entry: &Entry) -> Option<String> {
+fn last_message(entry: &Entry) -> Option<String> {
     let Said::Assistant { parts, .. } = &entry.said else {
         return None;
     };

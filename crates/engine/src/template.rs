@@ -1,13 +1,12 @@
-//! Templates: Jinja2 as workflow specs use it.
+//! Renders templates: the part of Jinja2 that workflow specs use.
 //!
-//! Undefined is an error, nothing is escaped, and a template is one text: it cannot include, extend
-//! or import another, nor define macros. What comes out has no control characters but line feed and
-//! tab, and is in Unicode normal form C.
+//! An undefined value is an error, nothing is escaped, and a template is self-contained: it cannot
+//! include, extend or import another one, nor define macros. The output has no control characters
+//! except line feed and tab, and is in Unicode normal form C.
 //!
-//! Work and output are bounded: a render executes so many instructions and writes so many bytes.
-//! What a template holds while it works is bounded only through that. It need not be more: a
-//! template comes from the author of the spec, who may run programs here anyway; what agents answer
-//! is only ever put in, never compiled.
+//! A render is bounded in instructions and in bytes of output. Its memory is bounded only through
+//! these. That is enough: a template comes from the author of the spec, who may run programs here
+//! anyway; answers of agents are only inserted, never compiled.
 
 use std::fmt;
 use std::io;
@@ -21,43 +20,36 @@ mod filters;
 
 pub use conditions::condition;
 
-/// Enough for loops over thousands of steps, and over in well under a second.
+/// Enough for loops over thousands of steps, and finished in well under a second.
 const FUEL: u64 = 500_000;
 
 /// More text than any agent reads.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Compiles and renders templates. Cheap to share, not to build: keep one.
+/// Compiles and renders templates. Expensive to build, cheap to share: build one.
 pub struct Templates {
     environment: Environment<'static>,
     conditions: Environment<'static>,
 }
 
-/// Why there is no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What went wrong.
     pub fault: Fault,
-    /// The line of the template, if that is known.
+    /// The line of the template, if it is known.
     pub line: Option<usize>,
 }
 
-/// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is not a template.
     #[error("{0}")]
     Syntax(String),
-    /// It uses a value that is not there. Names it where that can be known.
+    /// Uses an undefined value. Names it if the name is known.
     #[error("{0}")]
     Undefined(String),
-    /// It does not come to an end.
     #[error("takes too long: stopped after {FUEL} instructions")]
-    Endless,
-    /// It writes too much.
+    TooManyInstructions,
     #[error("writes more than {MOST_BYTES} bytes (16 MB)")]
     TooLarge,
-    /// It does something that cannot be done.
     #[error("{0}")]
     Failed(String),
 }
@@ -96,14 +88,13 @@ impl fmt::Debug for Templates {
 }
 
 impl Templates {
-    /// An environment with the filters and methods of the format.
     #[must_use]
     pub fn new() -> Self {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_fuel(Some(FUEL));
-        // Or an error cannot say which value was undefined.
+        // Otherwise an error cannot name the undefined value.
         environment.set_debug(true);
         environment.set_unknown_method_callback(filters::method);
         filters::add_to(&mut environment);
@@ -113,7 +104,7 @@ impl Templates {
         }
     }
 
-    /// Whether `source` is an expression, without evaluating it.
+    /// Checks that `source` is an expression, without evaluating it.
     pub fn check_condition(&self, source: &str) -> Result<(), Error> {
         match self.conditions.compile_expression(source) {
             Ok(_) => Ok(()),
@@ -121,7 +112,7 @@ impl Templates {
         }
     }
 
-    /// Whether a condition holds with the values of `context`.
+    /// Whether a condition is true with the values of `context`.
     pub fn holds(&self, source: &str, context: Value) -> Result<bool, Error> {
         let expression = self.conditions.compile_expression(source);
         let value = expression.and_then(|expression| expression.eval(context));
@@ -131,7 +122,7 @@ impl Templates {
         }
     }
 
-    /// Whether `source` is a template, without rendering it.
+    /// Checks that `source` is a template, without rendering it.
     pub fn check(&self, source: &str) -> Result<(), Error> {
         match self.environment.template_from_str(source) {
             Ok(_) => Ok(()),
@@ -139,16 +130,17 @@ impl Templates {
         }
     }
 
-    /// Whether `source` has anything to fill in.
-    pub fn fills_in(source: &str) -> bool {
+    /// Whether `source` may contain template syntax.
+    pub fn has_syntax(source: &str) -> bool {
         source.contains('{')
     }
 
-    /// What `source` becomes with the values of `context`.
+    /// Renders `source` with the values of `context`.
     pub fn render(&self, source: &str, context: Value) -> Result<String, Error> {
-        // Most prompts have nothing to fill in. Of these, only the last line's end goes, as always.
-        if !Self::fills_in(source) {
-            return Ok(cleaned(
+        // Most prompts contain no template syntax. Only their final line feed is removed, as Jinja2
+        // does.
+        if !Self::has_syntax(source) {
+            return Ok(normalized(
                 source.strip_suffix('\n').unwrap_or(source).to_owned(),
             ));
         }
@@ -170,7 +162,7 @@ impl Templates {
             fault: Fault::Failed(error.to_string()),
             line: None,
         })?;
-        Ok(cleaned(text))
+        Ok(normalized(text))
     }
 }
 
@@ -182,14 +174,14 @@ fn explain(error: &minijinja::Error) -> Error {
     let fault = match error.kind() {
         ErrorKind::SyntaxError | ErrorKind::BadEscape => Fault::Syntax(message),
         ErrorKind::UndefinedError => Fault::Undefined(message),
-        ErrorKind::OutOfFuel => Fault::Endless,
+        ErrorKind::OutOfFuel => Fault::TooManyInstructions,
         _ => Fault::Failed(message),
     };
     let line = error.line();
     Error { fault, line }
 }
 
-/// Takes bytes until there are too many.
+/// A writer that fails when its limit is reached.
 #[derive(Default)]
 struct Bounded {
     bytes: Vec<u8>,
@@ -211,8 +203,8 @@ impl io::Write for Bounded {
     }
 }
 
-/// Without control characters, in normal form C.
-fn cleaned(text: String) -> String {
+/// Removes control characters, and converts to normal form C.
+fn normalized(text: String) -> String {
     let stray = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(stray) && is_nfc_quick(text.chars()) == IsNormalized::Yes {
         return text;

@@ -1,4 +1,4 @@
-//! Deleting sessions so that they can be had back, and destroying them for good (P8).
+//! Moves sessions to the trash, restores them, and deletes them permanently (P8).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,20 +15,18 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{claim, history, sessions};
 
-/// A blob that was put this recently is never swept: someone may be about to refer to it.
+/// Younger blobs are never deleted: a run may be about to reference them.
 const GRACE: Duration = Duration::from_hours(24);
 
-/// What a person wants gone.
+/// A session to delete.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A session.
     Sound(Summary),
-    /// A session that cannot be read, and why.
+    /// A session that cannot be read, and the error.
     Damaged(SessionId, StoreError),
 }
 
 impl Target {
-    /// The session.
     pub fn id(&self) -> SessionId {
         match self {
             Target::Sound(summary) => summary.id,
@@ -36,7 +34,7 @@ impl Target {
         }
     }
 
-    /// What it is called, if that can be read.
+    /// The name, if it can be read.
     pub fn name(&self) -> Option<&Name> {
         match self {
             Target::Sound(summary) => Some(&summary.name),
@@ -45,7 +43,7 @@ impl Target {
     }
 }
 
-/// The session that a person wants gone. A damaged one is found by its whole id.
+/// Resolves a session to delete. A damaged session is found by its whole id only.
 pub async fn target(world: &World, reference: &str) -> Result<Target, Error> {
     match (sessions::find(world, reference).await, reference.parse()) {
         (Ok(summary), _) => Ok(Target::Sound(summary)),
@@ -56,7 +54,7 @@ pub async fn target(world: &World, reference: &str) -> Result<Target, Error> {
     }
 }
 
-/// Moves a session that nobody runs into the trash.
+/// Moves a session to the trash, unless a run holds it.
 pub async fn discard(world: &World, target: &Target) -> Result<(), Error> {
     let session = target.id();
     let seen = match world.store.lease(session).await {
@@ -76,31 +74,29 @@ pub async fn discard(world: &World, target: &Target) -> Result<(), Error> {
     Ok(world.store.discard(session, seen).await?)
 }
 
-/// A session in the trash, as a list shows it.
+/// A session in the trash.
 #[derive(Debug, Clone)]
 pub struct Thrown {
-    /// Which, and since when.
     pub discarded: Discarded,
-    /// What its rows say, if they can be read.
+    /// The session's row, if it can be read.
     pub summary: Option<Summary>,
 }
 
 impl Thrown {
-    /// What people call it.
     pub fn name(&self) -> Name {
         name(&self.discarded)
     }
 }
 
-/// What a session in the trash is called: like its id, if its name could not be read.
+/// The name of a session in the trash; derived from its id if the name could not be read.
 pub(crate) fn name(discarded: &Discarded) -> Name {
     let like_id = || Name::like(&discarded.session.to_string());
     discarded.name.clone().unwrap_or_else(like_id)
 }
 
-/// What is in the trash, newest first, and what is wrong with those that cannot be shown.
+/// The sessions in the trash, newest first, and the errors of unreadable ones.
 pub async fn list(world: &World) -> Result<(Vec<Thrown>, Vec<StoreError>), Error> {
-    let (mut thrown, mut damaged) = (Vec::new(), Vec::new());
+    let (mut trashed, mut damaged) = (Vec::new(), Vec::new());
     for found in world.store.discarded().await? {
         match found {
             Ok(discarded) => {
@@ -108,18 +104,18 @@ pub async fn list(world: &World) -> Result<(Vec<Thrown>, Vec<StoreError>), Error
                 if let Some(summary) = &mut summary
                     && summary.status == Status::Running
                 {
-                    // Nobody runs what is in the trash.
+                    // No process runs a session in the trash.
                     summary.status = Status::Interrupted;
                 }
-                thrown.push(Thrown { discarded, summary });
+                trashed.push(Thrown { discarded, summary });
             }
             Err(error) => damaged.push(error),
         }
     }
-    Ok((thrown, damaged))
+    Ok((trashed, damaged))
 }
 
-/// The session in the trash that a person means.
+/// Resolves a reference to a session in the trash.
 pub async fn find(world: &World, reference: &str) -> Result<Discarded, Error> {
     let all: Vec<Discarded> = world
         .store
@@ -147,8 +143,8 @@ pub async fn find(world: &World, reference: &str) -> Result<Discarded, Error> {
     }
 }
 
-/// Takes a session out of the trash, and returns what it is called now. A name that nobody asked
-/// for is numbered until it is free.
+/// Restores a session from the trash, and returns its name. If the name is taken and was not
+/// requested, a number is appended.
 pub async fn restore(
     world: &World,
     discarded: &Discarded,
@@ -169,24 +165,22 @@ pub async fn restore(
     unreachable!("there are more numbers than sessions")
 }
 
-/// What has been in the trash for longer than `keep`.
+/// The sessions that have been in the trash for at least `keep`.
 pub async fn expired(world: &World, keep: Duration) -> Result<Vec<Thrown>, Error> {
     let now = world.clock.now();
-    let (mut thrown, _) = list(world).await?;
-    thrown.retain(|thrown| now.since(thrown.discarded.at) >= keep);
-    Ok(thrown)
+    let (mut trashed, _) = list(world).await?;
+    trashed.retain(|trashed| now.since(trashed.discarded.at) >= keep);
+    Ok(trashed)
 }
 
-/// What came of a sweep.
 #[derive(Debug)]
 pub enum Sweep {
-    /// It removed this much.
     Done(Swept),
-    /// It removed nothing: who refers to what is only known if every journal can be read.
+    /// Nothing was deleted: references are only known if every journal can be read.
     Blind(Error),
 }
 
-/// Removes blobs that no session refers to, those in the trash included.
+/// Deletes blobs that no session references, including sessions in the trash.
 pub async fn sweep(world: &World) -> Result<Sweep, Error> {
     let mut before = world.clock.now().before(GRACE);
     let mut sessions = Vec::new();
@@ -204,7 +198,7 @@ pub async fn sweep(world: &World) -> Result<Sweep, Error> {
     }
     let mut kept = BTreeSet::new();
     for session in sessions {
-        match refer(world, session, &mut kept).await {
+        match collect_blobs(world, session, &mut kept).await {
             Ok(Some(since)) => before = before.min(since),
             Ok(None) => {}
             Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Invalid) => {
@@ -216,9 +210,9 @@ pub async fn sweep(world: &World) -> Result<Sweep, Error> {
     Ok(Sweep::Done(world.store.sweep(kept, before).await?))
 }
 
-/// Adds the blobs that a session refers to. Returns since when its owner may be at work: what it put
-/// meanwhile it may be about to refer to, however long that takes (P15).
-async fn refer(
+/// Adds the blobs that a session references. Returns since when a live owner holds the session:
+/// blobs that it has put since then may not be referenced yet, however long that takes (P15).
+async fn collect_blobs(
     world: &World,
     session: SessionId,
     kept: &mut BTreeSet<segno_core::digest::Digest>,
@@ -231,10 +225,10 @@ async fn refer(
         Ok(())
     })
     .await?;
-    let lives = |owner| world.processes.liveness(owner) != Liveness::Gone;
+    let is_alive = |owner| world.processes.liveness(owner) != Liveness::Gone;
     Ok(lease
         .owner
         .as_ref()
-        .is_some_and(lives)
+        .is_some_and(is_alive)
         .then_some(lease.since))
 }

@@ -1,4 +1,5 @@
-//! What an adopted conversation is as a session: one step, asked of the program that it is from.
+//! An adopted conversation as a session: one step, run by the CLI agent that the conversation is
+//! from.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +19,17 @@ use super::Adoption;
 use crate::error::Error;
 use crate::{flow, pen, spec, start};
 
-/// What an agent is asked whose conversation begins with nothing that can be read.
-const GO_ON: &str = "Go on with the conversation.";
+/// The prompt of the step if the conversation has no readable first message.
+const CONTINUE_PROMPT: &str = "Go on with the conversation.";
 
-/// The variable with what the person said first.
+/// The variable with the user's first message.
 const TASK: &str = "task";
 
-/// The one step.
 pub(super) fn step() -> Path {
     Path::first("steps").then("0")
 }
 
-/// A session that is not written down yet.
+/// A session that is not created yet.
 pub(super) struct Draft {
     pub(super) created: SessionCreated,
     program: Program,
@@ -48,8 +48,8 @@ impl Draft {
     ) -> Result<Self, Error> {
         let Adoption { world, request, .. } = adoption;
         let program = request.program;
-        let prompt = about.prompt.as_deref().unwrap_or(GO_ON);
-        // P12: it becomes a variable, and a later run must compute with the same text.
+        let prompt = about.prompt.as_deref().unwrap_or(CONTINUE_PROMPT);
+        // P12: the task becomes a variable, and a later run must use the same text.
         let task = world.redactor.redact(prompt).into_owned();
         let text = text(program);
         let workflow = spec::parse(&text).expect("a spec that is made here can be read");
@@ -93,8 +93,8 @@ impl Draft {
         })
     }
 
-    /// The step is begun, and the program goes on with the conversation, of which the session has what
-    /// is `known`.
+    /// The events that start the step and continue the conversation; `known` is the part of it that
+    /// the session has.
     pub(super) fn opening(&self, attempt: u32, known: Option<&state::Adopted>) -> Vec<Event> {
         let (path, revision) = (step(), 0);
         let started = StepStarted {
@@ -123,7 +123,7 @@ impl Draft {
         ]
     }
 
-    /// The transcript stands in the journal up to here.
+    /// The event that records how far the journal has the transcript.
     pub(super) fn mark(&self, bytes: u64, digest: Digest, notes: Vec<String>) -> Event {
         TranscriptAdopted {
             path: step(),
@@ -139,7 +139,7 @@ impl Draft {
         .into()
     }
 
-    /// The session stands still until someone goes on with it.
+    /// The events that pause the session.
     pub(super) fn ending(attempt: u32) -> Vec<Event> {
         let paused = StepPaused {
             path: step(),
@@ -154,7 +154,7 @@ impl Draft {
     }
 }
 
-/// The spec of a session that goes on with a conversation of `program`.
+/// The spec of a session that continues a conversation of `program`.
 fn text(program: Program) -> String {
     format!(
         "# Made for a conversation that was adopted.\nversion: 0\nname: adopted\nruntime: {{provider: {program}}}\ninputs: {{required: {{{TASK}: string}}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"{{{{ {TASK} }}}}\"}}]}}}}\n"
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_made_up_spec_of_every_program_can_be_read() {
+    fn generated_spec_of_every_cli_agent_is_valid() {
         for program in &[Program::ClaudeCode, Program::Codex] {
             let workflow = spec::parse(&text(*program)).unwrap();
             assert_eq!(workflow.agents.len(), 1);

@@ -1,11 +1,11 @@
-//! Sessions out of transcripts that agent programs left behind.
+//! Adopts transcripts: creates sessions from conversations that CLI agents had without Segno.
 //!
-//! A transcript becomes a session of one step, whose agent can go on with the conversation. What was
-//! said stands in its journal, and the file itself is kept byte for byte. The same transcript is
-//! always the same session: one that was adopted before is brought up to date.
+//! A transcript becomes a session with one step, whose agent can continue the conversation. The
+//! messages are in the session's journal, and the file itself is stored byte for byte. The same
+//! transcript always maps to the same session: adopting it again updates the session.
 
 mod draft;
-mod passage;
+mod reader;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,36 +29,33 @@ use crate::pen::Pen;
 use crate::world::World;
 use crate::{claim, flow, history, start};
 use draft::Draft;
-use passage::{Passage, Tally};
+use reader::{Tally, TranscriptReader};
 
-/// What is to be adopted.
 #[derive(Clone)]
 pub struct Request {
-    /// Whose transcript it is.
+    /// The CLI agent that wrote it.
     pub program: Program,
-    /// Its file.
     pub file: PathBuf,
-    /// The folder to go on in; otherwise the one that the conversation is about.
+    /// The folder to continue in; the folder of the conversation if `None`.
     pub folder: Option<PathBuf>,
-    /// The conversations that sessions have already; without them they are looked for when a session
-    /// would be made.
+    /// The conversations that sessions already have. If `None`, they are collected when a session
+    /// would be created.
     pub own: Option<Arc<Own>>,
-    /// Whether anything is written.
     pub effect: Effect,
-    /// Told how many bytes were read, of how many.
+    /// Receives the number of bytes read, and of all bytes.
     pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
 }
 
-/// The conversations that Segno's own sessions have, and which one has each. Their transcripts are no
-/// new sessions: two would go on with one conversation.
+/// The conversations of Segno's own sessions, with the session of each. Their transcripts are not
+/// adopted, because two sessions would continue one conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Own(HashMap<(Program, String), Name>);
 
 impl Own {
-    /// Looks at all sessions.
+    /// Reads all sessions.
     pub async fn gather(world: &World) -> Result<Self, Error> {
         let mut own = HashMap::new();
-        // What is damaged is told where sessions are listed.
+        // `sessions::list` reports damaged sessions; here they are skipped.
         for summary in world.store.list().await?.into_iter().flatten() {
             let Ok(state) = history::look(world, summary.id).await else {
                 continue;
@@ -71,54 +68,47 @@ impl Own {
     }
 }
 
-/// Whether anything is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The session is made, or brought up to date.
+    /// Creates or updates the session.
     Keep,
-    /// Only what would be done is told.
+    /// Only reports what would be done.
     Foresee,
 }
 
-/// What became of a transcript.
+/// The result for one transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
-    /// Its session.
     pub session: SessionId,
-    /// What the session is called; without one if it was only foreseen.
+    /// `None` if no session exists, as in a dry run.
     pub name: Option<Name>,
-    /// The program's name for the conversation.
+    /// The agent's id of the conversation.
     pub native: String,
-    /// What was done.
     pub outcome: Outcome,
-    /// How many things that were said were added.
+    /// How many messages were added.
     pub entries: u64,
     /// How far the file was read, in bytes.
     pub bytes: u64,
-    /// What could not be read, in words.
+    /// Parts of the file that could not be read, as sentences.
     pub damage: Vec<String>,
-    /// How many more such things there are.
+    /// How many more such parts there are.
     pub damage_unlisted: u64,
 }
 
-/// What was done about a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A session was made of it.
     New,
-    /// Its session was brought up to date.
     Updated,
-    /// Its session has all of it.
+    /// The session already has all of it.
     Unchanged,
-    /// Its session was left as it is: why.
+    /// The session was not changed, for this reason.
     Left(String),
-    /// Nothing was said in it, so there is nothing to make a session of.
+    /// The transcript has no messages, so there is no session.
     Empty,
 }
 
-/// Makes a session of a transcript, or brings the session up to date that was made of it. May be
-/// called again at any time, also after a kill, and by several at once: what a transcript says comes
-/// into its session once.
+/// Creates the session of a transcript, or updates it. Can be called again at any time, also after
+/// a kill, and concurrently: each message is added to the session once.
 pub async fn adopt(world: &World, request: Request) -> Result<Adopted, Error> {
     let program = request.program;
     let nowhere = || Error::NoClient {
@@ -140,12 +130,13 @@ pub async fn adopt(world: &World, request: Request) -> Result<Adopted, Error> {
         request: &request,
     };
     if !about.anything {
-        return Ok(adoption.told(None, Outcome::Empty, Tally::default()));
+        return Ok(adoption.result(None, Outcome::Empty, Tally::default()));
     }
-    adoption.begin(transcript, &about).await
+    adoption.create_or_update(transcript, &about).await
 }
 
-/// The session of a conversation: always the same, so that two who adopt it meet at the store.
+/// The id of a conversation's session. It is derived, so that concurrent adoptions conflict in the
+/// store.
 pub fn session_of(program: Program, native: &str) -> SessionId {
     let fields = [
         b"segno adoption",
@@ -175,7 +166,7 @@ fn unreadable(request: &Request, error: &agent::Error) -> Error {
     }
 }
 
-/// One transcript on its way into its session.
+/// The adoption of one transcript.
 struct Adoption<'a> {
     world: &'a World,
     transcripts: &'a dyn Transcripts,
@@ -185,22 +176,22 @@ struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    async fn begin(
+    async fn create_or_update(
         &self,
         transcript: Box<dyn Transcript>,
         about: &About,
     ) -> Result<Adopted, Error> {
-        let thrown = self.world.store.discarded().await?;
-        let thrown = thrown.into_iter().flatten();
-        if thrown
+        let trashed = self.world.store.discarded().await?;
+        let trashed = trashed.into_iter().flatten();
+        if trashed
             .into_iter()
-            .any(|thrown| thrown.session == self.session)
+            .any(|trashed| trashed.session == self.session)
         {
             let reason = format!(
                 "its session is in the trash; `segno sessions restore {}` has it back",
                 self.session
             );
-            return Ok(self.told(None, Outcome::Left(reason), Tally::default()));
+            return Ok(self.result(None, Outcome::Left(reason), Tally::default()));
         }
         match self.world.store.summary(self.session).await {
             Err(StoreError::NoSession(_)) => {}
@@ -212,14 +203,16 @@ impl Adoption<'_> {
         };
         if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
             let reason = format!("it is a conversation of session {name}");
-            return Ok(self.told(None, Outcome::Left(reason), Tally::default()));
+            return Ok(self.result(None, Outcome::Left(reason), Tally::default()));
         }
         if self.request.effect == Effect::Foresee {
-            let tally = Passage::new(self, 0).read(transcript, None).await?;
-            return Ok(self.told(None, Outcome::New, tally));
+            let tally = TranscriptReader::new(self, 0)
+                .read(transcript, None)
+                .await?;
+            return Ok(self.result(None, Outcome::New, tally));
         }
-        match self.make(transcript, about).await {
-            // Someone else was faster, and goes on with it.
+        match self.create(transcript, about).await {
+            // Another process created the session, so this one updates it.
             Err(Error::Store(StoreError::Exists(_))) => {
                 let summary = self.world.store.summary(self.session).await?;
                 let transcript = open(self.transcripts, self.request).await?;
@@ -229,9 +222,13 @@ impl Adoption<'_> {
         }
     }
 
-    /// Makes the session. What it is made of is durable from the first entries on, so that a kill
-    /// leaves a session which the next call brings up to date.
-    async fn make(&self, transcript: Box<dyn Transcript>, about: &About) -> Result<Adopted, Error> {
+    /// Creates the session. The first events already name the transcript, so after a kill the next
+    /// call updates the session.
+    async fn create(
+        &self,
+        transcript: Box<dyn Transcript>,
+        about: &About,
+    ) -> Result<Adopted, Error> {
         let papers = self.copy(about).await?;
         let draft = Draft::new(self, about, papers).await?;
         let opening = draft.opening(1, None);
@@ -247,10 +244,10 @@ impl Adoption<'_> {
         .await?;
         let written = self.write(transcript, &draft, Run(1), state, 1, Vec::new());
         let tally = written.await?;
-        Ok(self.told(Some(name), Outcome::New, tally))
+        Ok(self.result(Some(name), Outcome::New, tally))
     }
 
-    /// Brings the session up to date, unless it is another's business by now.
+    /// Updates the session, unless it cannot be updated any more.
     async fn update(
         &self,
         mut transcript: Box<dyn Transcript>,
@@ -258,9 +255,9 @@ impl Adoption<'_> {
     ) -> Result<Adopted, Error> {
         let name = Some(summary.name.clone());
         let left =
-            |reason: String| Ok(self.told(name.clone(), Outcome::Left(reason), Tally::default()));
+            |reason: String| Ok(self.result(name.clone(), Outcome::Left(reason), Tally::default()));
         let state = history::look(self.world, self.session).await?;
-        let known = match standing(&state, summary) {
+        let known = match adopted_part(&state, summary) {
             Ok(known) => known,
             Err(reason) => return left(reason),
         };
@@ -274,15 +271,15 @@ impl Adoption<'_> {
         let whole = transcript.about().length == known.bytes;
         let mut tally = Tally::default();
         if !whole {
-            let passage = Passage::new(self, known.bytes);
-            tally = passage.read(transcript, None).await?;
+            let reader = TranscriptReader::new(self, known.bytes);
+            tally = reader.read(transcript, None).await?;
         }
         if tally.entries == 0 {
             tally.bytes = known.bytes;
-            return Ok(self.told(name, Outcome::Unchanged, tally));
+            return Ok(self.result(name, Outcome::Unchanged, tally));
         }
         if self.request.effect == Effect::Foresee {
-            return Ok(self.told(name, Outcome::Updated, tally));
+            return Ok(self.result(name, Outcome::Updated, tally));
         }
         let transcript = open(self.transcripts, self.request).await?;
         let about = transcript.about().clone();
@@ -297,12 +294,12 @@ impl Adoption<'_> {
             lease => lease?,
         };
         match self
-            .go_on(transcript, &about, papers, &known, lease.run)
+            .append_new(transcript, &about, papers, &known, lease.run)
             .await
         {
-            Ok(Some(tally)) => Ok(self.told(name, Outcome::Updated, tally)),
+            Ok(Some(tally)) => Ok(self.result(name, Outcome::Updated, tally)),
             refused => {
-                // Nothing was begun, or the next call finds where it stopped.
+                // Nothing was appended, or the next call continues where this one stopped.
                 let _ = self.world.store.release(self.session, lease.run).await;
                 refused?;
                 left("someone else brought its session up to date in the same moment".to_owned())
@@ -310,8 +307,8 @@ impl Adoption<'_> {
         }
     }
 
-    /// Writes what is new, in a run of its own; `None` if someone else did so meanwhile.
-    async fn go_on(
+    /// Appends what is new, in a run of its own; `None` if another process did so meanwhile.
+    async fn append_new(
         &self,
         transcript: Box<dyn Transcript>,
         about: &About,
@@ -333,7 +330,7 @@ impl Adoption<'_> {
         Ok(Some(written.await?))
     }
 
-    /// Writes a run: its opening, what the transcript says that is new, and its end.
+    /// Writes a run: its opening, the new messages of the transcript, and its end.
     async fn write(
         &self,
         transcript: Box<dyn Transcript>,
@@ -348,7 +345,9 @@ impl Adoption<'_> {
         let written = async {
             pen.write(opening).await?;
             let to = Some((&pen, draft, attempt));
-            let tally = Passage::new(self, from).read(transcript, to).await?;
+            let tally = TranscriptReader::new(self, from)
+                .read(transcript, to)
+                .await?;
             pen.close(Draft::ending(attempt), Vec::new()).await?;
             Ok(tally)
         }
@@ -358,7 +357,7 @@ impl Adoption<'_> {
         written
     }
 
-    /// Keeps the file byte for byte, before anything speaks of it (P4).
+    /// Stores the file byte for byte, before anything references it (P4).
     async fn copy(&self, about: &About) -> Result<Digest, Error> {
         let name = papers::conversation(self.request.program, &self.native);
         Ok(self
@@ -368,7 +367,7 @@ impl Adoption<'_> {
             .await?)
     }
 
-    fn told(&self, name: Option<Name>, outcome: Outcome, tally: Tally) -> Adopted {
+    fn result(&self, name: Option<Name>, outcome: Outcome, tally: Tally) -> Adopted {
         Adopted {
             session: self.session,
             name,
@@ -382,8 +381,8 @@ impl Adoption<'_> {
     }
 }
 
-/// What a session has of its transcript, or why it is not to be touched.
-fn standing(state: &State, summary: &Summary) -> Result<state::Adopted, String> {
+/// What a session has of its transcript, or why it must not be changed.
+fn adopted_part(state: &State, summary: &Summary) -> Result<state::Adopted, String> {
     let name = &summary.name;
     let Some(adopted) = state.adopted.clone() else {
         return Err(format!("session {name} was not made of a transcript"));

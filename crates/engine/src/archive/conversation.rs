@@ -1,4 +1,4 @@
-//! What was said in a session, for people and other programs: derived from its journal.
+//! Writes `conversation.json`: the messages of a session, derived from its journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use segno_core::step::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The version of their shape.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// The conversations of a session's agents, in the order in which they were had.
+/// The messages of a session's agents, in the order of the journal.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Conversation {
     #[serde(rename = "segno_conversation")]
@@ -41,7 +41,7 @@ enum Role {
 
 #[derive(Debug, Serialize)]
 struct Message {
-    /// The place in the journal.
+    /// The position in the journal.
     id: String,
     at: String,
     step: String,
@@ -59,9 +59,9 @@ struct Message {
     is_error: Option<bool>,
 }
 
-/// Reads what was said out of a session.
+/// Reads the messages from an exported session.
 pub(super) fn conversation(bundle: &Bundle) -> Conversation {
-    let mut said = Conversation {
+    let mut conversation = Conversation {
         format: VERSION,
         session_id: Some(bundle.header.session.to_string()),
         ..Conversation::default()
@@ -71,18 +71,23 @@ pub(super) fn conversation(bundle: &Bundle) -> Conversation {
         // The bundle was verified when it was read.
         let Ok(entry) = head.open(record) else { break };
         head = record.head();
-        said.hear(&entry, |text| match text {
+        conversation.add_event(&entry, |text| match text {
             Text::Inline(text) => text.clone(),
             Text::Blob { blob, .. } => bundle.texts.get(blob).cloned().unwrap_or_default(),
         });
     }
-    said.pending_tool_calls = std::mem::take(&mut said.pending).into_values().collect();
-    said.last_message_id = said.messages.last().map(|message| message.id.clone());
-    said
+    conversation.pending_tool_calls = std::mem::take(&mut conversation.pending)
+        .into_values()
+        .collect();
+    conversation.last_message_id = conversation
+        .messages
+        .last()
+        .map(|message| message.id.clone());
+    conversation
 }
 
 impl Conversation {
-    fn hear(&mut self, entry: &Entry, text: impl Fn(&Text) -> String) {
+    fn add_event(&mut self, entry: &Entry, text: impl Fn(&Text) -> String) {
         let say = |path: &Path, role, content| Message {
             id: entry.seq.to_string(),
             at: entry.at.to_string(),
@@ -112,7 +117,7 @@ impl Conversation {
                         Part::Raw { .. } => {}
                     }
                 }
-                self.expect(&event.path, &tool_calls);
+                self.add_pending(&event.path, &tool_calls);
                 Message {
                     tool_calls,
                     ..say(&event.path, Role::Assistant, words)
@@ -147,8 +152,8 @@ impl Conversation {
         self.messages.push(message);
     }
 
-    /// Notes calls that are to be answered.
-    fn expect(&mut self, step: &Path, calls: &[ToolCall]) {
+    /// Records tool calls as pending.
+    fn add_pending(&mut self, step: &Path, calls: &[ToolCall]) {
         for call in calls {
             let mut shape = serde_json::to_value(call).expect("calls are plain data");
             shape["step"] = Value::from(step.to_string());
@@ -170,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A step in which a model asked for two tools, and one of them has answered.
+    /// A step in which a model called two tools, and one of them has answered.
     fn events(long: &str) -> Vec<Event> {
         let path = Path::new("steps/0").unwrap();
         let started = StepStarted {
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_were_asked_for_and_have_not_answered_are_pending() {
+    fn unanswered_tool_calls_are_pending() {
         let long = "a long question";
         let mut pen = Pen::new(1);
         let mut records = pen.create("report").batch.records;
@@ -242,11 +247,11 @@ mod tests {
         }
         writer.text(Digest::of(long.as_bytes()), long).unwrap();
         let bundle = bundle::read(&writer.finish().unwrap()).unwrap();
-        let said = conversation(&bundle);
-        assert_eq!(said.turn_count, 1);
-        let tools: Vec<&str> = said.tools.iter().map(String::as_str).collect();
+        let conversation = conversation(&bundle);
+        assert_eq!(conversation.turn_count, 1);
+        let tools: Vec<&str> = conversation.tools.iter().map(String::as_str).collect();
         assert_eq!(tools, ["read", "web"]);
-        let shape = serde_json::to_value(&said).unwrap();
+        let shape = serde_json::to_value(&conversation).unwrap();
         assert_eq!(shape["messages"][0]["content"], long);
         assert_eq!(shape["messages"][0]["agent"], "writer");
         assert_eq!(shape["messages"][1]["content"], "I look.");

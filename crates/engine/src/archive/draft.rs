@@ -1,4 +1,5 @@
-//! A folder that is being written beside its place, and gets its name when all of it is durable.
+//! A folder that is written under a temporary name beside its target, and renamed when all of it is
+//! durable.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,8 +28,8 @@ fn unwritten(place: &Path, error: &io::Error) -> Error {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins a folder that will be called `to`, which must be free. What killed writers left behind
-    /// there is cleared away.
+    /// Creates a folder for the target `to`, which must not exist. Deletes what killed writers left
+    /// beside it.
     pub(super) fn begin(world: &'a World, to: &'a Path) -> Result<Self, Error> {
         if to.symlink_metadata().is_ok() {
             let reason = io::Error::other("it exists");
@@ -42,10 +43,11 @@ impl<'a> Draft<'a> {
         let me = world.processes.current();
         let mut family = OsString::from(".");
         family.push(to.file_name().unwrap_or_default());
-        // Numbers of processes mean something on one machine only.
+        // Process ids are meaningful on one machine only.
         let machine = Digest::of_fields(&[me.host.as_bytes(), me.namespace.as_bytes()]);
         family.push(format!(".draft-{}-", machine.short()));
-        sweep(world, &parent, &family, &me).map_err(|error| unwritten(&parent, &error))?;
+        delete_abandoned(world, &parent, &family, &me)
+            .map_err(|error| unwritten(&parent, &error))?;
         family.push(format!("{}-{}", me.pid, me.started));
         let folder = parent.join(family);
         let made = disk.create_folder(&folder, Access::Private);
@@ -59,7 +61,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Adds a file, durable. Its name may have folders in it.
+    /// Adds a file, durably. Its name may contain folders.
     pub(super) fn add(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
         let above = path.parent().unwrap_or(&self.folder);
@@ -75,7 +77,7 @@ impl<'a> Draft<'a> {
         add().map_err(|error| unwritten(&self.to.join(name), &error))
     }
 
-    /// Gives the folder its name. Everything in it is durable before (P4).
+    /// Renames the folder to its target. Everything in it is durable before (P4).
     pub(super) fn publish(mut self) -> Result<(), Error> {
         let publish = || {
             self.disk.sync_folder(&self.folder)?;
@@ -91,13 +93,13 @@ impl<'a> Draft<'a> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.is_published {
-            let _ = clear(self.disk, &self.folder);
+            let _ = delete_folder(self.disk, &self.folder);
         }
     }
 }
 
-/// Removes drafts whose writers are gone.
-fn sweep(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
+/// Deletes drafts whose writers are gone.
+fn delete_abandoned(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
     for path in world.disk.list(parent)? {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let Some(writer) = name.strip_prefix(family.as_encoded_bytes()) else {
@@ -116,17 +118,17 @@ fn sweep(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Res
             ..me.clone()
         };
         if world.processes.liveness(&owner) == Liveness::Gone {
-            clear(&*world.disk, &path)?;
+            delete_folder(&*world.disk, &path)?;
         }
     }
     Ok(())
 }
 
-/// Removes a draft: files, and folders as deep as the layout has them.
-fn clear(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+/// Deletes a draft with all its files and folders.
+fn delete_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for path in disk.list(folder)? {
         if path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
-            clear(disk, &path)?;
+            delete_folder(disk, &path)?;
         } else {
             disk.remove(&path)?;
         }

@@ -1,4 +1,4 @@
-//! Writing a checkpoint as a folder.
+//! Exports a checkpoint as a folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,30 +15,28 @@ use segno_core::store::Error as StoreError;
 use serde::Serialize;
 
 use super::conversation::{Conversation, conversation};
-use super::cover::{self, Part};
 use super::draft::Draft;
-use super::{names, portrait};
+use super::manifest_json::{self, Part};
+use super::{names, session_state};
 use crate::error::Error;
 use crate::world::World;
 use crate::{export as session, import};
 
-/// A folder that was written.
 #[derive(Debug)]
 pub struct Exported {
-    /// Where.
     pub folder: PathBuf,
-    /// What is in it, and how long each file is.
+    /// The files and their sizes in bytes.
     pub files: BTreeMap<String, u64>,
-    /// Whether the session is in it; otherwise only its files are.
+    /// Whether the folder has the session; otherwise it has only its files.
     pub has_session: bool,
-    /// Conversations of agents that go on, and of which the checkpoint has no record: elsewhere a fresh
-    /// one is told what was said.
+    /// Open conversations without a transcript in the checkpoint: on another machine, a new
+    /// conversation continues with the resume context.
     pub unrecorded: Vec<(Program, String)>,
-    /// Git folders that the workspace needs, that lay outside of it, and that are not in it.
+    /// Git folders that the workspace needs, that are outside of it, and that are not exported.
     pub without: Vec<String>,
 }
 
-/// Writes a checkpoint to the new folder `to`: all of it, or nothing under that name.
+/// Exports a checkpoint to the new folder `to`. After a kill, nothing exists under that name.
 pub async fn export(
     world: &World,
     manifest: &Manifest,
@@ -46,7 +44,7 @@ pub async fn export(
     progress: &Progress,
 ) -> Result<Exported, Error> {
     let draft = Draft::begin(world, to)?;
-    let mut parts = kept(world, manifest).await?;
+    let mut parts = attachments(world, manifest).await?;
     if !parts.contains_key(names::SESSION)
         && let Some(session) = journal(world, manifest).await?
     {
@@ -56,8 +54,8 @@ pub async fn export(
         Some(bytes) => Some(import::read(names::SESSION, bytes)?),
         None => None,
     };
-    let said = bundle.as_ref().map(conversation).unwrap_or_default();
-    describe(manifest, bundle.as_ref(), &said, &mut parts);
+    let messages = bundle.as_ref().map(conversation).unwrap_or_default();
+    add_derived(manifest, bundle.as_ref(), &messages, &mut parts);
     let place = draft.folder.join(names::WORKSPACE);
     let archive = world
         .snapshots
@@ -82,9 +80,9 @@ pub async fn export(
         .iter()
         .map(|(name, part)| (name.clone(), part.bytes))
         .collect();
-    let cover = cover::write(manifest, &said, archive, files);
-    draft.add(names::MANIFEST, cover.as_bytes())?;
-    lengths.insert(names::MANIFEST.to_owned(), cover.len() as u64);
+    let manifest_json = manifest_json::write(manifest, &messages, archive, files);
+    draft.add(names::MANIFEST, manifest_json.as_bytes())?;
+    lengths.insert(names::MANIFEST.to_owned(), manifest_json.len() as u64);
     draft.publish()?;
     Ok(Exported {
         folder: to.to_owned(),
@@ -118,8 +116,11 @@ fn outside(manifest: &Manifest) -> Vec<String> {
     outside.map(|outside| outside.folder.clone()).collect()
 }
 
-/// What the checkpoint has beside its files, by the names that it gets in the folder.
-async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+/// The attachments of the checkpoint, by their file names in the folder.
+async fn attachments(
+    world: &World,
+    manifest: &Manifest,
+) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut parts = BTreeMap::new();
     let Some(snapshot) = manifest.papers else {
         return Ok(parts);
@@ -142,7 +143,7 @@ async fn kept(world: &World, manifest: &Manifest) -> Result<BTreeMap<String, Vec
     Ok(parts)
 }
 
-/// The session up to the checkpoint, if it is here.
+/// The journal up to the checkpoint, if the session is here.
 async fn journal(world: &World, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(None),
@@ -157,19 +158,19 @@ async fn journal(world: &World, manifest: &Manifest) -> Result<Option<Vec<u8>>, 
     Ok(Some(export.bytes))
 }
 
-/// Adds what is derived, for people and other programs. Where there is no session to derive it from,
-/// what came with the checkpoint stays.
-fn describe(
+/// Adds the derived files for humans and other programs. Without a session to derive them from, the
+/// files that came with the checkpoint stay.
+fn add_derived(
     manifest: &Manifest,
     bundle: Option<&Bundle>,
-    said: &Conversation,
+    messages: &Conversation,
     parts: &mut BTreeMap<String, Vec<u8>>,
 ) {
     if bundle.is_some() || !parts.contains_key(names::CONVERSATION) {
-        parts.insert(names::CONVERSATION.to_owned(), pretty(said));
+        parts.insert(names::CONVERSATION.to_owned(), pretty(messages));
     }
     if bundle.is_some() || !parts.contains_key(names::STATE) {
-        let state = portrait::state(manifest, bundle);
+        let state = session_state::state(manifest, bundle);
         parts.insert(names::STATE.to_owned(), pretty(&state));
     }
     let environment = pretty(&manifest.environment);

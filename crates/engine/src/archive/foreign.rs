@@ -1,4 +1,4 @@
-//! Folders of the same layout that another program wrote: as much of them as is understood.
+//! Reads folders of the same layout that another program wrote, as far as they are understood.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use segno_core::session::Status;
 use segno_core::usage::Usage;
 use serde_json::Value;
 
-use super::parcel::{Parcel, paper, part};
+use super::incoming::{Incoming, attachment_name, part};
 use super::{names, refuse};
-use crate::checkpoint::{fresh, is_plain_variable};
+use crate::checkpoint::{is_plain_variable, new_id};
 use crate::error::Error;
 use crate::start;
 use crate::world::World;
 
-/// How many MCP servers a folder may speak of (P10).
+/// The limit of MCP servers in a folder (P10).
 const SERVERS: usize = 1000;
 
-/// An archive by itself.
-pub(super) fn archive(world: &World, from: &Path) -> Result<Parcel, Error> {
+/// Reads an archive without a folder.
+pub(super) fn archive(world: &World, from: &Path) -> Result<Incoming, Error> {
     let above = from.parent().unwrap_or(Path::new("."));
     let missing = vec![
         names::MANIFEST,
@@ -31,7 +31,7 @@ pub(super) fn archive(world: &World, from: &Path) -> Result<Parcel, Error> {
         names::ENVIRONMENT,
         names::SESSION,
     ];
-    Ok(Parcel {
+    Ok(Incoming {
         manifest: manifest(world, from, &above.join("workspace"), None)?,
         bundle: None,
         papers: Vec::new(),
@@ -42,17 +42,23 @@ pub(super) fn archive(world: &World, from: &Path) -> Result<Parcel, Error> {
     })
 }
 
-/// A folder, with what it says about itself.
-pub(super) fn folder(world: &World, from: &Path, cover: Option<&Value>) -> Result<Parcel, Error> {
-    let mut manifest = manifest(world, from, &from.join("workspace"), cover)?;
+/// Reads a folder with what its `manifest.json` says.
+pub(super) fn folder(
+    world: &World,
+    from: &Path,
+    manifest_json: Option<&Value>,
+) -> Result<Incoming, Error> {
+    let mut manifest = manifest(world, from, &from.join("workspace"), manifest_json)?;
     let mut missing = Vec::new();
-    if cover.is_none() {
+    if manifest_json.is_none() {
         missing.push(names::MANIFEST);
     }
     let mut papers = Vec::new();
     for name in [names::CONVERSATION, names::STATE, names::TERMINAL] {
         match part(world, from, name, bundle::LONGEST)? {
-            Some(bytes) => papers.extend(paper(name, false).map(|paper| (paper, bytes))),
+            Some(bytes) => papers.extend(
+                attachment_name(name, false).map(|attachment_name| (attachment_name, bytes)),
+            ),
             None if name == names::TERMINAL => {}
             None => missing.push(name),
         }
@@ -63,11 +69,13 @@ pub(super) fn folder(world: &World, from: &Path, cover: Option<&Value>) -> Resul
     }
     for name in servers(world, from)? {
         if let Some(bytes) = part(world, from, &name, bundle::LONGEST)? {
-            papers.extend(paper(&name, false).map(|paper| (paper, bytes)));
+            papers.extend(
+                attachment_name(&name, false).map(|attachment_name| (attachment_name, bytes)),
+            );
         }
     }
     missing.push(names::SESSION);
-    Ok(Parcel {
+    Ok(Incoming {
         manifest,
         bundle: None,
         papers,
@@ -78,15 +86,16 @@ pub(super) fn folder(world: &World, from: &Path, cover: Option<&Value>) -> Resul
     })
 }
 
-/// A checkpoint of a session that is not here, with what is known of it.
+/// The manifest of a checkpoint whose session is not here, with what is known of it.
 fn manifest(
     world: &World,
     from: &Path,
     workspace: &Path,
-    cover: Option<&Value>,
+    manifest_json: Option<&Value>,
 ) -> Result<Manifest, Error> {
-    let said = |name: &str| cover.and_then(|cover| cover.get(name)?.as_str());
-    let (new, at) = fresh(world);
+    let said =
+        |name: &str| manifest_json.and_then(|manifest_json| manifest_json.get(name)?.as_str());
+    let (new, at) = new_id(world);
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
     let session = said("session_id").and_then(|id| id.parse().ok());
@@ -154,7 +163,7 @@ fn environment(
     Ok(())
 }
 
-/// The files of MCP servers, by their names in the folder.
+/// The state files of MCP servers, by their names in the folder.
 fn servers(world: &World, from: &Path) -> Result<Vec<String>, Error> {
     let folder: PathBuf = from.join(names::MCP);
     if !folder.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {

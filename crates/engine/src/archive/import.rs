@@ -1,9 +1,9 @@
-//! Making a checkpoint out of a folder.
+//! Imports a checkpoint from a folder.
 //!
-//! Everything is verified before anything is written: the folder's files, the session, then the
-//! archive, which becomes a snapshot that nobody names yet. Then the session is made, and last the
-//! checkpoint, which is listed from then on. A kill in between leaves what the next import finds and
-//! goes on from.
+//! Verifies everything before it writes anything: the folder's files, the session, then the
+//! archive, which becomes a snapshot that nothing references yet. Then it creates the session, and
+//! last the checkpoint, which is listed from then on. After a kill, the next import continues where
+//! it stopped.
 
 use std::path::PathBuf;
 
@@ -13,104 +13,93 @@ use segno_core::checkpoint::Manifest;
 use segno_core::id::{CheckpointId, Name};
 use segno_core::snapshot::{Captured, Progress};
 
-use super::parcel::{self, Parcel};
-use crate::checkpoint::{figures, fresh, keep, list_of};
+use super::incoming::{self, Incoming};
+use crate::checkpoint::{file_counts, list_of, new_id, put_manifest};
 use crate::error::Error;
 use crate::import::{self, Relation};
 use crate::start;
 use crate::world::World;
 
-/// What is to be imported.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The folder, or an archive by itself.
+    /// The folder, or an archive without a folder.
     pub from: PathBuf,
-    /// What the archive may ask for.
+    /// Limits for the archive.
     pub limits: Limits,
-    /// Whether it is kept.
+    /// Whether to import, or only to verify.
     pub keeping: Keeping,
-    /// What to call the session, if it comes along.
+    /// The name of the session, if the folder has one.
     pub name: Option<Name>,
 }
 
-/// What became of the session.
 #[derive(Debug)]
 pub enum Fate {
-    /// It was made, or would be.
+    /// Created; `None` if this is only a verification.
     Came(Option<import::Imported>),
-    /// It is here already, as far as the folder has it or further.
+    /// The session exists with all events that the folder has, or more.
     Here,
-    /// The folder has none.
     Missing,
 }
 
-/// What became of the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is new here.
     New,
-    /// It was here already.
     Known,
-    /// Another checkpoint has its id; it got a new one.
+    /// Another checkpoint has this id, so this one got a new id.
     Renamed(CheckpointId),
 }
 
-/// A checkpoint that was imported.
 #[derive(Debug)]
 pub struct Imported {
-    /// What is kept of it.
     pub manifest: Manifest,
-    /// What became of the files.
     pub captured: Captured,
-    /// What became of the checkpoint.
     pub standing: Standing,
-    /// What became of the session.
     pub session: Fate,
-    /// Files of the layout that are not in the folder.
+    /// Files of the layout that the folder lacks.
     pub missing: Vec<&'static str>,
 }
 
-/// Makes a checkpoint out of a folder that was exported.
+/// Imports a checkpoint from an exported folder.
 pub async fn import(
     world: &World,
     request: &Request,
     progress: &Progress,
 ) -> Result<Imported, Error> {
-    let parcel = parcel::read(world, &request.from)?;
-    unpack(world, parcel, request, progress).await
+    let incoming = incoming::read(world, &request.from)?;
+    import_incoming(world, incoming, request, progress).await
 }
 
-/// The same of a folder that was read.
-pub(super) async fn unpack(
+/// Imports a folder that was read.
+pub(super) async fn import_incoming(
     world: &World,
-    parcel: Parcel,
+    incoming: Incoming,
     request: &Request,
     progress: &Progress,
 ) -> Result<Imported, Error> {
-    let comes = match &parcel.bundle {
+    let session_is_new = match &incoming.bundle {
         Some(bundle) => Some(is_new(world, bundle).await?),
         None => None,
     };
     let archive = Archive {
-        from: &parcel.archive,
-        digest: parcel.digest,
-        snapshot: parcel.snapshot,
+        from: &incoming.archive,
+        digest: incoming.digest,
+        snapshot: incoming.snapshot,
         limits: request.limits,
         keeping: request.keeping,
     };
     let captured = world.snapshots.take(archive, progress).await?;
-    let Parcel {
+    let Incoming {
         mut manifest,
         bundle,
         papers,
         missing,
         ..
-    } = parcel;
-    manifest.files = figures(&captured);
+    } = incoming;
+    manifest.files = file_counts(&captured);
     manifest.origin = Some(start::text_of(&request.from)?);
     manifest.verified = Some(world.clock.now());
     manifest.pruned = None;
-    // Git folders from outside of the workspace are not in the folder.
+    // Git folders from outside of the workspace are not exported.
     for repository in &mut manifest.repositories {
         repository.outside = None;
     }
@@ -119,9 +108,9 @@ pub(super) async fn unpack(
         manifest.papers = Some(world.snapshots.keep(papers).await?);
     }
     if let Standing::Renamed(_) = standing {
-        manifest.id = fresh(world).0;
+        manifest.id = new_id(world).0;
     }
-    let session = match (comes, bundle, request.keeping) {
+    let session = match (session_is_new, bundle, request.keeping) {
         (Some(true), Some(bundle), Keeping::Keep) => {
             let name = request.name.clone();
             Fate::Came(Some(import::import(world, bundle, name, |_, _| {}).await?))
@@ -131,7 +120,7 @@ pub(super) async fn unpack(
         (None, ..) => Fate::Missing,
     };
     if standing != Standing::Known && request.keeping == Keeping::Keep {
-        keep(world, &manifest).await?;
+        put_manifest(world, &manifest).await?;
     }
     Ok(Imported {
         manifest,
@@ -142,9 +131,10 @@ pub(super) async fn unpack(
     })
 }
 
-/// Whether the session is not here yet. One that is here must have what the folder has of it.
+/// Whether the session is not here yet. An existing session must have all events that the folder
+/// has.
 async fn is_new(world: &World, bundle: &Bundle) -> Result<bool, Error> {
-    match import::refuse(world, bundle).await {
+    match import::refuse_existing(world, bundle).await {
         Ok(()) => Ok(true),
         Err(Error::Exists {
             relation: Relation::Same | Relation::Ahead,
@@ -156,7 +146,7 @@ async fn is_new(world: &World, bundle: &Bundle) -> Result<bool, Error> {
 
 async fn standing(world: &World, new: &Manifest) -> Result<Standing, Error> {
     let (kept, damaged) = list_of(world, Some(new.session)).await?;
-    // Where it came from and what lies beside it may differ; what it says does not.
+    // The origin and the attachments may differ; the rest must be equal.
     let content = |manifest: &Manifest| {
         let mut repositories = manifest.repositories.clone();
         for repository in &mut repositories {
@@ -171,11 +161,11 @@ async fn standing(world: &World, new: &Manifest) -> Result<Standing, Error> {
             ..manifest.clone()
         }
     };
-    let here = kept.iter().find(|manifest| manifest.id == new.id);
-    Ok(match here {
-        Some(here) if content(here) == content(new) => Standing::Known,
+    let existing = kept.iter().find(|manifest| manifest.id == new.id);
+    Ok(match existing {
+        Some(existing) if content(existing) == content(new) => Standing::Known,
         Some(_) => Standing::Renamed(new.id),
-        // It may be one of those that cannot be read, and is not replaced.
+        // It may be one of the unreadable checkpoints, which must not be replaced.
         None if !damaged.is_empty() => Standing::Renamed(new.id),
         None => Standing::New,
     })

@@ -1,4 +1,4 @@
-//! What agents' programs keep of the conversations of a session, kept with its checkpoints.
+//! Stores the transcripts of a session's CLI agents with its checkpoints.
 
 use segno_core::checkpoint::papers::{self, Piece};
 use segno_core::companion::{Kept, Program};
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::history;
 use crate::world::World;
 
-/// Keeps what agents' programs have of the conversations that go on: their own record, or the newest
-/// copy of it if that is gone. One that cannot be had is no reason to have no checkpoint: what was said
-/// is in the journal.
-pub(super) async fn keep(
+/// Stores the transcripts of open conversations: the vendor's own transcript, or the newest copy if
+/// that is gone. A transcript that cannot be read does not fail the checkpoint, because the
+/// messages are in the journal.
+pub(super) async fn put_transcripts(
     world: &World,
     session: SessionId,
     state: &State,
@@ -33,7 +33,7 @@ pub(super) async fn keep(
             _ => newest(world, session, native).await?,
         };
         if let Some(kept) = kept {
-            all.extend(as_papers(native.program, &native.id, kept));
+            all.extend(to_attachments(native.program, &native.id, kept));
         }
     }
     if all.is_empty() {
@@ -42,16 +42,16 @@ pub(super) async fn keep(
     Ok(Some(world.snapshots.keep(all).await?))
 }
 
-/// A record as papers, under the name that the conversation has.
-pub(crate) fn as_papers(program: Program, id: &str, kept: Kept) -> Vec<(String, Vec<u8>)> {
+/// A transcript as attachments, named after the conversation.
+pub(crate) fn to_attachments(program: Program, id: &str, kept: Kept) -> Vec<(String, Vec<u8>)> {
     let beside = kept.beside.into_iter();
     let beside = beside.map(|(name, bytes)| (papers::beside(program, id, &name), bytes));
     let own = (papers::conversation(program, id), kept.record);
     std::iter::once(own).chain(beside).collect()
 }
 
-/// The newest copy that is kept of a conversation: with a checkpoint, or from when it was adopted or
-/// copied.
+/// The newest stored copy of a conversation: from a checkpoint, or from the adoption or fork of the
+/// session.
 pub(crate) async fn newest(
     world: &World,
     session: SessionId,
@@ -64,7 +64,7 @@ pub(crate) async fn newest(
     let since = adopted.as_ref().map_or(Seq(0), |adopted| adopted.seq);
     let mut copies = Vec::new();
     for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
-        // What is wrong with one is told where they are listed.
+        // `checkpoint::list` reports damaged manifests; here they are skipped.
         let Ok(Some(manifest)) = world.store.one(session, checkpoint).await else {
             continue;
         };
@@ -75,27 +75,28 @@ pub(crate) async fn newest(
     copies.extend(adopted.map(|adopted| adopted.papers));
     copies.extend(forked);
     for papers in copies {
-        if let Some(kept) = among(world, papers, native).await? {
+        if let Some(kept) = read_transcript(world, papers, native).await? {
             return Ok(Some(kept));
         }
     }
     Ok(None)
 }
 
-/// What some papers have of a conversation, if they are here.
-pub(crate) async fn among(
+/// The transcript of a conversation among stored attachments; `None` if the attachments are not
+/// here.
+pub(crate) async fn read_transcript(
     world: &World,
     papers: Digest,
     native: &Native,
 ) -> Result<Option<Kept>, Error> {
     match world.snapshots.papers(papers).await {
-        // The session may come from elsewhere, and its papers be there.
+        // The session may be imported, and its attachments be on the other machine.
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
         papers => Ok(of_papers(native, &papers?)),
     }
 }
 
-/// What papers have of a conversation.
+/// The transcript of a conversation among attachments.
 pub(crate) fn of_papers(native: &Native, papers: &[(String, Vec<u8>)]) -> Option<Kept> {
     let (mut record, mut kept) = (None, Kept::default());
     for (name, bytes) in papers {

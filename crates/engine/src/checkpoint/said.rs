@@ -1,4 +1,4 @@
-//! What two checkpoints say differently of decisions, errors and the plan.
+//! Compares the notes and finished steps of two checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,41 +14,35 @@ use crate::error::Error;
 use crate::history;
 use crate::world::World;
 
-/// What differs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
-    /// Memos, by name.
     pub memos: Vec<Change>,
-    /// Steps that are done in the second and not in the first.
     pub done: Vec<Path>,
-    /// Steps that are done in the first and not in the second.
     pub undone: Vec<Path>,
 }
 
-/// A memo that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// How.
     pub sort: Sort,
-    /// Its name.
     pub id: MemoId,
-    /// What it says in the second; in the first if it is not there any more.
+    /// The note in the second checkpoint; in the first one if it was removed.
     pub memo: Memo,
 }
 
-/// What a session knew at a checkpoint.
-struct Known {
+/// Notes and finished steps at a checkpoint.
+struct StateAt {
     memos: BTreeMap<MemoId, Memo>,
     done: BTreeSet<Path>,
 }
 
-/// Compares two checkpoints; `None` if the journal of one of them is not here.
+/// Compares two checkpoints; `None` if a journal is not here.
 pub(super) async fn diff(
     world: &World,
     from: &Manifest,
     to: &Manifest,
 ) -> Result<Option<Difference>, Error> {
-    let (Some(before), Some(after)) = (known(world, from).await?, known(world, to).await?) else {
+    let (Some(before), Some(after)) = (state_at(world, from).await?, state_at(world, to).await?)
+    else {
         return Ok(None);
     };
     let names: BTreeSet<&MemoId> = before.memos.keys().chain(after.memos.keys()).collect();
@@ -72,8 +66,9 @@ pub(super) async fn diff(
     }))
 }
 
-/// What the journal says up to where a checkpoint was taken; `None` if it is not here, or another one.
-async fn known(world: &World, manifest: &Manifest) -> Result<Option<Known>, Error> {
+/// The state at the checkpoint's position in the journal; `None` if the journal is absent or
+/// another one.
+async fn state_at(world: &World, manifest: &Manifest) -> Result<Option<StateAt>, Error> {
     let (session, position) = (manifest.session, &manifest.journal);
     if position.seq == Seq(0) {
         return Ok(None);
@@ -97,25 +92,25 @@ async fn known(world: &World, manifest: &Manifest) -> Result<Option<Known>, Erro
         })
     })
     .await?;
-    Ok(Some(Known {
-        memos: named(&state.handoff),
+    Ok(Some(StateAt {
+        memos: notes_by_id(&state.handoff),
         done: finished.iter().map(|(path, _)| path.clone()).collect(),
     }))
 }
 
-/// The memos that hold and have names.
-fn named(handoff: &Handoff) -> BTreeMap<MemoId, Memo> {
+/// The current notes that have ids.
+fn notes_by_id(handoff: &Handoff) -> BTreeMap<MemoId, Memo> {
     fn all<T: Clone>(
         shelf: &Shelf<T>,
         memo: fn(T) -> Memo,
     ) -> impl Iterator<Item = (MemoId, Memo)> {
-        let named = move |kept: &Kept<T>| Some((kept.id?, memo(kept.memo.clone())));
-        shelf.standing().filter_map(named)
+        let notes_by_id = move |kept: &Kept<T>| Some((kept.id?, memo(kept.memo.clone())));
+        shelf.standing().filter_map(notes_by_id)
     }
-    let mut named = BTreeMap::new();
-    named.extend(all(&handoff.decisions, Memo::Decision));
-    named.extend(all(&handoff.errors, Memo::Error));
-    named.extend(all(&handoff.feedback, Memo::Feedback));
-    named.extend(all(&handoff.todos, Memo::Todo));
-    named
+    let mut notes_by_id = BTreeMap::new();
+    notes_by_id.extend(all(&handoff.decisions, Memo::Decision));
+    notes_by_id.extend(all(&handoff.errors, Memo::Error));
+    notes_by_id.extend(all(&handoff.feedback, Memo::Feedback));
+    notes_by_id.extend(all(&handoff.todos, Memo::Todo));
+    notes_by_id
 }

@@ -1,4 +1,4 @@
-//! What pages consist of.
+//! The items of a page.
 
 use segno_core::checkpoint::Repository;
 use segno_core::journal::{Entry, Event, Seq, WorkspaceSeen};
@@ -12,110 +12,89 @@ use serde::Serialize;
 use crate::drift;
 use crate::utterances::{self, Who};
 
-/// How many characters of a text are shown.
-const SHOWN: usize = 2000;
+/// The limit of characters of a text.
+const MAX_TEXT: usize = 2000;
 
-/// How many changed files are named.
-const NAMED: usize = 200;
+/// The limit of listed files.
+const MAX_FILES: usize = 200;
 
-/// One detail.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Item {
-    /// A memo.
-    Memo(Kept),
-    /// What became of a step.
+    Note(Note),
     Step(Step),
-    /// Something that was said.
-    Said(Said),
-    /// How a repository stands.
+    Message(Message),
     Git(Git),
 }
 
-/// A memo that holds, and what is known about it.
+/// A current note and its metadata.
 #[derive(Debug, Serialize)]
-pub struct Kept {
-    /// Its name, if it has one.
+pub struct Note {
     pub memo: Option<MemoId>,
-    /// When it was written or last corrected.
+    /// The time of the last correction, or of the note.
     pub at: Timestamp,
-    /// By what sort of writer.
+    /// The kind of author.
     pub source: Source,
-    /// By whom.
     pub by: String,
-    /// The step that it is about.
+    /// The step that the note is about.
     pub step: Option<Path>,
-    /// The entry of the journal that it stands in.
+    /// The journal event with the note.
     pub entry: Seq,
-    /// What it says.
     pub says: Memo,
 }
 
-/// What became of a step.
 #[derive(Debug, Serialize)]
 pub struct Step {
-    /// The step.
     pub step: Path,
-    /// When.
     pub at: Timestamp,
-    /// The entry of the journal.
+    /// The journal event.
     pub entry: Seq,
-    /// What.
     pub outcome: Outcome,
-    /// Its answer, or why it failed, cut.
+    /// The answer or the error, shortened.
     pub text: String,
-    /// What it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// How an attempt at a step ended.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is done.
     Finished,
-    /// It failed.
     Failed,
-    /// Its run was lost, and whether it took effect is not known.
+    /// The run was lost, so the outcome is not known.
     Unknown,
 }
 
-/// Something that was said.
 #[derive(Debug, Serialize)]
-pub struct Said {
-    /// When.
+pub struct Message {
     pub at: Timestamp,
-    /// In which step.
     pub step: Path,
-    /// The entry of the journal.
+    /// The journal event.
     pub entry: Seq,
-    /// By whom.
     pub who: Who,
-    /// What, cut.
+    /// Shortened.
     pub text: String,
 }
 
-/// How the repository of a workspace stands.
+/// The status of the workspace's repository.
 #[derive(Debug, Serialize)]
 pub struct Git {
-    /// Branch, commit, how many files differ in which way, and what the session has changed.
+    /// Branch, commit, counts of changed files by kind, and the changes of the session.
     pub repository: Repository,
-    /// The files that differ from the commit.
     pub changed: Vec<String>,
-    /// How many more differ.
+    /// How many changed files are not listed.
     pub unnamed: usize,
-    /// What is different from when the session was last left, in words.
+    /// The differences to the end of the last run, as sentences.
     pub drift: Vec<String>,
 }
 
-/// The memos of a shelf that hold, oldest first.
-pub(super) fn kept<T: Clone>(shelf: &Shelf<T>, memo: fn(T) -> Memo) -> Vec<Item> {
-    shelf.standing().map(|kept| one(kept, memo)).collect()
+/// The current notes of a list, oldest first.
+pub(super) fn notes<T: Clone>(shelf: &Shelf<T>, memo: fn(T) -> Memo) -> Vec<Item> {
+    shelf.standing().map(|kept| note(kept, memo)).collect()
 }
 
-pub(super) fn one<T: Clone>(kept: &memo::Kept<T>, memo: fn(T) -> Memo) -> Item {
-    Item::Memo(Kept {
+pub(super) fn note<T: Clone>(kept: &memo::Kept<T>, memo: fn(T) -> Memo) -> Item {
+    Item::Note(Note {
         memo: kept.id,
         at: kept.at,
         source: kept.source,
@@ -126,9 +105,11 @@ pub(super) fn one<T: Clone>(kept: &memo::Kept<T>, memo: fn(T) -> Memo) -> Item {
     })
 }
 
-pub(super) fn steps(entry: &Entry, kept: &str) -> Vec<Item> {
+pub(super) fn steps(entry: &Entry, long_text: &str) -> Vec<Item> {
     let (path, outcome, text, usage) = match &entry.event {
-        Event::StepFinished(event) => (&event.path, Outcome::Finished, kept, Some(event.usage)),
+        Event::StepFinished(event) => {
+            (&event.path, Outcome::Finished, long_text, Some(event.usage))
+        }
         Event::StepFailed(event) => {
             let text = event.error.message.as_str();
             (&event.path, Outcome::Failed, text, Some(event.usage))
@@ -141,42 +122,42 @@ pub(super) fn steps(entry: &Entry, kept: &str) -> Vec<Item> {
         at: entry.at,
         entry: entry.seq,
         outcome,
-        text: cut(text),
+        text: shorten(text),
         usage,
     })]
 }
 
-pub(super) fn said(entry: &Entry, kept: &str) -> Vec<Item> {
+pub(super) fn messages(entry: &Entry, long_text: &str) -> Vec<Item> {
     let Some((step, _)) = entry.event.step() else {
         return Vec::new();
     };
     let mut all = Vec::new();
-    utterances::each(&entry.event, entry.at, kept, |who, at, text| {
+    utterances::for_each_message(&entry.event, entry.at, long_text, |who, at, text| {
         if text.trim().is_empty() {
             return;
         }
-        all.push(Item::Said(Said {
+        all.push(Item::Message(Message {
             at,
             step: step.clone(),
             entry: entry.seq,
             who,
-            text: cut(text),
+            text: shorten(text),
         }));
     });
     all
 }
 
-pub(super) fn git(sight: &Sight, seen: Option<&WorkspaceSeen>) -> Option<Git> {
+pub(super) fn git(status: &Sight, seen: Option<&WorkspaceSeen>) -> Option<Git> {
     Some(Git {
-        repository: sight.repository.clone()?,
-        changed: sight.changed.iter().take(NAMED).cloned().collect(),
-        unnamed: sight.changed.len().saturating_sub(NAMED),
-        drift: seen.map_or_else(Vec::new, |seen| drift::drift(seen, sight)),
+        repository: status.repository.clone()?,
+        changed: status.changed.iter().take(MAX_FILES).cloned().collect(),
+        unnamed: status.changed.len().saturating_sub(MAX_FILES),
+        drift: seen.map_or_else(Vec::new, |seen| drift::drift(seen, status)),
     })
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

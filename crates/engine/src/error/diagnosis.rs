@@ -1,4 +1,5 @@
-//! What every error can say about itself: its kind, which decides the exit code, and the code of its page.
+//! Maps each error to its kind, which decides the exit code, and to the code of its documentation
+//! page.
 
 use segno_core::error::{Diagnose, Kind};
 
@@ -156,6 +157,6 @@ impl Diagnose for Error {
     }
 
     fn hint(&self) -> Option<String> {
-        hint::of(self)
+        hint::hint_for(self)
     }
 }

@@ -1,12 +1,13 @@
-//! What a person can do about an error: only what is true, and can be typed.
+//! Hints: what the user can do about an error. A hint is true and names a command that can be
+//! typed.
 
 use segno_core::error::Diagnose;
 use segno_core::id::Name;
 
 use super::{Error, Impatience, Relation};
 
-/// The way out, if there is one.
-pub(super) fn of(error: &Error) -> Option<String> {
+/// The hint for `error`, if there is one.
+pub(super) fn hint_for(error: &Error) -> Option<String> {
     Some(match error {
             Error::Store(error) => return error.hint(),
             Error::Snapshot(error) => return error.hint(),
@@ -141,7 +142,7 @@ pub(super) fn of(error: &Error) -> Option<String> {
             Error::ContextFull { name, .. } => format!(
                 "`segno resume {name}` goes on in a fresh conversation that is told what was done"
             ),
-            Error::Suspended { name, why, .. } => suspended(name, *why),
+            Error::Suspended { name, why, .. } => hint_for_rate_limit(name, *why),
             Error::Drifted { name, .. } => format!(
                 "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"
             ),
@@ -179,8 +180,8 @@ pub(super) fn of(error: &Error) -> Option<String> {
         })
 }
 
-/// What to do about a limit that is not waited for.
-fn suspended(name: &Name, why: Impatience) -> String {
+/// The hint for a rate limit that the run does not wait for.
+fn hint_for_rate_limit(name: &Name, why: Impatience) -> String {
     let resume = format!(
         "`segno resume {name}` goes on when the time has come, `--on-limit ask` asks at once"
     );

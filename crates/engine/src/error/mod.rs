@@ -1,4 +1,7 @@
-//! What can go wrong with a run, said so that a person can act on it.
+//! The errors of the engine's use cases: one variant per cause, with the data that its message and
+//! hint need.
+//!
+//! `diagnosis` maps variants to kinds and codes, `hint` to what the user can do.
 
 mod diagnosis;
 mod hint;
@@ -23,616 +26,350 @@ use segno_core::worktree;
 use crate::import::Relation;
 use crate::{chat, spec, template};
 
-/// Why a use case did not succeed.
+/// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store refused.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Files could not be kept or brought back.
+    /// Files could not be stored or restored.
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
-    /// A git repository cannot be worked in.
+    /// A git operation failed.
     #[error(transparent)]
     Worktree(#[from] worktree::Error),
-    /// A plan does not hold together.
-    #[error("{place} is not a plan that can be worked on: {}", list(.problems.iter()))]
+    /// A plan is inconsistent; no task was started.
+    #[error("{place} is not a plan that can be worked on: {}", join_shown(.problems.iter()))]
     BadPlan {
-        /// Where it stands.
+        /// The file or source of the plan, for the message.
         place: String,
-        /// What is wrong.
         problems: Vec<crate::work::checklist::Problem>,
     },
-    /// The depot refused.
+    /// The remote failed.
     #[error(transparent)]
     Depot(#[from] depot::Error),
-    /// A message was not taken.
+    /// A chat message was rejected.
     #[error(transparent)]
     Chat(#[from] chat::Error),
-    /// There is no depot.
+    /// No remote is configured.
     #[error("no storage is set for checkpoints")]
     NoStorage,
-    /// The depot has no such checkpoint.
     #[error("storage {place} has no checkpoint or session `{reference}`")]
     NotStored {
-        /// The depot.
+        /// The URL of the remote.
         place: String,
-        /// What was given.
         reference: String,
     },
-    /// No checkpoint is meant.
     #[error("there is no checkpoint `{reference}`")]
-    NoSuchCheckpoint {
-        /// What was given.
-        reference: String,
-    },
-    /// Several checkpoints may be meant.
-    #[error("`{reference}` may mean {}", list(.candidates.iter()))]
+    NoSuchCheckpoint { reference: String },
+    #[error("`{reference}` may mean {}", join_shown(.candidates.iter()))]
     WhichCheckpoint {
-        /// What was given.
         reference: String,
-        /// What it may mean.
         candidates: Vec<CheckpointId>,
     },
-    /// A checkpoint from elsewhere says where its files go, and nobody here has.
+    /// The checkpoint was imported or pulled. Its recorded workspace is not trusted as the restore
+    /// target.
     #[error("checkpoint {checkpoint} came from {origin}: it does not decide where its files go")]
     FromElsewhere {
-        /// The checkpoint.
         checkpoint: CheckpointId,
-        /// Where it came from.
         origin: String,
-        /// The folder that it names.
+        /// The folder that the checkpoint records.
         workspace: String,
     },
-    /// The session runs, and its files must not be replaced under it.
     #[error("session {name} ({session}) is being run: its files cannot be replaced under it")]
-    Busy {
-        /// The session.
-        session: SessionId,
-        /// Its name.
-        name: Name,
-    },
-    /// A folder is not a checkpoint that was exported, or was changed since.
+    Busy { session: SessionId, name: Name },
+    /// A folder is not an exported checkpoint, or was changed since the export.
     #[error("{} cannot be imported: {reason}", .place.display())]
-    Unpackable {
-        /// The folder.
-        place: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A folder cannot be written.
+    Unpackable { place: PathBuf, reason: String },
     #[error("{} cannot be written: {reason}", .place.display())]
     Unwritten {
         /// The folder, or a file in it.
         place: PathBuf,
-        /// Why.
         reason: String,
     },
-    /// The spec cannot be used.
-    #[error("{} {}", .path.display(), unusable(problems))]
+    #[error("{} {}", .path.display(), spec_fault(problems))]
     Spec {
-        /// Where it stands.
         path: PathBuf,
-        /// What is wrong.
         #[source]
         problems: spec::Problems,
     },
-    /// The variables do not fit the spec.
     #[error("{} cannot be run: its inputs do not fit", .path.display())]
     Variables {
-        /// Where the spec stands.
         path: PathBuf,
-        /// What is wrong.
         #[source]
         problems: spec::binding::Error,
     },
-    /// A file that a spec needs cannot be read.
     #[error("{} cannot be read: {reason}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// A template could not be rendered.
+    Unreadable { path: PathBuf, reason: String },
     #[error("{place}: {error}")]
     Template {
-        /// Which one.
+        /// Which template: an agent's prompt, an artifact, and so on.
         place: String,
-        /// What is wrong.
         error: template::Error,
     },
-    /// No session is meant.
     #[error("no session is called `{reference}`")]
-    NoSuchSession {
-        /// What was given.
-        reference: String,
-    },
-    /// Several sessions may be meant.
-    #[error("`{reference}` may mean {}", list(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
+    NoSuchSession { reference: String },
+    #[error("`{reference}` may mean {}", join_shown(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
     Ambiguous {
-        /// What was given.
         reference: String,
-        /// What it may mean.
         candidates: Vec<(SessionId, Name)>,
     },
-    /// There is nothing to resume.
     #[error("no session in {} can be resumed", .workspace.display())]
-    NothingToResume {
-        /// The folder.
-        workspace: PathBuf,
-    },
-    /// Nothing is being run in this folder.
+    NothingToResume { workspace: PathBuf },
     #[error("no session is being run in {}", .workspace.display())]
-    NothingRuns {
-        /// The folder.
-        workspace: PathBuf,
-    },
-    /// It is not being run.
+    NothingRuns { workspace: PathBuf },
     #[error("session {name} is not being run: it is {status}")]
-    NotRunning {
-        /// What people call it.
-        name: Name,
-        /// Where it stands.
-        status: Status,
-    },
-    /// No session belongs to this folder.
+    NotRunning { name: Name, status: Status },
     #[error("no session was started in {}", .workspace.display())]
-    NothingHere {
-        /// The folder.
-        workspace: PathBuf,
-    },
-    /// Another run has it.
+    NothingHere { workspace: PathBuf },
+    /// Another run holds the lease.
     #[error("session {name} ({session}) is being run by process {} on {} since {since}, until {until} unless renewed", .owner.pid, .owner.host)]
     Held {
-        /// The session.
         session: SessionId,
-        /// Its name.
         name: Name,
-        /// Who has it.
         owner: Box<Owner>,
-        /// Since when.
         since: Timestamp,
-        /// Until when.
         until: Timestamp,
     },
-    /// The session is over.
+    /// The session has a final status and cannot be resumed.
     #[error("session {name} ({session}) is {status}: it is over")]
     Over {
-        /// The session.
         session: SessionId,
-        /// Its name.
         name: Name,
-        /// How it ended.
         status: Status,
     },
-    /// The session runs, and that is in the way.
     #[error("session {name} ({session}) is being run and cannot be deleted")]
-    InUse {
-        /// The session.
-        session: SessionId,
-        /// Its name.
-        name: Name,
-    },
-    /// The session is in the trash.
+    InUse { session: SessionId, name: Name },
     #[error("session {name} ({session}) is in the trash")]
-    InTrash {
-        /// The session.
-        session: SessionId,
-        /// Its name.
-        name: Name,
-    },
-    /// Nothing in the trash is meant.
+    InTrash { session: SessionId, name: Name },
     #[error("nothing in the trash is called `{reference}`")]
-    NotInTrash {
-        /// What was given.
-        reference: String,
-    },
-    /// The session has no such step.
-    #[error("session {name} has no step `{step}`{}", meant(.near))]
+    NotInTrash { reference: String },
+    #[error("session {name} has no step `{step}`{}", did_you_mean(.near))]
     NoSuchStep {
-        /// Its name.
         name: Name,
-        /// What was given.
         step: String,
-        /// Steps that it is like.
+        /// Existing steps with similar names.
         near: Vec<String>,
     },
-    /// A file is not a session that was exported.
     #[error("{place} cannot be imported: {error}")]
-    Unimportable {
-        /// The file.
-        place: String,
-        /// What is wrong with it.
-        error: bundle::Error,
-    },
-    /// A session does not fit into a file.
+    Unimportable { place: String, error: bundle::Error },
     #[error("session {name} cannot be exported: {error}")]
-    Unexportable {
-        /// Its name.
-        name: Name,
-        /// Why.
-        error: bundle::Error,
-    },
-    /// A session of that id is here.
-    #[error("session {name} ({session}) {}", related(*.relation, *.here, *.there))]
+    Unexportable { name: Name, error: bundle::Error },
+    /// An import found a session with the same id.
+    #[error("session {name} ({session}) {}", relation_text(*.relation, *.here, *.there))]
     Exists {
-        /// The session.
         session: SessionId,
-        /// What it is called here.
         name: Name,
-        /// How the two are related.
         relation: Relation,
-        /// How many entries the one here has.
+        /// How many events the local journal has.
         here: u64,
-        /// How many entries the one in the file has.
+        /// How many events the imported journal has.
         there: u64,
     },
-    /// A step failed for good.
+    /// A step failed and its retries are exhausted, or the error is not transient.
     #[error("step {path} (agent `{agent}`) failed after {attempts} attempt{}: {error}", plural(*.attempts))]
     Step {
-        /// The session's name.
         name: Name,
-        /// The step.
         path: Path,
-        /// Who was asked.
         agent: String,
-        /// How often, in this run.
+        /// Attempts of this run.
         attempts: u32,
-        /// Why.
         error: Box<agent::Error>,
     },
-    /// A model wants a key, and there is none.
     #[error("provider `{provider}` wants a key, and `{variable}` is not set")]
     NoKey {
-        /// The provider.
         provider: &'static str,
-        /// Where the key is looked for.
+        /// The environment variable that should have the key.
         variable: &'static str,
     },
-    /// Nothing can be sent from this machine.
+    /// The HTTP client for a provider cannot be built.
     #[error("provider `{provider}` cannot be spoken to from this machine: {reason}")]
     NoClient {
-        /// The provider.
         provider: &'static str,
-        /// Why.
         reason: String,
     },
-    /// A secret is filled in somewhere, and there is none.
     #[error("secret `{name}` is needed, and {place}")]
-    NoSecret {
-        /// Its name.
-        name: String,
-        /// Where it was looked for.
-        place: String,
-    },
-    /// An MCP server cannot be used.
+    NoSecret { name: String, place: String },
     #[error("MCP server `{id}` cannot be used: {reason}")]
-    NoServer {
-        /// The server.
-        id: String,
-        /// Why.
-        reason: String,
-    },
-    /// A service must not be called.
+    NoServer { id: String, reason: String },
+    /// The network policy forbids the address of the service.
     #[error("service `{id}` cannot be used: {reason}")]
-    OutOfReach {
-        /// The service.
-        id: String,
-        /// Why, and how it can be.
-        reason: String,
-    },
-    /// There is a limit on money, and nobody has said what a model costs.
+    OutOfReach { id: String, reason: String },
+    /// A cost budget is set, but the price of a model is unknown.
     #[error("`max_cost_usd` cannot be kept: the price of model `{model}` is not known")]
-    NoPrice {
-        /// The model.
-        model: String,
-    },
-    /// Not begun, because something that runs beside it failed. What failed is what is told.
+    NoPrice { model: String },
+    /// The step was not started because a concurrent step failed. The error of that step is the one
+    /// reported.
     #[error("not begun, because something beside it failed")]
     Beside,
-    /// An agent's answer is not what the workflow needs.
-    #[error("step {path} (agent `{agent}`) gave no answer that can be used{}: {reason}", asked(*.times))]
+    /// An agent's answer has no usable form, for example no JSON that fits the schema.
+    #[error("step {path} (agent `{agent}`) gave no answer that can be used{}: {reason}", times_asked(*.times))]
     Unusable {
-        /// The session's name.
         name: Name,
-        /// The step.
         path: Path,
-        /// Who answered.
         agent: String,
-        /// How often it was asked.
         times: u32,
         /// What is wrong with the answer.
         reason: String,
     },
-    /// What an agent is to be asked is not what its schema says.
+    /// The prompt of a step does not fit the agent's `input_schema`.
     #[error(
         "step {path} would ask agent `{agent}` what its `input_schema` does not allow: {reason}"
     )]
     WrongInput {
-        /// The session's name.
         name: Name,
-        /// The step.
         path: Path,
-        /// Who would be asked.
         agent: String,
-        /// What is wrong.
         reason: String,
     },
-    /// The last draft is not good enough.
     #[error(
         "no draft was good enough: the best of {drafts} got {best} of 100, and {needed} is needed"
     )]
     BelowScore {
-        /// The session's name.
         name: Name,
-        /// How many drafts there were.
         drafts: u32,
-        /// The best score.
         best: u32,
-        /// The score that is needed.
         needed: u32,
     },
-    /// A loop in a graph went on for too long.
     #[error("node `{node}` was visited {visits} times, and more is not allowed (`max_iterations`)")]
     Loop {
-        /// The session's name.
         name: Name,
-        /// The node.
         node: String,
         /// How often it was visited.
         visits: u32,
     },
-    /// A person has to answer first.
+    /// A human must answer before the session can continue.
     #[error("session {name} waits for a person: {prompt}{}", .context.as_ref().map_or(String::new(), |context| format!("\n{context}")))]
     Waiting {
-        /// The session's name.
         name: Name,
-        /// The step that asks.
         path: Path,
-        /// The question.
         prompt: String,
-        /// What is shown with it.
         context: Option<String>,
-        /// Until when an answer is waited for.
+        /// The deadline for the answer.
         until: Option<Timestamp>,
     },
-    /// Nobody answered in time, and there is no default.
     #[error("nobody answered step {path} in time, and it has no default")]
-    Unanswered {
-        /// The session's name.
-        name: Name,
-        /// The step that asked.
-        path: Path,
-    },
-    /// A person's answer is not one that the question allows.
+    Unanswered { name: Name, path: Path },
     #[error("`{answer}` does not answer step {path}: {reason}")]
     NotAnAnswer {
-        /// The step that asks.
         path: Path,
-        /// What was answered.
         answer: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// Nothing is asked there.
     #[error("session {name} asks nothing{}", .path.as_ref().map_or(String::new(), |path| format!(" at step {path}")))]
-    NotAsked {
-        /// The session's name.
-        name: Name,
-        /// The step, if one was named.
-        path: Option<String>,
-    },
-    /// Several things are asked.
-    #[error("session {name} asks several things: {}", list(.steps.iter().map(|path| format!("step {path}"))))]
-    WhichQuestion {
-        /// The session's name.
-        name: Name,
-        /// The steps that ask.
-        steps: Vec<Path>,
-    },
-    /// A limit is reached.
+    NotAsked { name: Name, path: Option<String> },
+    #[error("session {name} asks several things: {}", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
+    WhichQuestion { name: Name, steps: Vec<Path> },
     #[error("session {name} used up its {what}: {used} of {of}")]
     Budget {
-        /// The session's name.
         name: Name,
-        /// The limit, as the spec names it.
+        /// The limit, by its key in the spec.
         what: &'static str,
-        /// What was used.
         used: String,
-        /// What there was.
         of: String,
     },
-    /// Someone asked the run to stop.
     #[error("session {name} is {status}, as asked by {by}")]
     Stopped {
-        /// The session's name.
         name: Name,
-        /// Where it stands now.
+        /// The status after the stop.
         status: Status,
-        /// Who asked.
         by: String,
     },
-    /// Nothing new is begun on a full disk.
+    /// The disk is full: no new step is started.
     #[error("the disk is full; what was finished is saved, and nothing new was begun")]
-    NoRoom {
-        /// The session's name.
-        name: Name,
-    },
-    /// Steps with unknown outcome, and a spec that says a person decides.
-    #[error("whether {} took effect is unknown: the run was lost while it was in flight", list(.steps.iter().map(|path| format!("step {path}"))))]
-    Unknown {
-        /// The session's name.
-        name: Name,
-        /// The steps.
-        steps: Vec<Path>,
-    },
-    /// The spec was edited, and the policy is to refuse.
-    #[error("the spec was edited since session {name} last ran; it changes {}", list(.steps.iter()))]
-    Changed {
-        /// The session's name.
-        name: Name,
-        /// The steps that the edit changes.
-        steps: Vec<String>,
-    },
-    /// An agent's context is nearly full, and the policy is to pause.
+    NoRoom { name: Name },
+    /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
+    #[error("whether {} took effect is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
+    Unknown { name: Name, steps: Vec<Path> },
+    /// The spec was edited, and the policy for changed specs is to refuse.
+    #[error("the spec was edited since session {name} last ran; it changes {}", join_shown(.steps.iter()))]
+    Changed { name: Name, steps: Vec<String> },
+    /// The agent's context is nearly full, and `context_full` is `pause`.
     #[error("step {path} is paused: {percent} % of the agent's context is used")]
     ContextFull {
-        /// The session's name.
         name: Name,
-        /// The step.
         path: Path,
-        /// How much is used, in hundredths.
         percent: u64,
     },
-    /// A provider said when its limit is lifted, and that is not waited for.
+    /// A provider named the end of its rate limit, and the run does not wait for it.
     #[error("step {path} is suspended until {until} (rate limit of {provider}): {why}")]
     Suspended {
-        /// The session's name.
         name: Name,
-        /// The step.
         path: Path,
-        /// Whose limit it is.
+        /// The provider whose limit was reached.
         provider: String,
-        /// When it is lifted.
+        /// The end of the rate limit.
         until: Timestamp,
-        /// Why it is not waited for.
         why: Impatience,
     },
-    /// Others changed the workspace, and the policy is to refuse.
-    #[error("the workspace is not as session {name} left it: {}", list(.drift.iter()))]
-    Drifted {
-        /// The session's name.
-        name: Name,
-        /// What differs.
-        drift: Vec<String>,
-    },
-    /// Nobody of this name can take over.
+    /// The workspace changed since the last run, and the drift policy is to refuse.
+    #[error("the workspace is not as session {name} left it: {}", join_shown(.drift.iter()))]
+    Drifted { name: Name, drift: Vec<String> },
+    /// No agent of this name can take over the session.
     #[error("`{agent}` cannot take over: {reason}")]
-    NoStandIn {
-        /// Who was named.
-        agent: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A memo that is not there, or no longer holds.
+    NoStandIn { agent: String, reason: String },
+    /// The note does not exist, or was replaced or withdrawn.
     #[error("session {name} has no memo {memo}")]
     NoSuchMemo {
-        /// What people call the session.
         name: Name,
-        /// What was asked for.
         memo: MemoId,
-        /// Those of its sort that hold.
+        /// The current notes of the same kind.
         standing: Vec<MemoId>,
     },
-    /// A memo that only a person may change.
+    /// Only the user may change this note.
     #[error("memo {memo} was written by a person")]
-    NotYourMemo {
-        /// Its name.
-        memo: MemoId,
-    },
-    /// A memo that cannot be kept.
+    NotYourMemo { memo: MemoId },
     #[error("this cannot be noted: {reason}")]
-    UnusableMemo {
-        /// Why.
-        reason: String,
-    },
-    /// More than agents are told.
+    UnusableMemo { reason: String },
+    /// The edited resume context is longer than the limit.
     #[error("the edited text has {bytes} bytes, and agents are told at most {most}")]
-    LongBrief {
-        /// How long it is.
-        bytes: usize,
-        /// How long it may be.
-        most: usize,
-    },
-    /// A wish about work that was begun, and nothing was.
+    LongBrief { bytes: usize, most: usize },
+    /// A resume option that only affects started work, where no work was started.
     #[error("`{option}` would change nothing in session {name}: {reason}")]
     NothingBegun {
-        /// What people call the session.
         name: Name,
-        /// What was wished.
         option: &'static str,
-        /// Why it would change nothing.
         reason: &'static str,
     },
-    /// A checkpoint of something else than the session that is to go on from it.
+    /// The checkpoint belongs to another session.
     #[error("checkpoint {checkpoint} is none that session {name} can go on from: {reason}")]
     NotItsCheckpoint {
-        /// The checkpoint.
         checkpoint: CheckpointId,
-        /// The session's name.
         name: Name,
-        /// Why not.
         reason: String,
     },
-    /// A copy of a session cannot work in this folder.
+    /// A fork cannot use this folder as its workspace.
     #[error("{} cannot be the folder of a copy: {reason}", .folder.display())]
-    FolderTaken {
-        /// The folder.
-        folder: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// The folder of a session is gone.
+    FolderTaken { folder: PathBuf, reason: String },
     #[error("the folder of session {name}, {folder}, is not there")]
-    FolderGone {
-        /// The session's name.
-        name: Name,
-        /// The folder.
-        folder: String,
-    },
-    /// A session cannot work there.
+    FolderGone { name: Name, folder: String },
     #[error("{} cannot be worked in: {reason}", .path.display())]
-    NoFolder {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// An artifact would replace a file that this session did not write.
+    NoFolder { path: PathBuf, reason: String },
     #[error("artifact {} exists, and this session did not write it", .path.display())]
-    ArtifactExists {
-        /// Where.
-        path: PathBuf,
-    },
-    /// An artifact cannot be written there.
+    ArtifactExists { path: PathBuf },
     #[error("artifact {path} cannot be written: {reason}")]
-    Artifact {
-        /// Where.
-        path: String,
-        /// Why.
-        reason: String,
-    },
-    /// A journal that cannot be folded.
+    Artifact { path: String, reason: String },
+    /// The journal's events contradict each other, so the state cannot be rebuilt.
     #[error("the journal of session {session} is damaged: {reason}")]
-    Senseless {
-        /// The session.
-        session: SessionId,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The stored spec is not the one whose digest was noted.
+    Senseless { session: SessionId, reason: String },
+    /// The stored spec does not match the digest in the journal.
     #[error("the spec kept for session {session} cannot be used: {reason} (digest {digest})")]
     Pinned {
-        /// The session.
         session: SessionId,
-        /// Its digest.
         digest: Digest,
-        /// Why.
         reason: String,
     },
 }
 
-/// Why a limit is not waited for.
+/// Why the run does not wait for the end of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impatience {
-    /// The policy is to pause.
+    /// `on_limit` is `pause`.
     Pause,
-    /// It is longer than one wait may be.
+    /// The wait is longer than `max_wait_s`.
     Longest(Duration),
-    /// It is longer than all waits of the session together may be.
+    /// All waits of the session together would be longer than `max_total_wait_s`.
     Together(Duration),
-    /// It was waited for so often, and nothing came of it.
+    /// The run waited this many times, and the limit was still reached each time.
     Vain(u32),
 }
 
@@ -655,21 +392,21 @@ impl std::fmt::Display for Impatience {
     }
 }
 
-fn unusable(problems: &spec::Problems) -> &'static str {
+fn spec_fault(problems: &spec::Problems) -> &'static str {
     match problems.fault() {
         spec::Fault::Invalid => "is not a valid spec",
         spec::Fault::Unsupported => "asks for more than this version does",
     }
 }
 
-fn asked(times: u32) -> String {
+fn times_asked(times: u32) -> String {
     match times {
         0 | 1 => String::new(),
         times => format!(", though it was asked {times} times"),
     }
 }
 
-fn meant(near: &[String]) -> String {
+fn did_you_mean(near: &[String]) -> String {
     if near.is_empty() {
         return String::new();
     }
@@ -677,7 +414,7 @@ fn meant(near: &[String]) -> String {
     format!("; did you mean {}?", near.join(" or "))
 }
 
-fn related(relation: Relation, here: u64, there: u64) -> String {
+fn relation_text(relation: Relation, here: u64, there: u64) -> String {
     match relation {
         Relation::Same => "is here already, with the same journal".into(),
         Relation::Behind => format!(
@@ -695,7 +432,7 @@ fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-fn list(items: impl Iterator<Item = impl ToString>) -> String {
+fn join_shown(items: impl Iterator<Item = impl ToString>) -> String {
     let mut items: Vec<String> = items.map(|item| item.to_string()).collect();
     let more = items.len().saturating_sub(8);
     items.truncate(8);

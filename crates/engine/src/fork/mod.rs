@@ -1,17 +1,18 @@
-//! A new session out of what another has done, up to now or up to a checkpoint.
+//! Forks a session: creates a new session from the events of another, up to now or up to a
+//! checkpoint.
 //!
-//! A journal only grows, so whoever goes back begins another one. The copy stands by itself: its
-//! journal has the entries of the steps that count, sealed anew, and says where they came from; it has
-//! a folder with the files of that moment, if one is asked for; and where an agent was in the middle of
-//! a step, it has a conversation of its own, under a name of its own. The other session is only read.
+//! A journal is append-only, so going back needs a new journal. A fork is independent: its journal
+//! has the events of the finished steps, with new hashes, and names their origin; it can have its
+//! own folder with the files of that time; and where an agent was in the middle of a step, it has
+//! its own conversation with its own id. The source session is only read.
 //!
-//! The session is made last, in one transaction that names all it needs. Whatever a kill leaves before
-//! that is used or replaced when the same is asked for again.
+//! The session is created last, in one transaction that references all that it needs. Whatever a
+//! kill leaves before that is used or replaced when the same fork is requested again.
 
-mod copy;
-mod past;
-mod place;
-mod talk;
+mod conversation;
+mod journal;
+mod source;
+mod target;
 
 use std::path::{Path, PathBuf};
 
@@ -29,85 +30,72 @@ use crate::plan::{self, StepPlan};
 use crate::resume::Options;
 use crate::world::World;
 use crate::{checkpoint, claim, pen, spec, start};
-use copy::Copy;
-use past::Past;
-use place::Seat;
-pub(crate) use place::settled;
-use talk::Talk;
+use conversation::ForkedConversation;
+use journal::ForkJournal;
+use source::SourceState;
+use target::Target;
+pub(crate) use target::canonical_path;
 
-/// What a person asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// What of the other session is copied.
     pub part: Part,
-    /// What to call the copy.
     pub name: Option<Name>,
-    /// Where the copy's artifacts go; otherwise where the other's go.
+    /// The folder for artifacts; that of the source if `None`.
     pub out: Option<PathBuf>,
 }
 
-/// What of a session is copied.
 #[derive(Debug, Clone, Default)]
 pub enum Part {
-    /// All that is finished, and what agents are in the middle of. The folder is the same.
+    /// All finished steps, and the conversations of unfinished ones. Same folder.
     #[default]
     All,
-    /// What was finished before a step was first begun. The folder is the same.
+    /// The steps that finished before this step first started. Same folder.
     Before(String),
-    /// The same as all, and the files as they are, in this folder. A checkpoint of them is taken first.
+    /// Like `All`, with a copy of the current files in this folder. A checkpoint of them is created
+    /// first.
     Apart(PathBuf),
-    /// What had been done when a checkpoint was taken, with the files of that moment.
+    /// The state at a checkpoint, with its files.
     Until(Box<Manifest>, Place),
 }
 
-/// Where the files of a checkpoint go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Back to where they were; what is there is kept in a checkpoint first.
+    /// Into the source's folder; a checkpoint of its files is created first.
     Back,
-    /// Into a new folder beside that of the other session, which is called after the copy.
+    /// Into a new folder beside the source's, named after the fork.
     Beside,
-    /// Into this folder.
     Into(PathBuf),
 }
 
-/// A copy that was made.
 #[derive(Debug)]
 pub struct Forked {
-    /// The new session.
     pub summary: Summary,
-    /// How many steps are done in it.
     pub steps: u64,
-    /// What they took.
     pub usage: Usage,
-    /// The checkpoint whose files it has.
+    /// The checkpoint that its files are from.
     pub checkpoint: Option<CheckpointId>,
-    /// What of the files could start a program, and came back under another name.
+    /// Files that could start a program, and were restored under another name.
     pub set_aside: Vec<String>,
-    /// The checkpoint of what the files replaced, if they did.
+    /// The checkpoint of the files that were replaced, if any.
     pub rescue: Option<CheckpointId>,
 }
 
-/// A copy that would be made.
+/// What a fork would do.
 #[derive(Debug)]
 pub struct Foreseen {
-    /// What it would be called.
     pub name: Name,
-    /// The folder that it would work in.
     pub workspace: PathBuf,
-    /// The checkpoint whose files it would have.
     pub checkpoint: Option<CheckpointId>,
-    /// What would be done to the files that are there now, if others came back in their place.
+    /// The changes to the existing files, if the fork would replace them.
     pub replaced: Option<Restored>,
-    /// Whoever runs a session in that folder; files would not come back under it.
+    /// The owner of a run in that folder; the fork would be refused while it runs.
     pub held_by: Option<Owner>,
-    /// Steps that would be done.
     pub finished: u64,
-    /// Steps that would go on, and how.
+    /// The unfinished steps, and how they would continue.
     pub steps: Vec<StepPlan>,
 }
 
-/// Makes a new session out of `summary`. It stands as paused.
+/// Creates a new session from `summary`, with the status `paused`.
 pub async fn fork(
     world: &World,
     summary: &Summary,
@@ -116,7 +104,7 @@ pub async fn fork(
 ) -> Result<Forked, Error> {
     let request = match request.part {
         Part::Apart(folder) => Request {
-            part: kept(world, summary, folder, progress).await?,
+            part: checkpoint_files(world, summary, folder, progress).await?,
             ..request
         },
         _ => request,
@@ -124,18 +112,21 @@ pub async fn fork(
     let mut draft = Draft::new(world, summary, request).await?;
     let (mut set_aside, mut rescue) = (Vec::new(), None);
     if let Part::Until(manifest, place) = &draft.part {
-        let filled = draft.seat.fill(world, manifest, place, progress).await?;
+        let filled = draft
+            .target
+            .restore_files(world, manifest, place, progress)
+            .await?;
         set_aside = filled.restored.set_aside;
         rescue = filled.rescue.map(|rescue| rescue.id);
     }
-    draft.forked.papers = talk::keep(world, &draft.talks).await?;
+    draft.forked.papers = conversation::put(world, &draft.conversations).await?;
     loop {
         let copy = draft.copy(world)?;
         let (session, steps, usage) = (copy.session, copy.state.finished, copy.state.usage);
         match world.store.create(copy.ready(world, &draft.created)).await {
-            // Someone else was faster.
-            Err(StoreError::NameTaken(_)) if draft.seat.family.is_some() => {
-                draft.created.name = draft.seat.next(world).await?;
+            // Another process took the name.
+            Err(StoreError::NameTaken(_)) if draft.target.family.is_some() => {
+                draft.created.name = draft.target.next(world).await?;
             }
             Err(error) => return Err(error.into()),
             Ok(_) => {
@@ -152,8 +143,8 @@ pub async fn fork(
     }
 }
 
-/// Takes a checkpoint of a session whose copy is to have its files as they are.
-async fn kept(
+/// Creates a checkpoint of the current files for the fork.
+async fn checkpoint_files(
     world: &World,
     summary: &Summary,
     folder: PathBuf,
@@ -164,7 +155,7 @@ async fn kept(
     Ok(Part::Until(Box::new(taken.manifest), Place::Into(folder)))
 }
 
-/// Looks at what a fork and a resume of it would do. Nothing is changed.
+/// Reports what a fork, and a resume of it, would do. Changes nothing.
 pub async fn plan(
     world: &World,
     summary: &Summary,
@@ -179,7 +170,7 @@ pub async fn plan(
         digest: draft.created.spec_digest,
         reason: problems.to_string(),
     })?;
-    let papers = talk::papers(&draft.talks);
+    let papers = conversation::papers(&draft.conversations);
     let steps = plan::steps(
         world,
         &workflow,
@@ -191,8 +182,8 @@ pub async fn plan(
     if let Part::Until(manifest, place) = &draft.part {
         checkpoint = Some(manifest.id);
         if *place == Place::Back {
-            replaced = Some(draft.seat.foresee(world, manifest).await?);
-            let mut users = claim::at_work(world, &draft.seat.folder).await?;
+            replaced = Some(draft.target.dry_run(world, manifest).await?);
+            let mut users = claim::at_work(world, &draft.target.folder).await?;
             held_by = users.pop().map(|(_, owner)| owner);
         }
     }
@@ -200,40 +191,40 @@ pub async fn plan(
         steps: steps.await?,
         finished: state.finished,
         name: draft.created.name,
-        workspace: draft.seat.folder,
+        workspace: draft.target.folder,
         checkpoint,
         replaced,
         held_by,
     })
 }
 
-/// A copy that is not made yet.
+/// A fork that is not created yet.
 struct Draft {
     part: Part,
-    seat: Seat,
+    target: Target,
     created: SessionCreated,
     forked: SessionForked,
     events: Vec<Event>,
-    talks: Vec<Talk>,
+    conversations: Vec<ForkedConversation>,
 }
 
 impl Draft {
     async fn new(world: &World, summary: &Summary, request: Request) -> Result<Self, Error> {
         let Request { part, name, out } = request;
-        let past = Past::read(world, summary, &part).await?;
-        let talks = talk::gather(world, summary, &past, &part).await?;
-        let events = past.events(world, summary, &talks).await?;
-        let seat = Seat::choose(world, summary, &part, name).await?;
-        let mut created = past.created(world, summary, &seat).await?;
+        let source = SourceState::read(world, summary, &part).await?;
+        let conversations = conversation::collect(world, summary, &source, &part).await?;
+        let events = source.events(world, summary, &conversations).await?;
+        let target = Target::choose(world, summary, &part, name).await?;
+        let mut created = source.created(world, summary, &target).await?;
         if let Some(out) = out {
             created.out = start::text_of(&out)?;
         }
-        let moved = Path::new(&summary.workspace) != seat.folder;
+        let moved = Path::new(&summary.workspace) != target.folder;
         let forked = SessionForked {
             from: summary.id,
             from_name: summary.name.clone(),
-            seq: past.state.head.seq,
-            before: past.before,
+            seq: source.state.head.seq,
+            before: source.before,
             checkpoint: match &part {
                 Part::Until(manifest, _) => Some(manifest.id),
                 Part::All | Part::Before(_) | Part::Apart(_) => None,
@@ -243,17 +234,17 @@ impl Draft {
         };
         Ok(Self {
             part,
-            seat,
+            target,
             created,
             forked,
             events,
-            talks,
+            conversations,
         })
     }
 
-    /// The journal of the copy.
-    fn copy(&self, world: &World) -> Result<Copy, Error> {
-        let mut copy = Copy::new(world);
+    /// Builds the journal of the fork.
+    fn copy(&self, world: &World) -> Result<ForkJournal, Error> {
+        let mut copy = ForkJournal::new(world);
         copy.write(self.created.clone().into())?;
         copy.write(world.run_started())?;
         copy.write(self.forked.clone().into())?;

@@ -1,8 +1,9 @@
-//! Checkpoints in a depot: a second home of what is kept here, which outlives this machine.
+//! Checkpoints in a remote: a second copy of the snapshot store that survives the loss of this
+//! machine.
 //!
-//! The depot has the same files as the vault here, under names that say what is in them, and one
-//! letter for each checkpoint. A letter is put there last, so whatever has one is whole (P4), and
-//! the letters that are there are all that is true: there is no list that could be out of date.
+//! The remote has the same files as the local snapshot store, and one announcement per checkpoint.
+//! The announcement is put last, so a checkpoint with an announcement is complete (P4). The
+//! announcements are the only index: there is no list that could be outdated.
 
 mod pull;
 mod push;
@@ -22,21 +23,20 @@ use crate::error::Error;
 use crate::world::World;
 
 pub use pull::{Arrival, Pulled, pull};
-pub use push::{Pushed, catch_up, push, push_all, withdraw};
+pub use push::{Pushed, catch_up, delete_announcement, push, push_all};
 pub use sweep::{Swept, sweep};
 
-/// How many objects are on their way at the same time.
-const LANES: usize = 4;
+/// How many objects are transferred at the same time.
+const CONCURRENT_TRANSFERS: usize = 4;
 
-/// The folder of what will be deleted.
+/// The folder of deletion marks.
 const TRASH: &str = "trash";
 
-/// Where checkpoints are sent, and which.
+/// Where checkpoints are pushed to, and which ones.
 #[derive(Clone)]
 pub struct Storage {
-    /// Where.
     pub depot: Arc<dyn Depot>,
-    /// By themselves, only those with more bytes than this are sent.
+    /// Only checkpoints with more bytes than this are pushed automatically.
     pub above: u64,
 }
 
@@ -45,17 +45,17 @@ fn depot(world: &World) -> Result<&dyn Depot, Error> {
     Ok(&*storage.depot)
 }
 
-/// The checkpoints in the depot, oldest first; and what is wrong with those that cannot be shown.
+/// The checkpoints in the remote, oldest first; and the errors of unreadable ones.
 pub async fn list(world: &World) -> Result<(Vec<Letter>, Vec<depot::Error>), Error> {
     let depot = depot(world)?;
-    let names = letters(depot).await?;
+    let names = announcements(depot).await?;
     let reads: Vec<Boxed<'_, _>> = names.iter().map(|name| boxed(depot, name)).collect();
-    let mut reads = futures_util::stream::iter(reads).buffer_unordered(2 * LANES);
+    let mut reads = futures_util::stream::iter(reads).buffer_unordered(2 * CONCURRENT_TRANSFERS);
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     while let Some(letter) = reads.next().await {
         match letter {
             Ok(Some(letter)) => found.push(letter),
-            // It was withdrawn in the meantime.
+            // It was withdrawn meanwhile.
             Ok(None) => {}
             Err(Error::Depot(error @ depot::Error::Damaged { .. })) => damaged.push(error),
             Err(error) => return Err(error),
@@ -65,8 +65,8 @@ pub async fn list(world: &World) -> Result<(Vec<Letter>, Vec<depot::Error>), Err
     Ok((found, damaged))
 }
 
-/// The names of all letters.
-async fn letters(depot: &dyn Depot) -> Result<Vec<String>, Error> {
+/// The names of all announcements.
+async fn announcements(depot: &dyn Depot) -> Result<Vec<String>, Error> {
     let objects = depot.list(FOLDER).await?;
     Ok(objects.into_iter().map(|object| object.name).collect())
 }
@@ -75,10 +75,10 @@ fn boxed<'a>(depot: &'a dyn Depot, name: &'a str) -> Boxed<'a, Result<Option<Let
     Box::pin(read(depot, name))
 }
 
-/// Reads a letter; none if it is not there.
+/// Reads an announcement; `None` if it is absent.
 async fn read(depot: &dyn Depot, name: &str) -> Result<Option<Letter>, Error> {
     let mut wrong = None;
-    // One that does not fit may have been changed on its way: then the second one does.
+    // A mismatch may be a transfer error, so the object is read a second time.
     for _ in 0..2 {
         let bytes = match depot.read(name, LONGEST).await {
             Err(depot::Error::Missing { .. }) => return Ok(None),
@@ -104,45 +104,44 @@ async fn read(depot: &dyn Depot, name: &str) -> Result<Option<Letter>, Error> {
     }))
 }
 
-/// What is in a depot at one moment, as far as names tell.
+/// The objects in a remote at one point in time, by name.
 struct Inventory {
-    /// Parts, and how long they are.
+    /// Sizes by object name.
     parts: HashMap<String, u64>,
-    /// Parts that will be deleted.
-    doomed: HashSet<String>,
-    /// Letters.
-    letters: HashSet<String>,
+    /// Objects that are marked for deletion.
+    marked: HashSet<String>,
+    announcements: HashSet<String>,
 }
 
 impl Inventory {
-    async fn take(depot: &dyn Depot) -> Result<Self, Error> {
-        let letters = letters(depot).await?.into_iter().collect();
+    async fn read(depot: &dyn Depot) -> Result<Self, Error> {
+        let announcements = announcements(depot).await?.into_iter().collect();
         let mut parts = HashMap::new();
         for folder in ["packs", "manifests"] {
             let found = depot.list(folder).await?;
             parts.extend(found.into_iter().map(|object| (object.name, object.length)));
         }
-        let mut doomed = HashSet::new();
+        let mut marked = HashSet::new();
         for object in depot.list(TRASH).await? {
-            doomed.extend(object.name.strip_prefix("trash/").map(str::to_owned));
+            marked.extend(object.name.strip_prefix("trash/").map(str::to_owned));
         }
         Ok(Self {
             parts,
-            doomed,
-            letters,
+            marked,
+            announcements,
         })
     }
 
-    /// Whether everything that a letter names is there, and stays.
+    /// Whether every object of an announcement exists and is not marked for deletion.
     fn has_all(&self, letter: &Letter) -> bool {
         letter.parts.iter().all(|part| {
             let object = part.object();
-            self.parts.get(&object) == Some(&part.bytes) && !self.doomed.contains(&object)
+            self.parts.get(&object) == Some(&part.bytes) && !self.marked.contains(&object)
         })
     }
 }
 
-/// What the letter of a checkpoint is called.
+/// The object name of a checkpoint's announcement.
 fn name_of(manifest: &Manifest) -> String {
     Letter::object(manifest.session, manifest.id)
 }

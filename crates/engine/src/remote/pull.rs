@@ -1,4 +1,4 @@
-//! Fetching checkpoints from the depot, and with them sessions that are not here.
+//! Pulls checkpoints from the remote, and creates their sessions if these are not here.
 
 use std::collections::BTreeSet;
 
@@ -11,62 +11,58 @@ use segno_core::letter::Letter;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::Progress;
 
-use super::{LANES, list};
+use super::{CONCURRENT_TRANSFERS, list};
 use crate::checkpoint;
 use crate::error::Error;
 use crate::import::{self, Imported, Relation};
 use crate::world::World;
 
-/// What was fetched.
 #[derive(Debug)]
 pub struct Pulled {
-    /// The checkpoints, oldest first.
+    /// Oldest first.
     pub checkpoints: Vec<Manifest>,
-    /// How many of them were not here.
+    /// How many of the checkpoints are new here.
     pub new: u64,
-    /// How many objects were fetched for them.
+    /// How many objects were downloaded.
     pub fetched: u64,
-    /// How long these are.
     pub fetched_bytes: u64,
-    /// What became of their sessions.
     pub sessions: Vec<Arrival>,
 }
 
-/// What became of the session of a checkpoint that was fetched.
+/// What happened to the session of a pulled checkpoint.
 #[derive(Debug)]
 pub enum Arrival {
-    /// It was made here.
     Made(Imported),
-    /// It is here, and stays as it is.
+    /// The session exists, and is not changed.
     Stays {
-        /// The newest checkpoint that was fetched.
+        /// The newest checkpoint that was pulled.
         checkpoint: Manifest,
-        /// How it stands to what was sent along.
+        /// How the local session relates to the pulled one.
         relation: Relation,
     },
-    /// It was not sent along.
+    /// The remote does not have the session.
     Absent(Manifest),
 }
 
-/// Fetches the checkpoint or the checkpoints of the session that `reference` means, or all. A
-/// checkpoint is kept here when everything that it names is (P4).
+/// Pulls one checkpoint, all checkpoints of a session, or all. A checkpoint is stored here after
+/// everything that it references (P4).
 pub async fn pull(
     world: &World,
     reference: Option<&str>,
     progress: &Progress,
 ) -> Result<Pulled, Error> {
     let depot = super::depot(world)?;
-    let (letters, damaged) = list(world).await?;
-    let letters = match reference {
+    let (announcements, damaged) = list(world).await?;
+    let announcements = match reference {
         None => match damaged.into_iter().next() {
             Some(error) => return Err(error.into()),
-            None => letters,
+            None => announcements,
         },
         Some(reference) => {
-            let wanted = meant(letters, reference);
+            let wanted = select(announcements, reference);
             if wanted.is_empty() {
                 return Err(match damaged.into_iter().next() {
-                    // It may be the one that is meant.
+                    // A damaged announcement may be the referenced one.
                     Some(error) => error.into(),
                     None => Error::NotStored {
                         place: depot.url().to_owned(),
@@ -77,16 +73,16 @@ pub async fn pull(
             wanted
         }
     };
-    let parts: BTreeSet<Part> = letters
+    let parts: BTreeSet<Part> = announcements
         .iter()
         .flat_map(|letter| letter.parts.clone())
         .collect();
-    let parts = ordered(&letters, &parts);
+    let parts = ordered(&announcements, &parts);
     let (fetched, fetched_bytes) = fetch(world, depot, parts, progress).await?;
-    let sessions = sessions(world, &letters).await?;
-    let new = keep(world, depot, &letters).await?;
+    let sessions = sessions(world, &announcements).await?;
+    let new = put_manifests(world, depot, &announcements).await?;
     Ok(Pulled {
-        checkpoints: letters
+        checkpoints: announcements
             .into_iter()
             .map(|letter| letter.checkpoint)
             .collect(),
@@ -97,11 +93,12 @@ pub async fn pull(
     })
 }
 
-/// The letters that a person means: that of a checkpoint, or those of a session by its id or name.
-fn meant(letters: Vec<Letter>, reference: &str) -> Vec<Letter> {
+/// The announcements that a reference names: that of a checkpoint, or those of a session by id or
+/// name.
+fn select(announcements: Vec<Letter>, reference: &str) -> Vec<Letter> {
     let wanted = reference.to_ascii_uppercase();
     let is = |id: String| wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted));
-    let one: Vec<&Letter> = letters
+    let one: Vec<&Letter> = announcements
         .iter()
         .filter(|letter| is(letter.checkpoint.id.to_string()))
         .collect();
@@ -115,17 +112,17 @@ fn meant(letters: Vec<Letter>, reference: &str) -> Vec<Letter> {
             .is_some_and(|name| name.as_str() == reference);
         named || is(letter.checkpoint.session.to_string())
     };
-    letters.into_iter().filter(of_session).collect()
+    announcements.into_iter().filter(of_session).collect()
 }
 
-/// Every part once, in the order in which they can be taken in.
-fn ordered(letters: &[Letter], parts: &BTreeSet<Part>) -> Vec<Part> {
+/// Every object once, in the order in which they can be stored.
+fn ordered(announcements: &[Letter], parts: &BTreeSet<Part>) -> Vec<Part> {
     let mut left = parts.clone();
-    let all = letters.iter().flat_map(|letter| &letter.parts);
+    let all = announcements.iter().flat_map(|letter| &letter.parts);
     all.filter(|part| left.remove(part)).copied().collect()
 }
 
-/// Fetches the parts that are not here, several at a time; manifests one after the other, since they
+/// Downloads the missing objects, several at a time; manifests one after the other, because they
 /// build on each other.
 async fn fetch(
     world: &World,
@@ -141,14 +138,14 @@ async fn fetch(
         .partition(|part| part.sort == Sort::Manifest);
     let mut done = 0;
     for part in manifests {
-        done += bring(world, depot, part).await?;
+        done += download(world, depot, part).await?;
         progress(done, total);
     }
     let packs: Vec<Boxed<'_, _>> = packs
         .into_iter()
         .map(|part| boxed(world, depot, part))
         .collect();
-    let mut packs = futures_util::stream::iter(packs).buffer_unordered(LANES);
+    let mut packs = futures_util::stream::iter(packs).buffer_unordered(CONCURRENT_TRANSFERS);
     while let Some(bytes) = packs.try_next().await? {
         done += bytes;
         progress(done, total);
@@ -157,12 +154,12 @@ async fn fetch(
 }
 
 fn boxed<'a>(world: &'a World, depot: &'a dyn Depot, part: Part) -> Boxed<'a, Result<u64, Error>> {
-    Box::pin(bring(world, depot, part))
+    Box::pin(download(world, depot, part))
 }
 
-/// Fetches a part and takes it in. One that does not fit is fetched a second time: it may have been
-/// changed on its way. Returns how long it is.
-async fn bring(world: &World, depot: &dyn Depot, part: Part) -> Result<u64, Error> {
+/// Downloads an object and stores it. Retries once if the object is damaged, because that may be a
+/// transfer error. Returns its size.
+async fn download(world: &World, depot: &dyn Depot, part: Part) -> Result<u64, Error> {
     let object = part.object();
     let mut is_second = false;
     loop {
@@ -182,10 +179,10 @@ async fn bring(world: &World, depot: &dyn Depot, part: Part) -> Result<u64, Erro
     }
 }
 
-/// Makes the sessions that are not here, each from the newest of its checkpoints.
-async fn sessions(world: &World, letters: &[Letter]) -> Result<Vec<Arrival>, Error> {
+/// Creates the sessions that are not here, each from its newest checkpoint.
+async fn sessions(world: &World, announcements: &[Letter]) -> Result<Vec<Arrival>, Error> {
     let mut newest: Vec<&Manifest> = Vec::new();
-    for letter in letters {
+    for letter in announcements {
         let manifest = &letter.checkpoint;
         newest.retain(|other| {
             other.session != manifest.session || other.journal.seq > manifest.journal.seq
@@ -228,20 +225,25 @@ async fn arrive(world: &World, manifest: &Manifest) -> Result<Arrival, Error> {
     }
 }
 
-/// Keeps the checkpoints whose files are all here. Those that are kept already stay as they are.
-async fn keep(world: &World, depot: &dyn Depot, letters: &[Letter]) -> Result<u64, Error> {
+/// Stores the manifests of checkpoints whose files are all here. Existing manifests are not
+/// changed.
+async fn put_manifests(
+    world: &World,
+    depot: &dyn Depot,
+    announcements: &[Letter],
+) -> Result<u64, Error> {
     let (kept, _) = checkpoint::list(world, None).await?;
-    let here: BTreeSet<_> = kept.iter().map(|manifest| manifest.id).collect();
+    let existing: BTreeSet<_> = kept.iter().map(|manifest| manifest.id).collect();
     let mut new = 0;
-    for letter in letters {
+    for letter in announcements {
         let manifest = &letter.checkpoint;
         world
             .snapshots
             .enlist(manifest.snapshots().collect())
             .await?;
-        if !here.contains(&manifest.id) {
+        if !existing.contains(&manifest.id) {
             let origin = Some(depot.url().to_owned());
-            checkpoint::keep(
+            checkpoint::put_manifest(
                 world,
                 &Manifest {
                     origin,

@@ -1,4 +1,4 @@
-//! Sending checkpoints to the depot.
+//! Pushes checkpoints to the remote.
 
 use std::path::Path;
 
@@ -13,52 +13,49 @@ use segno_core::ports::Boxed;
 use segno_core::snapshot::Progress;
 use segno_core::store::Error as StoreError;
 
-use super::{Inventory, LANES, TRASH, name_of, read};
+use super::{CONCURRENT_TRANSFERS, Inventory, TRASH, name_of, read};
 use crate::error::Error;
 use crate::world::World;
 use crate::{checkpoint, export};
 
-/// A checkpoint that is in the depot.
+/// A checkpoint in the remote.
 #[derive(Debug, Clone)]
 pub struct Pushed {
-    /// The checkpoint.
     pub manifest: Manifest,
     /// How many objects it needs.
     pub parts: u64,
-    /// How long they are, all together.
     pub bytes: u64,
-    /// How many of them were sent.
+    /// How many objects were uploaded.
     pub sent: u64,
-    /// How long these are.
     pub sent_bytes: u64,
 }
 
-/// Sends a checkpoint. What is there already is not sent again, so a push that was cut off goes on
-/// where it was. Its letter is put last.
+/// Pushes a checkpoint. Existing objects are not uploaded again, so an interrupted push continues
+/// where it stopped. The announcement is put last.
 pub async fn push(
     world: &World,
     manifest: &Manifest,
     progress: &Progress,
 ) -> Result<Pushed, Error> {
-    let inventory = Inventory::take(super::depot(world)?).await?;
+    let inventory = Inventory::read(super::depot(world)?).await?;
     push_into(world, manifest, &inventory, progress).await
 }
 
-/// Sends what this installation has taken and the depot has not, of one session or of all, oldest
-/// first.
+/// Pushes the checkpoints of this installation that the remote lacks, of one session or of all,
+/// oldest first.
 pub async fn push_all(
     world: &World,
     session: Option<SessionId>,
     progress: &Progress,
 ) -> Result<Vec<Pushed>, Error> {
     let above = world.storage.as_ref().map_or(0, |storage| storage.above);
-    let inventory = Inventory::take(super::depot(world)?).await?;
+    let inventory = Inventory::read(super::depot(world)?).await?;
     let mut pushed = Vec::new();
     for kept in world.store.kept(session).await? {
-        // One that is damaged here cannot be sent, and is named by whoever lists them.
+        // A damaged checkpoint cannot be pushed; `checkpoint::list` reports it.
         let Ok(manifest) = kept else { continue };
         let is_ours = manifest.origin.is_none() && manifest.pruned.is_none();
-        let is_there = inventory.letters.contains(&name_of(&manifest));
+        let is_there = inventory.announcements.contains(&name_of(&manifest));
         if is_ours && !is_there && (above == 0 || manifest.files.bytes > above) {
             pushed.push(push_into(world, &manifest, &inventory, progress).await?);
         }
@@ -66,8 +63,8 @@ pub async fn push_all(
     Ok(pushed)
 }
 
-/// What follows a checkpoint that was just taken: it is sent, and with it what could not be sent
-/// before. Nothing, if there is nowhere to send it.
+/// Runs after a checkpoint was created: pushes it, and those of the session that could not be
+/// pushed before. Does nothing without a remote.
 pub fn catch_up<'a>(
     world: &'a World,
     session: SessionId,
@@ -79,9 +76,9 @@ pub fn catch_up<'a>(
     }
 }
 
-/// Takes back the letter of a checkpoint that this installation sent. What it named goes when the
-/// depot is swept.
-pub async fn withdraw(world: &World, manifest: &Manifest) -> Result<(), Error> {
+/// Deletes the announcement of a checkpoint that this installation pushed. The next sweeps delete
+/// its objects.
+pub async fn delete_announcement(world: &World, manifest: &Manifest) -> Result<(), Error> {
     match &world.storage {
         Some(storage) if manifest.origin.is_none() => {
             Ok(storage.depot.delete(&name_of(manifest)).await?)
@@ -98,7 +95,7 @@ async fn push_into(
 ) -> Result<Pushed, Error> {
     let depot = super::depot(world)?;
     let name = name_of(manifest);
-    if inventory.letters.contains(&name)
+    if inventory.announcements.contains(&name)
         && let Ok(Some(letter)) = read(depot, &name).await
         && inventory.has_all(&letter)
     {
@@ -110,7 +107,7 @@ async fn push_into(
             sent_bytes: 0,
         });
     }
-    let (manifest, session) = furnish(world, manifest).await?;
+    let (manifest, session) = attach_session(world, manifest).await?;
     let load = world.snapshots.load(manifest.snapshots().collect()).await?;
     let (sent, sent_bytes) = send(depot, &load, inventory, progress).await?;
     let letter = Letter {
@@ -122,10 +119,10 @@ async fn push_into(
         },
         parts: load.parts.iter().map(|(part, _)| *part).collect(),
     };
-    put(depot, &name, &letter).await?;
-    // Whoever sweeps sees the letter from now on. What was doomed before is saved, and what went in
-    // the meantime is sent once more.
-    let after = Inventory::take(depot).await?;
+    put_announcement(depot, &name, &letter).await?;
+    // A concurrent sweep sees the announcement from now on. Objects that were marked before are
+    // unmarked, and objects that were deleted meanwhile are uploaded again.
+    let after = Inventory::read(depot).await?;
     let (again, again_bytes) = send(depot, &load, &after, &|_, _| {}).await?;
     Ok(Pushed {
         manifest,
@@ -136,9 +133,12 @@ async fn push_into(
     })
 }
 
-/// Puts the session among the papers of a checkpoint, up to where it stood, so that it can be made
-/// again where it never was. A session that is not here any more stays behind.
-async fn furnish(world: &World, manifest: &Manifest) -> Result<(Manifest, Option<Name>), Error> {
+/// Adds the session to the attachments of a checkpoint, up to its position, so that a pull can
+/// create it on another machine. A deleted session is not pushed.
+async fn attach_session(
+    world: &World,
+    manifest: &Manifest,
+) -> Result<(Manifest, Option<Name>), Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok((manifest.clone(), None)),
         other => other?,
@@ -162,12 +162,12 @@ async fn furnish(world: &World, manifest: &Manifest) -> Result<(Manifest, Option
         papers: Some(world.snapshots.keep(all).await?),
         ..manifest.clone()
     };
-    checkpoint::keep(world, &manifest).await?;
+    checkpoint::put_manifest(world, &manifest).await?;
     Ok((manifest, name))
 }
 
-/// Sends the parts that the depot lacks, several at a time, and saves those that are doomed. Returns
-/// how many were sent, and how long they are.
+/// Uploads the objects that the remote lacks, several at a time, and unmarks those marked for
+/// deletion. Returns how many were uploaded, and their size.
 async fn send(
     depot: &dyn Depot,
     load: &Load,
@@ -176,7 +176,7 @@ async fn send(
 ) -> Result<(u64, u64), Error> {
     for (part, _) in &load.parts {
         let object = part.object();
-        if inventory.doomed.contains(&object) {
+        if inventory.marked.contains(&object) {
             depot.delete(&format!("{TRASH}/{object}")).await?;
         }
     }
@@ -187,7 +187,7 @@ async fn send(
         .into_iter()
         .map(|(part, path)| upload(depot, part, path))
         .collect();
-    let mut uploads = futures_util::stream::iter(uploads).buffer_unordered(LANES);
+    let mut uploads = futures_util::stream::iter(uploads).buffer_unordered(CONCURRENT_TRANSFERS);
     while let Some((part, put)) = uploads.try_next().await? {
         done += part.bytes;
         progress(done, total);
@@ -215,14 +215,14 @@ fn upload<'a>(
     Box::pin(async move { Ok((part, depot.upload(&part.object(), path).await?)) })
 }
 
-/// Puts a letter. One that is there stays if it is whole, whoever put it; one that cannot be read, or
-/// names what is not there any more, is replaced.
-async fn put(depot: &dyn Depot, name: &str, letter: &Letter) -> Result<(), Error> {
+/// Puts an announcement. An existing one stays if it is complete; one that is unreadable, or
+/// references absent objects, is replaced.
+async fn put_announcement(depot: &dyn Depot, name: &str, letter: &Letter) -> Result<(), Error> {
     if depot.create(name, letter.to_bytes()).await? == Put::New {
         return Ok(());
     }
     match read(depot, name).await {
-        Ok(Some(found)) if Inventory::take(depot).await?.has_all(&found) => return Ok(()),
+        Ok(Some(found)) if Inventory::read(depot).await?.has_all(&found) => return Ok(()),
         Ok(_) | Err(Error::Depot(depot::Error::Damaged { .. })) => {}
         Err(error) => return Err(error),
     }

@@ -1,10 +1,10 @@
-//! The `agents` block: who is asked, with which words, through what.
+//! The `agents` block: the prompt, provider, tools and permissions of each agent.
 
 use std::collections::BTreeMap;
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
-use super::provider::{self, Defaults, Own, Provider, Sort, sort};
+use super::provider::{self, Defaults, Own, Provider, ProviderKind, provider_kind};
 use super::schema::Schema;
 use super::tools::{self, list};
 
@@ -22,34 +22,32 @@ const KEYS: Keys = Keys {
     ],
 };
 
-/// Whether a tool is used when a model asks for it.
+/// Whether a model may call a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Permission {
-    /// Yes.
     #[default]
     Allow,
-    /// If a person says so, each time.
+    /// A human decides on each call.
     Ask,
-    /// No.
     Deny,
 }
 
-/// What a model may do with its tools.
+/// The permissions of an agent's tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     tools: BTreeMap<String, Permission>,
 }
 
 impl Permissions {
-    /// The word for all tools that are not named.
+    /// The key for all tools that are not named.
     const OTHERS: &str = "*";
 
-    fn read(place: &Place<'_>, tools: &[String]) -> Self {
-        let tools = place.entries().into_iter().map(|(name, place)| {
+    fn read(cursor: &Cursor<'_>, tools: &[String]) -> Self {
+        let tools = cursor.entries().into_iter().map(|(name, cursor)| {
             if name != Self::OTHERS && !tools.iter().any(|tool| tool == name) {
-                tools::check_name(&place, name, "would be ignored: this agent has no tool");
+                tools::check_name(&cursor, name, "would be ignored: this agent has no tool");
             }
-            let permission = place.choice(&[
+            let permission = cursor.choice(&[
                 ("allow", Permission::Allow),
                 ("ask", Permission::Ask),
                 ("deny", Permission::Deny),
@@ -61,7 +59,7 @@ impl Permissions {
         }
     }
 
-    /// What holds for a tool.
+    /// The permission of a tool: its own, else that of `*`, else `allow`.
     pub fn of(&self, tool: &str) -> Permission {
         let found = self
             .tools
@@ -71,53 +69,54 @@ impl Permissions {
     }
 }
 
-/// One agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Who it is: a template.
+    /// The system prompt, a template.
     pub prompt: String,
-    /// What answers for it: its own choice, or what `runtime` says.
+    /// The agent's own provider, or the one of `runtime`.
     pub provider: Provider,
-    /// What it may ask for, if it is a model: its own choice, or all that the spec declares.
+    /// What it may call, if it is a model: its own choice, or all tools that the spec declares.
     pub tools: Vec<String>,
-    /// What it may do with them.
     pub permissions: Permissions,
-    /// What it must be asked, where it is asked JSON.
+    /// What its prompt must look like, where the prompt is JSON.
     pub input_schema: Option<Schema>,
-    /// What it must answer.
     pub output_schema: Option<Schema>,
 }
 
-/// `jit` are tools that every agent has besides its own.
+/// `jit` are tools that every agent has in addition to its own.
 pub(super) fn read(
-    place: &Place<'_>,
+    cursor: &Cursor<'_>,
     defaults: &Defaults<'_>,
     jit: &[String],
 ) -> BTreeMap<String, Agent> {
-    let entries = place.named();
-    if place.is_map() && entries.is_empty() {
-        place.invalid("must hold at least 1");
+    let entries = cursor.identifier_entries();
+    if cursor.is_map() && entries.is_empty() {
+        cursor.invalid("must hold at least 1");
     }
     let mut asked = Vec::new();
     let mut agents = BTreeMap::new();
-    for (name, place) in entries {
-        // What it refers to could not be read, which was told.
-        if place.has("$ref") {
+    for (name, cursor) in entries {
+        // The file of the `$ref` could not be read, which is already reported.
+        if cursor.has("$ref") {
             continue;
         }
-        let (agent, sort) = agent(&place, defaults, jit);
-        asked.push(sort);
+        let (agent, kind) = agent(&cursor, defaults, jit);
+        asked.push(kind);
         agents.insert(name.to_owned(), agent);
     }
-    provider::unused(defaults, &asked);
+    provider::report_unused(defaults, &asked);
     agents
 }
 
-fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, Option<Sort>) {
-    let fields = place.fields(&KEYS);
-    let sort = match fields.get("provider") {
-        Some(provider) => sort(&provider),
-        None => defaults.sort,
+fn agent(
+    cursor: &Cursor<'_>,
+    defaults: &Defaults<'_>,
+    jit: &[String],
+) -> (Agent, Option<ProviderKind>) {
+    let fields = cursor.fields(&KEYS);
+    let kind = match fields.get("provider") {
+        Some(provider) => provider_kind(&provider),
+        None => defaults.kind,
     };
     let own = Own {
         command: fields.get("command"),
@@ -125,9 +124,9 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, 
         inference: fields.get("inference"),
     };
     let chosen = fields.get("tools");
-    let own_tools = match sort {
-        Some(Sort::Command) => Some("command"),
-        Some(Sort::Program(program)) => Some(program.as_str()),
+    let own_tools = match kind {
+        Some(ProviderKind::Command) => Some("command"),
+        Some(ProviderKind::Program(program)) => Some(program.as_str()),
         _ => None,
     };
     if let Some(name) = own_tools {
@@ -135,34 +134,35 @@ fn agent(place: &Place<'_>, defaults: &Defaults<'_>, jit: &[String]) -> (Agent, 
         for given in given
             .iter()
             .flatten()
-            .filter(|given| !given.asks_for_nothing())
+            .filter(|given| !given.is_empty_collection())
         {
             given.invalid(format!(
                 "would be ignored: provider `{name}` has its own tools"
             ));
         }
-        if place.guardrails().deny_network {
-            place.unsupported(format!("`deny_network` in `security` cannot be kept with provider `{name}`: what a program does is its own affair"));
+        if cursor.guardrails().deny_network {
+            cursor.unsupported(format!("`deny_network` in `security` cannot be kept with provider `{name}`: what a program does is its own affair"));
         }
     }
     let mut tools = match chosen {
         Some(chosen) => list(&chosen),
-        None => place.declared().usable(place.guardrails()),
+        None => cursor.declared().usable(cursor.guardrails()),
     };
     for name in jit {
         if !tools.contains(name) {
             tools.push(name.clone());
         }
     }
-    let schema = |key: &str| fields.get(key).and_then(|place| Schema::read(&place));
+    let schema = |key: &str| fields.get(key).and_then(|cursor| Schema::read(&cursor));
     let agent = Agent {
         input_schema: schema("input_schema"),
         output_schema: schema("output_schema"),
-        permissions: fields.read("permissions", |place| Permissions::read(&place, &tools)),
+        permissions: fields.read("permissions", |cursor| Permissions::read(&cursor, &tools)),
         tools,
-        // Where it cannot be rendered it is sent as it stands: some prompts only speak of templates.
+        // A prompt that cannot be rendered is sent verbatim: some prompts only mention template
+        // syntax.
         prompt: fields.read("prompt", |prompt| prompt.text()),
-        provider: provider::choose(place, sort, &own, defaults),
+        provider: provider::choose(cursor, kind, &own, defaults),
     };
-    (agent, sort)
+    (agent, kind)
 }

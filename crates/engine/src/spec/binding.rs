@@ -1,4 +1,4 @@
-//! Binds a workflow's inputs: defaults, then `values`, then what the command line gives.
+//! Binds the inputs of a workflow: defaults, then `values`, then the variables of the command line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,64 +6,49 @@ use std::fmt;
 use segno_core::error::{Diagnose, Kind};
 use serde_json::Value;
 
-use super::inputs::{Input, Type, listed};
+use super::cursor::shortened;
+use super::inputs::{Input, Type, joined};
 use super::pattern::Pattern;
-use super::place::shortened;
 use super::problem::nearest;
 use super::workflow::Workflow;
 
 /// One input that cannot be bound.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// The workflow needs it and nobody gave it.
     #[error("input `{name}` ({kind}) is missing")]
-    Missing {
-        /// The input.
-        name: String,
-        /// What it may hold.
-        kind: Type,
-    },
-    /// The workflow has no such input, and uses no such variable.
-    #[error("the workflow has no input `{name}`{}", meant(nearest.as_ref()))]
+    Missing { name: String, kind: Type },
+    /// The workflow declares no such input, and no template uses such a variable.
+    #[error("the workflow has no input `{name}`{}", did_you_mean(nearest.as_ref()))]
     Unknown {
-        /// What was given.
         name: String,
-        /// What was probably meant.
+        /// The most similar input.
         nearest: Option<String>,
     },
-    /// It is not of its type.
     #[error("input `{name}` must be of type {kind}, not {:?}", shortened(given))]
     WrongType {
-        /// The input.
         name: String,
-        /// What it may hold.
         kind: Type,
-        /// What was given.
         given: String,
     },
-    /// It is none of the values that the workflow allows.
     #[error(
         "input `{name}` must be one of {}, not {:?}",
-        listed(choices),
+        joined(choices),
         shortened(given)
     )]
     NotAllowed {
-        /// The input.
         name: String,
-        /// The values that are allowed.
         choices: Vec<Value>,
-        /// What was given.
         given: String,
     },
 }
 
-fn meant(nearest: Option<&String>) -> String {
+fn did_you_mean(nearest: Option<&String>) -> String {
     nearest.map_or_else(String::new, |nearest| {
         format!("; did you mean `{nearest}`?")
     })
 }
 
-/// Why the inputs cannot be bound: everything that is wrong, never empty.
+/// All problems with the inputs; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error(pub Vec<Problem>);
 
@@ -95,8 +80,8 @@ impl Diagnose for Error {
     }
 }
 
-/// The value of each input, with `given` from the command line. An optional input without any
-/// value is absent, so that templates find it undefined.
+/// The value of each input, with `given` from the command line. An optional input without a value
+/// is absent, so that templates see it as undefined.
 pub fn bind(
     workflow: &Workflow,
     given: &BTreeMap<String, String>,
@@ -114,7 +99,8 @@ pub fn bind(
         }
     }
     for (name, text) in given.iter().filter(|(name, _)| !inputs.contains_key(*name)) {
-        // Many specs use variables that they do not declare. One that is not even used is a slip.
+        // Many specs use variables without declaring them. A variable that no template uses is a
+        // typo.
         if uses(workflow, name) {
             bound.insert(name.clone(), Value::from(text.as_str()));
         } else {
@@ -131,22 +117,23 @@ pub fn bind(
     }
 }
 
-/// Whether a name stands in any template of a workflow.
+/// Whether a template of the workflow mentions `name`.
 fn uses(workflow: &Workflow, name: &str) -> bool {
-    let said = format!(
+    let definitions = format!(
         "{:?} {:?} {:?}",
         workflow.agents, workflow.pattern, workflow.artifacts
     );
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let has = |text: &str| text.split(|c: char| !part(c)).any(|word| word == name);
-    // What stands between braces; the conditions of a graph have none.
-    let inside = said
+    // Looks at text between braces. The conditions of a graph have no braces, so all of its text
+    // counts.
+    let inside = definitions
         .split('{')
         .skip(1)
         .filter_map(|text| text.split('}').next());
     !name.is_empty()
         && (inside.into_iter().any(has)
-            || matches!(workflow.pattern, Pattern::Graph(_)) && has(&said))
+            || matches!(workflow.pattern, Pattern::Graph(_)) && has(&definitions))
 }
 
 fn value(name: &str, input: &Input, given: Option<&String>) -> Result<Option<Value>, Problem> {
@@ -203,7 +190,7 @@ inputs:
     }
 
     #[test]
-    fn later_wins() {
+    fn later_source_overrides_earlier() {
         let expected = |json: Value| serde_json::from_value(json).unwrap();
         assert_eq!(
             bound(&[("topic", "tides")]).unwrap(),
@@ -233,7 +220,7 @@ inputs:
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn all_input_problems_are_reported_at_once() {
         let error = bound(&[
             ("count", "many"),
             ("tone", "cold"),
@@ -257,7 +244,7 @@ inputs:
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_bound_as_it_is_or_refused(text in ".*") {
+        fn any_text_is_bound_verbatim_or_rejected(text in ".*") {
             let topic = bound(&[("topic", &text)]).unwrap();
             proptest::prop_assert_eq!(&topic["topic"], &json!(text));
             if let Ok(bound) = bound(&[("topic", ""), ("count", &text)]) {

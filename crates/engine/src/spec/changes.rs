@@ -1,4 +1,4 @@
-//! What is different between two versions of a workflow, step by step.
+//! Compares two versions of a workflow step by step.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,28 +7,22 @@ use segno_core::step::Path;
 use super::outline::{Part, outline};
 use super::workflow::Workflow;
 
-/// What happened to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It is asked something else, or someone else is asked.
+    /// The definition of the step, or its agent, is different.
     Changed,
-    /// It was not there before.
     Added,
-    /// It is there no more.
     Removed,
 }
 
-/// A step that is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepChange {
-    /// The step.
     pub path: Path,
-    /// What happened to it.
     pub change: Change,
 }
 
-/// The steps whose own definition, or whose agent's, differs, in the order of the specs. What a step
-/// inherits from `runtime` is part of its agent. Values of inputs are not looked at.
+/// The steps whose own definition, or whose agent's, differs, in the order of the specs. What an
+/// agent inherits from `runtime` is part of the agent. The values of inputs are not compared.
 pub fn changed_steps(old: &Workflow, new: &Workflow) -> Vec<StepChange> {
     let (was, is) = (outline(old), outline(new));
     let known: HashMap<&Path, &Part> = was.iter().map(|part| (&part.path, part)).collect();
@@ -86,7 +80,7 @@ pattern: {type: chain, config: {steps: [{agent: a, input: one}, {agent: b}, {age
     }
 
     #[test]
-    fn a_step_changes_with_its_words_its_agent_and_what_the_agent_inherits() {
+    fn step_changes_with_its_prompt_agent_and_runtime() {
         let changed = |steps: &[usize]| -> Vec<(String, Change)> {
             let steps = steps.iter();
             steps
@@ -106,7 +100,7 @@ pattern: {type: chain, config: {steps: [{agent: a, input: one}, {agent: b}, {age
     }
 
     #[test]
-    fn steps_come_and_go_at_the_end() {
+    fn added_and_removed_steps_are_listed() {
         let last = ", {agent: a}]";
         assert_eq!(
             changes(last, "]"),

@@ -1,7 +1,7 @@
-//! The `context_policy` block: what agents keep in mind.
+//! The `context_policy` block: compaction, the notes file, and tools for retrieval.
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -25,7 +25,7 @@ const RETRIEVAL_KEYS: Keys = Keys {
     required: &[],
     optional: &["jit_tools", "mcp_servers"],
 };
-/// The tools that may be added to every agent.
+/// The tools that `jit_tools` may add to every agent.
 const JIT: [(&str, &str); 4] = [
     ("grep", "grep"),
     ("head", "head"),
@@ -33,71 +33,65 @@ const JIT: [(&str, &str); 4] = [
     ("search", "search"),
 ];
 
-/// What agents keep in mind.
+/// How the context of agents is managed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContextPolicy {
-    /// When a conversation is made shorter, if at all.
     pub compaction: Option<Compaction>,
-    /// Notes that are taken, if any.
     pub notes: Option<Notes>,
-    /// Tools that every agent has besides its own.
+    /// Tools that every agent has in addition to its own.
     pub jit_tools: Vec<String>,
 }
 
-/// When and how a conversation is made shorter.
+/// When and how a conversation is compacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compaction {
-    /// From how many tokens on.
     pub when_tokens_over: u64,
-    /// Which part of the older messages is summed up.
+    /// Which part of the older messages is summarized.
     pub summary_ratio: f64,
-    /// How many messages stay as they are.
+    /// How many of the newest messages stay verbatim.
     pub preserve_recent: usize,
-    /// The model that sums up, if not the agent's own.
+    /// The model that writes the summary, if not the agent's own.
     pub model: Option<String>,
 }
 
-/// Notes of what was done.
+/// A file in the workspace that records what was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notes {
     /// The file, relative to the workspace.
     pub file: String,
-    /// How many of them an agent is shown.
+    /// How many of the newest notes an agent sees.
     pub include_last: usize,
-    /// How they are written.
     pub format: NotesFormat,
 }
 
-/// How notes are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NotesFormat {
-    /// For people.
     #[default]
     Markdown,
-    /// A line of JSON each.
+    /// One line of JSON per note.
     Json,
 }
 
-pub(super) fn read(place: &Place<'_>) -> ContextPolicy {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>) -> ContextPolicy {
+    let fields = cursor.fields(&KEYS);
     let mut policy = ContextPolicy {
         compaction: fields
             .get("compaction")
-            .and_then(|place| compaction(&place)),
-        notes: fields.get("notes").map(|place| notes(&place)),
+            .and_then(|cursor| compaction(&cursor)),
+        notes: fields.get("notes").map(|cursor| notes(&cursor)),
         jit_tools: Vec::new(),
     };
-    if let Some(place) = fields.get("retrieval") {
-        let fields = place.fields(&RETRIEVAL_KEYS);
-        for place in fields.read("jit_tools", |place| place.list(0)) {
-            policy.jit_tools.push(place.choice(&JIT).to_owned());
+    if let Some(cursor) = fields.get("retrieval") {
+        let fields = cursor.fields(&RETRIEVAL_KEYS);
+        for cursor in fields.read("jit_tools", |cursor| cursor.list(0)) {
+            policy.jit_tools.push(cursor.choice(&JIT).to_owned());
         }
-        for place in fields.read("mcp_servers", |place| place.list(0)) {
-            let id = place.line_of_text();
-            let servers = &place.declared().servers;
+        for cursor in fields.read("mcp_servers", |cursor| cursor.list(0)) {
+            let id = cursor.single_line();
+            let servers = &cursor.declared().servers;
             if !servers.iter().any(|server| server.id == id) {
                 let known = servers.iter().map(|server| server.id.as_str());
-                place.unknown(format!("no MCP server `{id}` in `tools`"), &id, known);
+                cursor.unknown(format!("no MCP server `{id}` in `tools`"), &id, known);
             }
             policy.jit_tools.push(id);
         }
@@ -105,33 +99,33 @@ pub(super) fn read(place: &Place<'_>) -> ContextPolicy {
     policy
 }
 
-fn compaction(place: &Place<'_>) -> Option<Compaction> {
-    let fields = place.fields(&COMPACTION_KEYS);
+fn compaction(cursor: &Cursor<'_>) -> Option<Compaction> {
+    let fields = cursor.fields(&COMPACTION_KEYS);
     let compaction = Compaction {
         when_tokens_over: fields
             .get("when_tokens_over")
-            .map_or(60_000, |place| place.count(1000)),
+            .map_or(60_000, |cursor| cursor.count(1000)),
         summary_ratio: fields
             .get("summary_ratio")
-            .map_or(0.35, |place| place.number(&(0.0..=1.0))),
+            .map_or(0.35, |cursor| cursor.number(&(0.0..=1.0))),
         preserve_recent: fields
             .get("preserve_recent_messages")
-            .map_or(12, |place| place.integer(1..=u32::MAX) as usize),
+            .map_or(12, |cursor| cursor.integer(1..=u32::MAX) as usize),
         model: fields
             .get("summarization_model")
-            .map(|place| place.line_of_text()),
+            .map(|cursor| cursor.single_line()),
     };
     let enabled = fields.get("enabled");
     enabled
-        .is_none_or(|place| place.choice_of_truth())
+        .is_none_or(|cursor| cursor.boolean())
         .then_some(compaction)
 }
 
-fn notes(place: &Place<'_>) -> Notes {
-    let fields = place.fields(&NOTES_KEYS);
+fn notes(cursor: &Cursor<'_>) -> Notes {
+    let fields = cursor.fields(&NOTES_KEYS);
     Notes {
-        file: fields.read("file", |place| {
-            let file = place.line_of_text();
+        file: fields.read("file", |cursor| {
+            let file = cursor.single_line();
             let outside = |part: std::path::Component<'_>| {
                 !matches!(
                     part,
@@ -139,15 +133,15 @@ fn notes(place: &Place<'_>) -> Notes {
                 )
             };
             if std::path::Path::new(&file).components().any(outside) {
-                place.invalid("must be a file inside the workspace, without `..`");
+                cursor.invalid("must be a file inside the workspace, without `..`");
             }
             file
         }),
         include_last: fields
             .get("include_last")
-            .map_or(12, |place| place.integer(1..=u32::MAX) as usize),
-        format: fields.read("format", |place| {
-            place.choice(&[
+            .map_or(12, |cursor| cursor.integer(1..=u32::MAX) as usize),
+        format: fields.read("format", |cursor| {
+            cursor.choice(&[
                 ("markdown", NotesFormat::Markdown),
                 ("json", NotesFormat::Json),
             ])

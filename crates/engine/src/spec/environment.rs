@@ -1,7 +1,7 @@
-//! The `env` block: what a workflow needs from where it runs.
+//! The `env` block: secrets and mounted folders that a workflow needs.
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -12,77 +12,73 @@ const SECRET_KEYS: Keys = Keys {
     optional: &["name", "path"],
 };
 
-/// What a workflow needs from where it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// What is filled in for `${NAME}`, and never written down.
+    /// Values for `${NAME}`. They are never stored.
     pub secrets: Vec<Secret>,
-    /// Folders that tools may reach besides the workspace: their names, and where they are.
+    /// Folders that tools may access in addition to the workspace: name and path.
     pub mounts: Vec<(String, String)>,
 }
 
-/// A secret, and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// The name that `${NAME}` has.
+    /// The `NAME` in `${NAME}`.
     pub name: String,
-    /// Where it is kept.
     pub source: Source,
 }
 
-/// Where a secret is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// In this variable of the environment.
+    /// An environment variable.
     Variable(String),
-    /// In this file; its name is relative to the spec.
+    /// A file; the path is relative to the spec.
     File(String),
 }
 
 #[derive(Clone, Copy)]
-enum Sort {
+enum SourceKind {
     Env,
     File,
     Aws,
 }
 
-pub(super) fn read(place: &Place<'_>) -> Environment {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>) -> Environment {
+    let fields = cursor.fields(&KEYS);
     let mut environment = Environment::default();
-    for place in fields.read("secrets", |place| place.list(0)) {
-        environment.secrets.extend(secret(&place));
+    for cursor in fields.read("secrets", |cursor| cursor.list(0)) {
+        environment.secrets.extend(secret(&cursor));
     }
-    for (name, place) in fields.read("mounts", |place| place.named()) {
-        let folder = place.line_of_text();
+    for (name, cursor) in fields.read("mounts", |cursor| cursor.identifier_entries()) {
+        let folder = cursor.single_line();
         environment.mounts.push((name.to_owned(), folder));
     }
     environment
 }
 
-fn secret(place: &Place<'_>) -> Option<Secret> {
-    let fields = place.fields(&SECRET_KEYS);
-    let key = fields.read("key", |place| place.identifier());
-    let sort = fields.get("source")?.choice(&[
-        ("env", Sort::Env),
-        ("file", Sort::File),
-        ("secrets_manager", Sort::Aws),
-        ("ssm", Sort::Aws),
+fn secret(cursor: &Cursor<'_>) -> Option<Secret> {
+    let fields = cursor.fields(&SECRET_KEYS);
+    let key = fields.read("key", |cursor| cursor.identifier());
+    let source_kind = fields.get("source")?.choice(&[
+        ("env", SourceKind::Env),
+        ("file", SourceKind::File),
+        ("secrets_manager", SourceKind::Aws),
+        ("ssm", SourceKind::Aws),
     ]);
     let path = fields.get("path");
-    let name = fields.get("name").map(|place| place.line_of_text());
-    let source = match (sort, path) {
-        (Sort::Env, None) => Source::Variable(key.clone()),
-        (Sort::Env, Some(path)) => {
+    let name = fields.get("name").map(|cursor| cursor.single_line());
+    let source = match (source_kind, path) {
+        (SourceKind::Env, None) => Source::Variable(key.clone()),
+        (SourceKind::Env, Some(path)) => {
             path.invalid("would be ignored: source `env` is a variable, not a file");
             return None;
         }
-        (Sort::File, Some(path)) => Source::File(path.line_of_text()),
-        (Sort::File, None) => {
-            place.invalid("`path` is missing: source `file` reads it");
+        (SourceKind::File, Some(path)) => Source::File(path.single_line()),
+        (SourceKind::File, None) => {
+            cursor.invalid("`path` is missing: source `file` reads it");
             return None;
         }
-        (Sort::Aws, _) => {
-            place.unsupported("secrets are read from the environment or a file: fetch it before, and use source `env`");
+        (SourceKind::Aws, _) => {
+            cursor.unsupported("secrets are read from the environment or a file: fetch it before, and use source `env`");
             return None;
         }
     };

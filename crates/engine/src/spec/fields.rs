@@ -1,35 +1,32 @@
-//! The keys of a block: which there are, and which must be there.
+//! The keys of a block: which keys are allowed, and which are required.
 
-use super::place::Place;
+use super::cursor::Cursor;
 use super::problem::nearest;
 
-/// The keys of one block.
 pub(super) struct Keys {
-    /// Must be there.
     pub(super) required: &'static [&'static str],
-    /// May be there.
     pub(super) optional: &'static [&'static str],
 }
 
-/// The values of a block whose keys were checked.
+/// The values of a block whose keys are checked.
 pub(super) struct Fields<'a> {
     keys: &'static Keys,
-    entries: Vec<(&'a str, Place<'a>)>,
+    entries: Vec<(&'a str, Cursor<'a>)>,
 }
 
-impl<'a> Place<'a> {
-    /// The values of a block, after its keys were checked against `keys`.
+impl<'a> Cursor<'a> {
+    /// Checks the keys of this block against `keys`, and returns its values.
     pub(super) fn fields(&self, keys: &'static Keys) -> Fields<'a> {
         let entries = self.entries();
         let mut meant = Vec::new();
-        for (key, place) in &entries {
+        for (key, cursor) in &entries {
             if !keys.all().any(|known| known == *key) {
                 meant.extend(nearest(key, keys.all()));
-                place.unknown("unknown key", key, keys.all());
+                cursor.unknown("unknown key", key, keys.all());
             }
         }
         for key in keys.required {
-            // A misspelt key is one mistake, not two.
+            // A misspelt key is reported once, not also as a missing key.
             if self.is_map() && !self.has(key) && !meant.iter().any(|word| word == key) {
                 self.invalid(format!("`{key}` is missing"));
             }
@@ -45,8 +42,8 @@ impl Keys {
 }
 
 impl<'a> Fields<'a> {
-    /// The value at `key`, which the block's table must name.
-    pub(super) fn get(&self, key: &str) -> Option<Place<'a>> {
+    /// The value at `key`. The block's table must have the key.
+    pub(super) fn get(&self, key: &str) -> Option<Cursor<'a>> {
         debug_assert!(
             self.keys.all().any(|known| known == key),
             "`{key}` is read but not in the table"
@@ -54,11 +51,11 @@ impl<'a> Fields<'a> {
         let mut entries = self.entries.iter();
         entries
             .find(|(name, _)| *name == key)
-            .map(|(_, place)| place.clone())
+            .map(|(_, cursor)| cursor.clone())
     }
 
-    /// What `read` makes of the value at `key`; its stand-in if there is none.
-    pub(super) fn read<T: Default>(&self, key: &str, read: impl FnOnce(Place<'a>) -> T) -> T {
+    /// Applies `read` to the value at `key`; the default of `T` if there is none.
+    pub(super) fn read<T: Default>(&self, key: &str, read: impl FnOnce(Cursor<'a>) -> T) -> T {
         self.get(key).map(read).unwrap_or_default()
     }
 }

@@ -1,12 +1,12 @@
-//! `continuity.handoff`: who reads what was said when a session stops, so that decisions are known to
-//! whoever goes on.
+//! `continuity.handoff`: the agent that reads the conversation when a session stops, and extracts
+//! notes for the next run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agents::Agent;
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 use super::provider::Provider;
 
 const KEYS: Keys = Keys {
@@ -14,30 +14,30 @@ const KEYS: Keys = Keys {
     optional: &["within_s"],
 };
 
-/// How long it may take unless a spec says otherwise.
-const USUAL: Duration = Duration::from_secs(20);
+/// The default of `within_s`.
+const DEFAULT_WITHIN: Duration = Duration::from_secs(20);
 
-/// Who reads what was said.
+/// The agent that extracts notes from a conversation, and its time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// An agent of the spec.
     pub reader: String,
-    /// How long all of it may take.
+    /// The time limit for all of the reading.
     pub within: Duration,
 }
 
 impl Reading {
-    pub(super) fn read(place: &Place<'_>, agents: &BTreeMap<String, Agent>) -> Self {
-        let fields = place.fields(&KEYS);
-        let reader = fields.read("reader", |place| {
-            let name = place.text();
+    pub(super) fn read(cursor: &Cursor<'_>, agents: &BTreeMap<String, Agent>) -> Self {
+        let fields = cursor.fields(&KEYS);
+        let reader = fields.read("reader", |cursor| {
+            let name = cursor.text();
             match agents.get(&name).map(|agent| &agent.provider) {
                 None => {
                     let message = format!("there is no agent `{name}`");
-                    place.unknown(message, &name, agents.keys().map(String::as_str));
+                    cursor.unknown(message, &name, agents.keys().map(String::as_str));
                 }
-                // It would act where nobody runs the session.
-                Some(Provider::Acp { .. } | Provider::Program { .. }) => place.unsupported(format!(
+                // Such an agent would change files while no run holds the session.
+                Some(Provider::Acp { .. } | Provider::Program { .. }) => cursor.unsupported(format!(
                     "agent `{name}` works by itself in the folder; a reader must be one that only answers: a model, `command` or `scripted`"
                 )),
                 Some(_) => {}
@@ -47,8 +47,8 @@ impl Reading {
         let within = fields.get("within_s");
         Self {
             reader,
-            within: within.map_or(USUAL, |place| {
-                Duration::from_secs(place.integer(1..=600).into())
+            within: within.map_or(DEFAULT_WITHIN, |cursor| {
+                Duration::from_secs(cursor.integer(1..=600).into())
             }),
         }
     }

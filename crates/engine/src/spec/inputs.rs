@@ -1,12 +1,12 @@
-//! The `inputs` block: what a workflow wants to know before it starts.
+//! The `inputs` block: the variables of a workflow.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -17,24 +17,18 @@ const INPUT_KEYS: Keys = Keys {
     optional: &["description", "default", "enum"],
 };
 
-/// What templates of a chain find under these names is not an input.
-const TAKEN: [&str; 4] = ["steps", "last_response", "hitl_response", "TRACE"];
+/// Names with a fixed meaning in templates; an input cannot have them.
+const RESERVED: [&str; 4] = ["steps", "last_response", "hitl_response", "TRACE"];
 
-/// What an input may hold.
+/// The type of an input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Type {
-    /// Text.
     #[default]
     String,
-    /// A number, whole or not.
     Number,
-    /// A whole number.
     Integer,
-    /// `true` or `false`.
     Boolean,
-    /// A list.
     Array,
-    /// A mapping.
     Object,
 }
 
@@ -60,7 +54,7 @@ impl Type {
         }
     }
 
-    /// The value that `text` from a command line stands for; `None` if it is not of this type.
+    /// Parses `text` from the command line; `None` if it is not of this type.
     pub fn convert(self, text: &str) -> Option<Value> {
         let value = match self {
             Self::String => Some(Value::from(text)),
@@ -69,7 +63,6 @@ impl Type {
         value.filter(|value| self.holds(value))
     }
 
-    /// The type that an undeclared value implies.
     fn of(value: &Value) -> Self {
         match value {
             Value::Bool(_) => Self::Boolean,
@@ -86,76 +79,72 @@ impl fmt::Display for Type {
     }
 }
 
-/// One input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
-    /// What it may hold.
     pub kind: Type,
-    /// Whether the workflow cannot start without it.
+    /// The workflow does not start without it.
     pub required: bool,
-    /// What it is for.
     pub description: Option<String>,
-    /// The only values it may have, if there are any.
+    /// The allowed values (`enum`).
     pub choices: Option<Vec<Value>>,
-    /// What it is unless a command line says otherwise: from `values`, else its `default`.
+    /// The value unless the command line gives one: from `values`, else its `default`.
     pub value: Option<Value>,
 }
 
-/// The inputs by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inputs(pub BTreeMap<String, Input>);
 
-pub(super) fn read(place: &Place<'_>) -> Inputs {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>) -> Inputs {
+    let fields = cursor.fields(&KEYS);
     let mut inputs = BTreeMap::new();
     for (block, required) in [("required", true), ("optional", false)] {
-        let declared = fields.read(block, |place| variables(&place));
-        for (name, place) in declared {
-            let input = input(&place, required);
+        let declared = fields.read(block, |cursor| variables(&cursor));
+        for (name, cursor) in declared {
+            let input = input(&cursor, required);
             if inputs.insert(name.to_owned(), input).is_some() {
-                place.invalid("is both required and optional");
+                cursor.invalid("is both required and optional");
             }
         }
     }
-    let values = fields.read("values", |place| variables(&place));
-    for (name, place) in values {
-        let value = place.scalar();
+    let values = fields.read("values", |cursor| variables(&cursor));
+    for (name, cursor) in values {
+        let value = cursor.scalar();
         let input = inputs.entry(name.to_owned()).or_insert_with(|| Input {
             kind: Type::of(&value),
             ..Input::default()
         });
         if !value.is_null() {
-            fits(&place, input, &value);
+            check_value(&cursor, input, &value);
             input.value = Some(value);
         }
     }
     Inputs(inputs)
 }
 
-/// Named values that templates see.
-pub(super) fn variables<'a>(place: &Place<'a>) -> Vec<(&'a str, Place<'a>)> {
-    let entries = place.named();
-    for (name, place) in &entries {
-        if TAKEN.contains(name) {
-            place.invalid(format!("`{name}` means something else in templates"));
+/// Named values that templates see. Rejects names with a fixed meaning.
+pub(super) fn variables<'a>(cursor: &Cursor<'a>) -> Vec<(&'a str, Cursor<'a>)> {
+    let entries = cursor.identifier_entries();
+    for (name, cursor) in &entries {
+        if RESERVED.contains(name) {
+            cursor.invalid(format!("`{name}` means something else in templates"));
         }
     }
     entries
 }
 
-fn input(place: &Place<'_>, required: bool) -> Input {
-    if !place.is_map() {
+fn input(cursor: &Cursor<'_>, required: bool) -> Input {
+    if !cursor.is_map() {
         return Input {
-            kind: place.choice(&Type::NAMES),
+            kind: cursor.choice(&Type::NAMES),
             required,
             ..Input::default()
         };
     }
-    let fields = place.fields(&INPUT_KEYS);
+    let fields = cursor.fields(&INPUT_KEYS);
     let mut input = Input {
-        kind: fields.read("type", |place| place.choice(&Type::NAMES)),
+        kind: fields.read("type", |cursor| cursor.choice(&Type::NAMES)),
         required,
-        description: fields.get("description").map(|place| place.text()),
+        description: fields.get("description").map(|cursor| cursor.text()),
         choices: None,
         value: None,
     };
@@ -163,7 +152,7 @@ fn input(place: &Place<'_>, required: bool) -> Input {
         let mut allowed = Vec::new();
         for choice in choices.list(1) {
             let value = choice.json();
-            fits(&choice, &input, &value);
+            check_value(&choice, &input, &value);
             if allowed.contains(&value) {
                 choice.invalid("is given twice");
             }
@@ -173,31 +162,31 @@ fn input(place: &Place<'_>, required: bool) -> Input {
     }
     if let Some(default) = fields.get("default") {
         let value = default.json();
-        fits(&default, &input, &value);
+        check_value(&default, &input, &value);
         input.value = Some(value);
     }
     input
 }
 
-fn fits(place: &Place<'_>, input: &Input, value: &Value) {
+fn check_value(cursor: &Cursor<'_>, input: &Input, value: &Value) {
     if !input.kind.holds(value) {
         let quote = match (input.kind, value) {
             (Type::String, Value::Number(_) | Value::Bool(_)) => "; put it in quotes",
             _ => "",
         };
-        place.invalid(format!(
+        cursor.invalid(format!(
             "must be of type {}, not {value}{quote}",
             input.kind
         ));
     } else if let Some(choices) = &input.choices
         && !choices.contains(value)
     {
-        place.invalid(format!("must be one of {}, not {value}", listed(choices)));
+        cursor.invalid(format!("must be one of {}, not {value}", joined(choices)));
     }
 }
 
-/// `"a", "b"`.
-pub(super) fn listed(values: &[Value]) -> String {
+/// Formats as `"a", "b"`.
+pub(super) fn joined(values: &[Value]) -> String {
     let values: Vec<_> = values.iter().map(Value::to_string).collect();
     values.join(", ")
 }

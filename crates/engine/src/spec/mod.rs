@@ -1,23 +1,23 @@
-//! Reads workflow specs: YAML or JSON in, a [`Workflow`] or all its [`Problems`] out.
+//! Parses workflow specs: YAML or JSON in, a [`Workflow`] or all its [`Problems`] out.
 //!
-//! A spec comes from outside, so nothing in it is believed: its size, depth and aliases are
-//! bounded, each key is known or refused, each template is compiled before anything runs. What a
-//! later version will do is refused by name ([`Fault::Unsupported`]) instead of being ignored.
+//! A spec is untrusted input: size, depth and aliases are bounded, unknown keys are rejected, and
+//! every template is compiled before anything runs. What the format allows and this version does
+//! not support is rejected by name ([`Fault::Unsupported`]), never ignored.
 //!
-//! How it is put together: `node` turns text into values that know their line; `place` walks them
-//! and collects problems; `fields` holds a block to its keys. One file per block of the format
-//! (`runtime`, `inputs`, `agents`, `pattern`, `outputs`, and `workflow` for the top) holds that
-//! block's type, its table of keys and its reader. A new key is a line in the table and a line in
-//! the reader beside it.
+//! `node` parses text into values with line numbers; `cursor` walks the values and collects
+//! problems; `fields` checks a block's keys. One file per block of the format (`runtime`, `inputs`,
+//! `agents`, `pattern`, `outputs`, and `workflow` for the top level) has the block's type, its
+//! table of keys and its reader. A new key is one line in the table and one in the reader.
 //!
-//! It opens no file: the caller reads those that a spec refers to (`references`), and resolves
-//! `script`.
+//! This module opens no file. The caller supplies the files that a spec refers to (`references`),
+//! and resolves `script`.
 
 pub mod binding;
 
 mod agents;
 mod changes;
 mod context;
+mod cursor;
 mod environment;
 mod fields;
 mod handoff;
@@ -27,7 +27,6 @@ mod outline;
 mod outputs;
 mod pattern;
 mod pauses;
-mod place;
 mod problem;
 mod provider;
 mod references;
@@ -51,13 +50,13 @@ pub use handoff::Reading;
 pub use inputs::{Input, Inputs, Type};
 pub use outline::{After, Part, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
-pub(crate) use pattern::round;
+pub(crate) use pattern::find_cycle;
 pub use pattern::{
     AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, Node, Orchestrator,
     Parallel, Pattern, Person, Plan, Route, Routing, Step, Task, Tasks, Worktree,
 };
 pub use pauses::Pauses;
-pub(crate) use problem::near;
+pub(crate) use problem::similar;
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
 pub use references::Files;

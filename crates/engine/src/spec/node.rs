@@ -1,4 +1,4 @@
-//! Text into values that know their line.
+//! Parses YAML or JSON text into values that carry their line numbers, within bounds.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) struct Node {
     pub(super) tree: Tree,
 }
 
-/// What a value is.
+/// The value itself, without its line.
 #[derive(Debug)]
 pub(super) enum Tree {
     /// Null, a boolean, a number or a text.
@@ -32,7 +32,7 @@ pub(super) enum Tree {
     Map(Vec<Entry>),
 }
 
-/// A key, the line it stands on and its value.
+/// A key of a mapping, the line of the key, and its value.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -77,7 +77,7 @@ impl Node {
     }
 }
 
-/// Reads one YAML document (JSON is YAML), within bounds.
+/// Parses one YAML document (JSON is YAML), within bounds.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     if text.len() > MOST_BYTES {
         let size = text.len();
@@ -87,14 +87,14 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
         ));
     }
     let options = serde_saphyr::options! {
-        // The limits hold for what aliases unfold to, not only for what is written.
+        // The limits count what aliases expand to, not only what is written.
         budget: serde_saphyr::budget! {
             max_depth: MOST_DEPTH,
             max_nodes: 1_000_000,
             max_total_scalar_bytes: 2 * MOST_BYTES,
             max_documents: 2,
         },
-        // As in YAML 1.2: `yes` and `on` are texts.
+        // As in YAML 1.2: `yes` and `on` are strings.
         strict_booleans: true,
         reject_unsupported_tags: true,
         with_snippet: false,
@@ -122,7 +122,7 @@ fn line_of(error: &Error) -> Option<usize> {
     (line > 0).then_some(line)
 }
 
-/// In our words where the parser's speak to programmers.
+/// Replaces those parser messages that are written for programmers.
 fn explain(error: &Error) -> String {
     match error.without_snippet() {
         Error::AliasError { error, .. } => explain(error),
@@ -232,7 +232,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> String {
+    fn problem_of(text: &str) -> String {
         read(text).expect_err(text).to_string()
     }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_readable_document_is_refused_with_its_line() {
+    fn unreadable_document_is_rejected_with_its_line() {
         for (text, expected) in [
             ("", "document: empty"),
             ("# only a comment\n", "document: empty"),
@@ -283,40 +283,40 @@ mod tests {
                 "document (line 1): not readable: expected string",
             ),
         ] {
-            let problem = refused(text);
+            let problem = problem_of(text);
             assert!(problem.starts_with(expected), "{text:?}: {problem}");
         }
     }
 
     #[test]
-    fn a_bomb_does_not_go_off() {
+    fn alias_bomb_is_rejected() {
         let mut bomb = vec!["l0: &l0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
         for n in 1..12 {
             let uses = vec![format!("*l{}", n - 1); 10].join(", ");
             bomb.push(format!("l{n}: &l{n} [{uses}]"));
         }
-        let problem = refused(&bomb.join("\n"));
+        let problem = problem_of(&bomb.join("\n"));
         assert!(problem.contains("too many values"), "{problem}");
     }
 
     #[test]
-    fn ten_thousand_levels_are_refused_in_either_style() {
-        let flow = refused(&"[".repeat(10_000));
+    fn ten_thousand_levels_are_rejected_in_either_style() {
+        let flow = problem_of(&"[".repeat(10_000));
         assert!(flow.contains("recursion limit"), "{flow}");
         let mut block = String::new();
         for depth in 0..2_000 {
             block.push_str(&" ".repeat(depth));
             block.push_str("a:\n");
         }
-        let block = refused(&block);
+        let block = problem_of(&block);
         assert!(block.contains("nested too deeply"), "{block}");
-        let inline = refused(&"- ".repeat(10_000));
+        let inline = problem_of(&"- ".repeat(10_000));
         assert!(inline.contains("nested too deeply"), "{inline}");
     }
 
     #[test]
-    fn more_than_ten_megabytes_are_not_even_parsed() {
-        let problem = refused(&"#".repeat(MOST_BYTES + 1));
+    fn more_than_ten_megabytes_are_not_parsed() {
+        let problem = problem_of(&"#".repeat(MOST_BYTES + 1));
         assert!(problem.contains("10 MB"), "{problem}");
     }
 }

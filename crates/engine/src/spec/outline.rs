@@ -1,33 +1,30 @@
-//! What a workflow is made of, step by step: for comparing two versions of it, and for showing what
-//! will run.
+//! Lists the steps of a workflow: for comparing two versions of it, and for showing what will run.
 
 use segno_core::step::Path;
 
 use super::pattern::{Approve, Edge, Graph, Orchestrator, Pattern, Plan, Routing, Step};
 use super::workflow::Workflow;
 
-/// A step of a workflow, as its spec defines it. Where the same step can be asked several times,
-/// its path here is that of the first time, without a number.
+/// A step of a workflow, as its spec defines it. If a step can run several times, the path is that
+/// of the first time, without a number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Where it stands.
     pub path: Path,
-    /// Who is asked; `None` for a person.
+    /// The agent; `None` for a human step.
     pub agent: Option<String>,
-    /// Everything that the spec says about it.
+    /// The definition of the step in the spec, as one text for comparison.
     pub definition: String,
-    /// The parts after which it comes.
+    /// The steps that it follows.
     pub after: Vec<After>,
-    /// What may be asked for, if the step chooses itself.
+    /// The tools of the step, if it overrides those of its agent.
     pub tools: Option<Vec<String>>,
 }
 
-/// A part after which another comes.
+/// A step that another step follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct After {
-    /// The part.
     pub path: Path,
-    /// When, if not always.
+    /// The condition; `None` if it always follows.
     pub when: Option<String>,
 }
 
@@ -46,17 +43,17 @@ impl From<Path> for After {
     }
 }
 
-/// The parts of a workflow, in the order of its spec.
+/// The steps of a workflow, in the order of its spec.
 pub fn outline(workflow: &Workflow) -> Vec<Part> {
     match &workflow.pattern {
-        Pattern::Chain(chain) => line(None, &chain.steps, Vec::new()),
+        Pattern::Chain(chain) => sequence(None, &chain.steps, Vec::new()),
         Pattern::Workflow(tasks) => {
-            let place = |index: usize| Path::first("tasks").then(&tasks.tasks[index].id);
+            let path = |index: usize| Path::first("tasks").then(&tasks.tasks[index].id);
             let tasks = tasks.tasks.iter().enumerate();
             tasks
                 .map(|(index, task)| {
-                    let after = task.deps.iter().map(|dep| place(*dep).into());
-                    step(place(index), &task.step, after.collect())
+                    let after = task.deps.iter().map(|dep| path(*dep).into());
+                    step(path(index), &task.step, after.collect())
                 })
                 .collect()
         }
@@ -64,8 +61,8 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
         Pattern::Parallel(parallel) => {
             let (mut parts, mut ends) = (Vec::new(), Vec::new());
             for branch in &parallel.branches {
-                let place = Path::first("branches").then(&branch.id);
-                parts.extend(line(Some(&place), &branch.steps, Vec::new()));
+                let path = Path::first("branches").then(&branch.id);
+                parts.extend(sequence(Some(&path), &branch.steps, Vec::new()));
                 ends.extend(parts.last().map(|part| part.path.clone().into()));
             }
             if let Some(reduce) = &parallel.reduce {
@@ -122,9 +119,9 @@ fn routing(routing: &Routing) -> Vec<Part> {
     }
     let last = parts[parts.len() - 1].path.clone();
     for route in &routing.routes {
-        let place = Path::first("routes").then(&route.name);
+        let path = Path::first("routes").then(&route.name);
         let chosen = After::when(&last, route.name.as_str());
-        parts.extend(line(Some(&place), &route.steps, vec![chosen]));
+        parts.extend(sequence(Some(&path), &route.steps, vec![chosen]));
     }
     parts
 }
@@ -139,8 +136,8 @@ fn orchestrator(pattern: &Orchestrator) -> Vec<Part> {
     )];
     let last = |parts: &[Part]| vec![parts[parts.len() - 1].path.clone().into()];
     if let Some(review) = &pattern.decomposition_review {
-        let place = Path::first("decomposition_review");
-        let review = person(place, format!("{review:?}"), last(&parts));
+        let path = Path::first("decomposition_review");
+        let review = person(path, format!("{review:?}"), last(&parts));
         parts.push(review);
     }
     let workers = Path::first("workers");
@@ -154,8 +151,8 @@ fn orchestrator(pattern: &Orchestrator) -> Vec<Part> {
         parts[0].after.push(again);
     }
     if let Some(review) = &pattern.reduce_review {
-        let place = Path::first("reduce_review");
-        let review = person(place, format!("{review:?}"), last(&parts));
+        let path = Path::first("reduce_review");
+        let review = person(path, format!("{review:?}"), last(&parts));
         parts.push(review);
     }
     for (name, join) in [("reduce", &pattern.reduce), ("writeup", &pattern.writeup)] {
@@ -168,14 +165,14 @@ fn orchestrator(pattern: &Orchestrator) -> Vec<Part> {
 }
 
 fn graph(graph: &Graph) -> Vec<Part> {
-    let place = |index: usize| Path::first("nodes").then(&graph.nodes[index].id);
+    let path = |index: usize| Path::first("nodes").then(&graph.nodes[index].id);
     let ways = |from: usize, to: usize| -> Vec<After> {
         match graph.edges.get(&from) {
-            Some(Edge::To(there)) if *there == to => vec![place(from).into()],
+            Some(Edge::To(there)) if *there == to => vec![path(from).into()],
             Some(Edge::Choose(choices)) => choices
                 .iter()
                 .filter(|choice| choice.to == to)
-                .map(|choice| After::when(&place(from), choice.when.as_deref().unwrap_or("else")))
+                .map(|choice| After::when(&path(from), choice.when.as_deref().unwrap_or("else")))
                 .collect(),
             _ => Vec::new(),
         }
@@ -184,12 +181,13 @@ fn graph(graph: &Graph) -> Vec<Part> {
     nodes
         .map(|(index, node)| {
             let before = (0..graph.nodes.len()).flat_map(|from| ways(from, index));
-            step(place(index), &node.step, before.collect())
+            step(path(index), &node.step, before.collect())
         })
         .collect()
 }
 
-/// A plan that is to be made yet, or its tasks. What git does is no question to anyone.
+/// Either the planning step and generic task steps, or the known tasks. Git operations are not
+/// listed.
 fn plan(plan: &Plan) -> Vec<Part> {
     let Some(list) = &plan.tasks else {
         let planner = Path::first("plan").then("planner");
@@ -214,7 +212,7 @@ fn plan(plan: &Plan) -> Vec<Part> {
         }
         return parts;
     };
-    let place = |index: usize| Path::first("tasks").then(&list.tasks[index].id);
+    let path = |index: usize| Path::first("tasks").then(&list.tasks[index].id);
     let mut parts = Vec::new();
     for (index, task) in list.tasks.iter().enumerate().filter(|(_, task)| !task.done) {
         let last = |before: &usize| {
@@ -223,13 +221,13 @@ fn plan(plan: &Plan) -> Vec<Part> {
             } else {
                 "work"
             };
-            After::from(place(*before).then(step))
+            After::from(path(*before).then(step))
         };
         let needed = task
             .depends_on
             .iter()
             .filter(|before| !list.tasks[**before].done);
-        let work = place(index).then("work");
+        let work = path(index).then("work");
         let asked = format!("{:?}", (&task.title, &task.description));
         parts.push(agent(
             work.clone(),
@@ -238,7 +236,7 @@ fn plan(plan: &Plan) -> Vec<Part> {
             needed.map(last).collect(),
         ));
         if let Some(reviewer) = &plan.reviewer {
-            let path = place(index).then("review");
+            let path = path(index).then("review");
             let mut review = agent(path, reviewer, String::new(), vec![work.into()]);
             review.definition = format!("{:?}", plan.max_revisions);
             parts.push(review);
@@ -247,16 +245,16 @@ fn plan(plan: &Plan) -> Vec<Part> {
     parts
 }
 
-/// Steps in order, the first of them after `after`.
-fn line(place: Option<&Path>, steps: &[Step], mut after: Vec<After>) -> Vec<Part> {
-    let place = match place {
-        Some(place) => place.then("steps"),
+/// Steps in sequence; the first one follows `after`.
+fn sequence(path: Option<&Path>, steps: &[Step], mut after: Vec<After>) -> Vec<Part> {
+    let path = match path {
+        Some(path) => path.then("steps"),
         None => Path::first("steps"),
     };
     let steps = steps.iter().enumerate();
     steps
         .map(|(index, given)| {
-            let path = place.then(index);
+            let path = path.then(index);
             let before = std::mem::replace(&mut after, vec![path.clone().into()]);
             step(path, given, before)
         })

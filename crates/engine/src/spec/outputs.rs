@@ -1,9 +1,9 @@
-//! The `outputs` block: what is written when the work is done.
+//! The `outputs` block: the files that a workflow writes at its end.
 
 use std::path::{Component, Path, PathBuf};
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -14,34 +14,29 @@ const ARTIFACT_KEYS: Keys = Keys {
     optional: &[],
 };
 
-/// A file that a workflow writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// Where: a template. Check what it renders to with [`checked_artifact_path`].
+    /// A template. Check its result with [`checked_artifact_path`].
     pub path: String,
-    /// What: a template.
+    /// A template for the content.
     pub from: String,
 }
 
-/// The text is not a path inside the artifacts folder.
+/// Why a text is not a path inside the artifacts folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It names no file.
     #[error("an artifact's path must name a file, not {0:?}")]
     Empty(String),
-    /// It starts at the root.
     #[error("an artifact's path must be relative, not {0:?}")]
     Absolute(String),
-    /// It leaves the folder.
     #[error("an artifact's path must not hold `..`, as {0:?} does")]
-    Upward(String),
-    /// It holds a character that no file name should.
+    ParentFolder(String),
     #[error("an artifact's path must not hold control characters, as {0:?} does")]
     Control(String),
 }
 
-/// Checks that `path` stays inside the folder that it will be joined to, as far as its text tells:
-/// where symbolic links lead is for the writer to see.
+/// Checks that `path` stays inside the folder that it will be joined to, as far as its text shows.
+/// The writer must check symbolic links.
 pub fn checked_artifact_path(path: &str) -> Result<PathBuf, PathError> {
     if path.chars().any(char::is_control) {
         return Err(PathError::Control(path.to_owned()));
@@ -51,7 +46,7 @@ pub fn checked_artifact_path(path: &str) -> Result<PathBuf, PathError> {
         match component {
             Component::Normal(name) => checked.push(name),
             Component::CurDir => {}
-            Component::ParentDir => return Err(PathError::Upward(path.to_owned())),
+            Component::ParentDir => return Err(PathError::ParentFolder(path.to_owned())),
             Component::RootDir | Component::Prefix(_) => {
                 return Err(PathError::Absolute(path.to_owned()));
             }
@@ -63,31 +58,33 @@ pub fn checked_artifact_path(path: &str) -> Result<PathBuf, PathError> {
     Ok(checked)
 }
 
-pub(super) fn read(place: &Place<'_>) -> Vec<Artifact> {
-    let fields = place.fields(&KEYS);
-    let places = fields.read("artifacts", |place| place.list(0));
+pub(super) fn read(cursor: &Cursor<'_>) -> Vec<Artifact> {
+    let fields = cursor.fields(&KEYS);
+    let cursors = fields.read("artifacts", |cursor| cursor.list(0));
     let mut seen = Vec::new();
-    places
+    cursors
         .iter()
-        .map(|place| artifact(place, &mut seen))
+        .map(|cursor| artifact(cursor, &mut seen))
         .collect()
 }
 
-fn artifact(place: &Place<'_>, seen: &mut Vec<PathBuf>) -> Artifact {
-    let fields = place.fields(&ARTIFACT_KEYS);
-    let path = fields.read("path", |place| {
-        let path = place.template();
-        // What a template becomes is known, and checked, only after rendering.
+fn artifact(cursor: &Cursor<'_>, seen: &mut Vec<PathBuf>) -> Artifact {
+    let fields = cursor.fields(&ARTIFACT_KEYS);
+    let path = fields.read("path", |cursor| {
+        let path = cursor.template();
+        // The path of a template is checked after rendering.
         if !["{{", "{%", "{#"].iter().any(|mark| path.contains(mark)) {
             match checked_artifact_path(&path) {
-                Ok(file) if seen.contains(&file) => place.invalid("another artifact has this path"),
+                Ok(file) if seen.contains(&file) => {
+                    cursor.invalid("another artifact has this path")
+                }
                 Ok(file) => seen.push(file),
-                Err(error) => place.invalid(error.to_string()),
+                Err(error) => cursor.invalid(error.to_string()),
             }
         }
         path
     });
-    let from = fields.read("from", |place| place.template());
+    let from = fields.read("from", |cursor| cursor.template());
     Artifact { path, from }
 }
 
@@ -115,7 +112,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_is_accepted_has_only_plain_components(path in "[a./~\\\\ ]{0,12}") {
+        fn accepted_paths_have_only_normal_components(path in "[a./~\\\\ ]{0,12}") {
             if let Ok(checked) = checked_artifact_path(&path) {
                 let plain = |component| matches!(component, Component::Normal(_));
                 proptest::prop_assert!(checked.components().all(plain));

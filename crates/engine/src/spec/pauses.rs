@@ -1,10 +1,10 @@
-//! `continuity.pause`: how patiently a pause waits for a boundary, and when a session pauses without
-//! anyone asking.
+//! `continuity.pause`: how long a pause waits for the end of a step, and when a session pauses on
+//! its own.
 
 use std::time::Duration;
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -14,14 +14,13 @@ const KEYS: Keys = Keys {
 const DAY_S: u32 = 24 * 3600;
 const WEEK_S: u32 = 7 * DAY_S;
 
-/// When runs pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
-    /// How long a run that is asked to pause waits for the end of its step.
+    /// How long a run that receives a pause request waits for the end of its step.
     pub within: Duration,
-    /// After this many steps of a run.
+    /// Pauses after this many steps of a run.
     pub after_steps: Option<u32>,
-    /// After this long.
+    /// Pauses after a run has taken this long.
     pub after: Option<Duration>,
 }
 
@@ -36,20 +35,20 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    pub(super) fn read(place: &Place<'_>) -> Self {
-        let fields = place.fields(&KEYS);
-        let seconds = |place: Place<'_>, range| Duration::from_secs(place.integer(range).into());
+    pub(super) fn read(cursor: &Cursor<'_>) -> Self {
+        let fields = cursor.fields(&KEYS);
+        let seconds = |cursor: Cursor<'_>, range| Duration::from_secs(cursor.integer(range).into());
         let usual = Self::default();
         Self {
             within: fields
                 .get("within_s")
-                .map_or(usual.within, |place| seconds(place, 0..=DAY_S)),
+                .map_or(usual.within, |cursor| seconds(cursor, 0..=DAY_S)),
             after_steps: fields
                 .get("after_steps")
-                .map(|place| place.integer(1..=1_000_000)),
+                .map(|cursor| cursor.integer(1..=1_000_000)),
             after: fields
                 .get("after_s")
-                .map(|place| seconds(place, 1..=WEEK_S)),
+                .map(|cursor| seconds(cursor, 1..=WEEK_S)),
         }
     }
 }

@@ -1,40 +1,38 @@
-//! What is wrong with a spec, said so that a person finds the place and the way out.
+//! The problems of a spec, each with its location and, for a typo, the word that was probably
+//! meant.
 
 use std::fmt;
 
 use segno_core::error::{Diagnose, Kind};
 
-/// More than this nobody reads; the rest is counted.
+/// More problems are counted, not shown.
 const MOST_SHOWN: usize = 50;
 
-/// Whose turn it is to change something.
+/// Who must change something: the author of the spec, or Segno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The spec's: it is not what the format says.
+    /// The format does not allow it.
     Invalid,
-    /// Ours: the format has it, this version does not.
+    /// The format allows it, but this version does not support it.
     Unsupported,
 }
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The place, as a JSON pointer; empty for the document.
+    /// The location as a JSON pointer; empty for the document.
     pub pointer: String,
-    /// The place, as a line counted from one.
+    /// Counted from one.
     pub line: Option<usize>,
-    /// What is wrong.
     pub message: String,
-    /// What was probably meant.
+    /// The known word that is most similar.
     pub nearest: Option<String>,
-    /// Whose turn it is.
     pub fault: Fault,
 }
 
-/// `/runtime/provder (line 4): unknown key; did you mean `provider`?`
+/// For example: `/runtime/provder (line 4): unknown key; did you mean `provider`?`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.pointer.as_str() {
+        let location = match self.pointer.as_str() {
             "" => "document",
             pointer => pointer,
         };
@@ -44,7 +42,7 @@ impl fmt::Display for Problem {
             .as_ref()
             .map(|word| format!("; did you mean `{word}`?"));
         let text = [
-            place,
+            location,
             &line.unwrap_or_default(),
             ": ",
             &self.message,
@@ -55,50 +53,49 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a spec, in the order of its lines; never empty.
+/// All problems of a spec, in the order of their lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     shown: Vec<Problem>,
-    left_out: usize,
+    not_shown: usize,
     all_unsupported: bool,
 }
 
 impl Problems {
-    /// Sorts `problems` by line and keeps as many as a person reads; `None` if there are none.
+    /// Sorts `problems` by line and keeps the first 50; `None` if there are none.
     pub(super) fn of(mut problems: Vec<Problem>) -> Option<Self> {
         if problems.is_empty() {
             return None;
         }
         problems.sort_by(|a, b| {
-            let place = |problem: &Problem| problem.line.unwrap_or(0);
-            place(a)
-                .cmp(&place(b))
+            let line = |problem: &Problem| problem.line.unwrap_or(0);
+            line(a)
+                .cmp(&line(b))
                 .then_with(|| a.pointer.cmp(&b.pointer))
         });
         problems.dedup();
         let all_unsupported = problems
             .iter()
             .all(|problem| problem.fault == Fault::Unsupported);
-        let left_out = problems.len().saturating_sub(MOST_SHOWN);
+        let not_shown = problems.len().saturating_sub(MOST_SHOWN);
         problems.truncate(MOST_SHOWN);
         Some(Self {
             shown: problems,
-            left_out,
+            not_shown,
             all_unsupported,
         })
     }
 
-    /// The problems, at most 50.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.shown.iter()
     }
 
-    /// How many more there are.
-    pub fn left_out(&self) -> usize {
-        self.left_out
+    /// How many problems are not shown.
+    pub fn not_shown(&self) -> usize {
+        self.not_shown
     }
 
-    /// Whether the spec is fine and only asks for more than this version does.
+    /// `Unsupported` if the spec is valid and only needs features that this version lacks.
     pub fn fault(&self) -> Fault {
         if self.all_unsupported {
             Fault::Unsupported
@@ -113,7 +110,7 @@ impl From<Problem> for Problems {
         Self {
             all_unsupported: problem.fault == Fault::Unsupported,
             shown: vec![problem],
-            left_out: 0,
+            not_shown: 0,
         }
     }
 }
@@ -133,8 +130,8 @@ impl fmt::Display for Problems {
             let end = if n == 0 { "" } else { "\n" };
             write!(f, "{end}{problem}")?;
         }
-        if self.left_out > 0 {
-            write!(f, "\nand {} more", self.left_out)?;
+        if self.not_shown > 0 {
+            write!(f, "\nand {} more", self.not_shown)?;
         }
         Ok(())
     }
@@ -155,7 +152,7 @@ impl Diagnose for Problems {
     }
 }
 
-/// One line without control characters, so that a spec cannot move the reader's cursor.
+/// Escapes control characters, so that a spec cannot control the reader's terminal.
 fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -168,8 +165,9 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// The candidates that `word` is most like, the nearest first, if they are like it at all.
-pub(crate) fn near<'a>(
+/// The candidates most similar to `word`, the nearest first; at most a third of a candidate's
+/// letters differ.
+pub(crate) fn similar<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
     most: usize,
@@ -190,7 +188,7 @@ pub(crate) fn near<'a>(
     found.map(|(_, candidate)| candidate.to_owned()).collect()
 }
 
-/// The candidate that `word` is probably a slip of: a third of its letters may differ.
+/// The candidate that `word` is probably a typo of: at most a third of its letters differ.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -208,7 +206,7 @@ pub(super) fn nearest<'a>(
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour.
+/// The edit distance: letters added, removed, replaced, or swapped with their neighbour.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_finds_the_word_and_a_stranger_finds_none() {
+    fn typo_finds_the_nearest_word() {
         let words = ["provider", "model_id", "region"];
         for slip in ["provder", "Provider", "porvider", "providers"] {
             assert_eq!(nearest(slip, words).as_deref(), Some("provider"), "{slip}");
@@ -254,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_told_by_line_and_the_flood_is_counted() {
+    fn problems_are_sorted_by_line_and_capped_at_50() {
         let many = (1..=60).rev().map(|n| problem(n, Fault::Unsupported));
         let problems = Problems::of(many.collect()).unwrap();
         assert_eq!(problems.iter().next().unwrap().line, Some(1));
-        assert_eq!((problems.iter().count(), problems.left_out()), (50, 10));
+        assert_eq!((problems.iter().count(), problems.not_shown()), (50, 10));
         assert!(problems.to_string().ends_with("\nand 10 more"));
     }
 
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_cannot_write_to_the_terminal() {
+    fn control_characters_in_problems_are_escaped() {
         let mut sly = problem(1, Fault::Invalid);
         sly.pointer = "/\u{1b}[2J".to_owned();
         assert_eq!(sly.to_string(), "/\\u{1b}[2J (line 1): odd");

@@ -1,22 +1,22 @@
-//! Who answers for an agent: what `runtime` says, and what an agent says otherwise.
+//! The provider of an agent: the one of `runtime`, or the agent's own.
 
 use segno_core::companion::Program;
 
+use super::cursor::{Cursor, shortened};
 use super::fields::{Fields, Keys};
-use super::place::{Place, shortened};
 
-const NAMES: [(&str, Sort); 11] = [
-    ("anthropic", Sort::Api(Vendor::Anthropic)),
-    ("openai", Sort::Api(Vendor::OpenAi)),
-    ("azure_openai", Sort::Api(Vendor::Azure)),
-    ("gemini", Sort::Api(Vendor::Gemini)),
-    ("bedrock", Sort::Api(Vendor::Bedrock)),
-    ("ollama", Sort::Api(Vendor::Ollama)),
-    ("claude-code", Sort::Program(Program::ClaudeCode)),
-    ("codex", Sort::Program(Program::Codex)),
-    ("acp", Sort::Program(Program::Acp)),
-    ("command", Sort::Command),
-    ("scripted", Sort::Scripted),
+const NAMES: [(&str, ProviderKind); 11] = [
+    ("anthropic", ProviderKind::Api(Vendor::Anthropic)),
+    ("openai", ProviderKind::Api(Vendor::OpenAi)),
+    ("azure_openai", ProviderKind::Api(Vendor::Azure)),
+    ("gemini", ProviderKind::Api(Vendor::Gemini)),
+    ("bedrock", ProviderKind::Api(Vendor::Bedrock)),
+    ("ollama", ProviderKind::Api(Vendor::Ollama)),
+    ("claude-code", ProviderKind::Program(Program::ClaudeCode)),
+    ("codex", ProviderKind::Program(Program::Codex)),
+    ("acp", ProviderKind::Program(Program::Acp)),
+    ("command", ProviderKind::Command),
+    ("scripted", ProviderKind::Scripted),
 ];
 
 const INFERENCE_KEYS: Keys = Keys {
@@ -24,44 +24,43 @@ const INFERENCE_KEYS: Keys = Keys {
     optional: &["temperature", "top_p", "max_tokens"],
 };
 
-/// Whose API it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
-    /// The Messages API.
+    /// Uses the Messages API.
     Anthropic,
-    /// Chat completions.
+    /// Uses chat completions.
     OpenAi,
-    /// Chat completions, at a place of one's own.
+    /// Uses chat completions, at the customer's own address.
     Azure,
-    /// Chat completions too.
+    /// Uses chat completions.
     Gemini,
-    /// The Converse API, in some region.
+    /// Uses the Converse API of a region.
     Bedrock,
-    /// Chat completions, without a key.
+    /// Uses chat completions, without a key.
     Ollama,
 }
 
 impl Vendor {
-    /// The name that the format gives it.
+    /// Its name in the format.
     pub fn name(self) -> &'static str {
-        let sort = Sort::Api(self);
-        let known = NAMES.iter().find(|(_, known)| *known == sort);
+        let kind = ProviderKind::Api(self);
+        let known = NAMES.iter().find(|(_, known)| *known == kind);
         known.map_or("", |(name, _)| name)
     }
 
-    /// An address with what this vendor puts between host and version.
+    /// An address with the path that this vendor has between host and version.
     fn path(self, base: &str) -> String {
         match (self, base.strip_suffix("/v1")) {
             (Self::Azure, Some(host)) if !host.ends_with("/openai") => format!("{host}/openai/v1"),
-            // Its own address has another version, in another place.
+            // Gemini's own address has another version, at another position.
             (Self::Gemini, Some(host)) if host.ends_with("/openai") => host.to_owned(),
-            // It has none.
+            // Bedrock has no version in its path.
             (Self::Bedrock, Some(host)) => host.to_owned(),
             _ => base.to_owned(),
         }
     }
 
-    /// The model that is asked unless the spec names one.
+    /// The model to use if the spec names none.
     fn model(self) -> &'static str {
         match self {
             Self::Anthropic => "claude-sonnet-4-20250514",
@@ -73,87 +72,77 @@ impl Vendor {
     }
 }
 
-/// A provider by name, before it is known what it needs.
+/// A provider by name, before its settings are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ProviderKind {
     Api(Vendor),
     Program(Program),
     Command,
     Scripted,
 }
 
-/// What answers for an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Provider {
-    /// A file of answers.
+    /// Prepared answers from a file, for tests.
     Scripted {
-        /// The file, as the spec names it.
+        /// The path, as the spec gives it.
         script: String,
     },
-    /// A program: the prompt on its stdin, the answer on its stdout.
+    /// A program that reads the prompt on stdin and writes the answer to stdout.
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
     },
-    /// A model behind an API.
     Api(Api),
-    /// An agent that speaks the Agent Client Protocol, and keeps its conversation itself.
+    /// An agent that speaks the Agent Client Protocol and stores its own transcript.
     Acp {
         /// The program and its arguments.
         argv: Vec<String>,
     },
-    /// An agent's program that is known by name, and keeps its conversation itself.
+    /// A CLI agent that is known by name and stores its own transcript.
     Program {
-        /// Which one.
         program: Program,
-        /// The model that it is to use, if the spec names one.
+        /// The model to use, if the spec names one.
         model: Option<String>,
     },
 }
 
-/// A model behind an API.
+/// A model behind an HTTP API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Api {
-    /// Whose API it is.
     pub vendor: Vendor,
-    /// The model.
     pub model: String,
-    /// Where it is, with its version, if the spec says so: `http://127.0.0.1:8080/v1`.
+    /// The base URL with its version, if the spec has one: `http://127.0.0.1:8080/v1`.
     pub base: Option<String>,
-    /// The region that the spec names: letters, digits and hyphens.
+    /// Letters, digits and hyphens.
     pub region: Option<String>,
-    /// How it is to answer.
     pub inference: Inference,
 }
 
-/// How a model is to answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Inference {
-    /// From 0 to 2.
     pub temperature: Option<f64>,
-    /// From 0 to 1.
     pub top_p: Option<f64>,
-    /// How long an answer may be.
     pub max_tokens: Option<u32>,
 }
 
 impl Inference {
-    /// From a block whose table names these keys.
+    /// Reads the keys from a block that has other keys, too.
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         let number =
-            |key: &str, most: f64| fields.get(key).map(|place| place.number(&(0.0..=most)));
+            |key: &str, most: f64| fields.get(key).map(|cursor| cursor.number(&(0.0..=most)));
         Self {
             temperature: number("temperature", 2.0),
             top_p: number("top_p", 1.0),
             max_tokens: fields
                 .get("max_tokens")
-                .map(|place| place.integer(1..=u32::MAX)),
+                .map(|cursor| cursor.integer(1..=u32::MAX)),
         }
     }
 
-    /// From a block of its own.
-    pub(super) fn block(place: &Place<'_>) -> Self {
-        Self::read(&place.fields(&INFERENCE_KEYS))
+    /// Reads a block that has only these keys.
+    pub(super) fn block(cursor: &Cursor<'_>) -> Self {
+        Self::read(&cursor.fields(&INFERENCE_KEYS))
     }
 
     fn or(self, other: Self) -> Self {
@@ -166,7 +155,7 @@ impl Inference {
 }
 
 impl Provider {
-    /// The name that the format gives it.
+    /// Its name in the format.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Scripted { .. } => "scripted",
@@ -177,7 +166,6 @@ impl Provider {
         }
     }
 
-    /// The model, where one is chosen.
     pub fn model(&self) -> Option<&str> {
         match self {
             Self::Api(api) => Some(&api.model),
@@ -186,7 +174,7 @@ impl Provider {
         }
     }
 
-    /// Everything about it that an answer depends on, as one text.
+    /// Everything that the provider's answers depend on, as one text.
     pub fn identity(&self) -> String {
         match self {
             Self::Scripted { script } => format!("scripted {script:?}"),
@@ -198,90 +186,89 @@ impl Provider {
     }
 }
 
-/// What agents inherit from `runtime`.
 pub(super) struct Defaults<'a> {
-    pub(super) place: Place<'a>,
-    /// `None` if it was refused.
-    pub(super) sort: Option<Sort>,
-    pub(super) script: Option<(Place<'a>, String)>,
-    pub(super) command: Option<(Place<'a>, Vec<String>)>,
+    pub(super) cursor: Cursor<'a>,
+    /// `None` if the provider was rejected.
+    pub(super) kind: Option<ProviderKind>,
+    pub(super) script: Option<(Cursor<'a>, String)>,
+    pub(super) command: Option<(Cursor<'a>, Vec<String>)>,
     pub(super) model: Option<String>,
     pub(super) base: Option<String>,
-    pub(super) region: Option<(Place<'a>, String)>,
+    pub(super) region: Option<(Cursor<'a>, String)>,
     pub(super) inference: Inference,
-    /// What is said about models: somebody must look at it.
-    pub(super) of_models: Vec<Place<'a>>,
+    /// Keys about models, kept to report them if no agent uses them.
+    pub(super) model_settings: Vec<Cursor<'a>>,
 }
 
-/// What an agent says for itself.
+/// What an agent sets itself.
 pub(super) struct Own<'a> {
-    pub(super) command: Option<Place<'a>>,
-    pub(super) model: Option<Place<'a>>,
-    pub(super) inference: Option<Place<'a>>,
+    pub(super) command: Option<Cursor<'a>>,
+    pub(super) model: Option<Cursor<'a>>,
+    pub(super) inference: Option<Cursor<'a>>,
 }
 
-/// What answers for the agent at `place`.
+/// The provider of the agent at `cursor`.
 pub(super) fn choose(
-    place: &Place<'_>,
-    sort: Option<Sort>,
+    cursor: &Cursor<'_>,
+    kind: Option<ProviderKind>,
     own: &Own<'_>,
     defaults: &Defaults<'_>,
 ) -> Provider {
-    let ignored = |given: &Option<Place<'_>>, name: &str| {
+    let ignored = |given: &Option<Cursor<'_>>, name: &str| {
         if let Some(given) = given {
             given.invalid(format!(
                 "would be ignored: this agent's provider is `{name}`"
             ));
         }
     };
-    match sort {
-        // It stands in for any model, so it takes what is said about models.
-        Some(Sort::Scripted) => {
+    match kind {
+        // The scripted provider replaces any model, so it accepts settings for models.
+        Some(ProviderKind::Scripted) => {
             ignored(&own.command, "scripted");
             scripted(defaults)
         }
-        Some(Sort::Api(vendor)) => {
+        Some(ProviderKind::Api(vendor)) => {
             ignored(&own.command, vendor.name());
             Provider::Api(api(vendor, own, defaults))
         }
-        Some(Sort::Program(Program::Acp)) => {
+        Some(ProviderKind::Program(Program::Acp)) => {
             ignored(&own.model, "acp");
             ignored(&own.inference, "acp");
             Provider::Acp {
-                argv: started_by(place, own, defaults),
+                argv: command_argv(cursor, own, defaults),
             }
         }
-        Some(Sort::Program(program)) => {
+        Some(ProviderKind::Program(program)) => {
             ignored(&own.inference, program.as_str());
             ignored(&own.command, program.as_str());
-            let model = own.model.as_ref().map(Place::line_of_text);
-            // What `runtime` says of models is said of its own provider's.
+            let model = own.model.as_ref().map(Cursor::single_line);
+            // A model in `runtime` belongs to the provider in `runtime`.
             let inherited = || {
                 let model = defaults.model.clone();
-                model.filter(|_| defaults.sort == sort)
+                model.filter(|_| defaults.kind == kind)
             };
             Provider::Program {
                 program,
                 model: model.or_else(inherited),
             }
         }
-        Some(Sort::Command) => {
+        Some(ProviderKind::Command) => {
             ignored(&own.model, "command");
             ignored(&own.inference, "command");
             Provider::Command {
-                argv: started_by(place, own, defaults),
+                argv: command_argv(cursor, own, defaults),
             }
         }
         None => Provider::Command { argv: Vec::new() },
     }
 }
 
-/// The program that an agent is started with: its own choice, or what `runtime` says.
-fn started_by(place: &Place<'_>, own: &Own<'_>, defaults: &Defaults<'_>) -> Vec<String> {
+/// The command that starts an agent: its own, or the one of `runtime`.
+fn command_argv(cursor: &Cursor<'_>, own: &Own<'_>, defaults: &Defaults<'_>) -> Vec<String> {
     let chosen = own.command.as_ref().map(argv);
     let inherited = || defaults.command.as_ref().map(|(_, argv)| argv.clone());
     chosen.or_else(inherited).unwrap_or_else(|| {
-        place.invalid("`command` is missing, here and in `runtime`");
+        cursor.invalid("`command` is missing, here and in `runtime`");
         Vec::new()
     })
 }
@@ -290,7 +277,7 @@ fn scripted(defaults: &Defaults<'_>) -> Provider {
     let script = defaults.script.as_ref().map(|(_, script)| script.clone());
     if script.is_none() {
         defaults
-            .place
+            .cursor
             .invalid("`script` is missing: provider `scripted` answers from it");
     }
     Provider::Scripted {
@@ -300,10 +287,10 @@ fn scripted(defaults: &Defaults<'_>) -> Provider {
 
 fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
     if defaults.base.is_none() {
-        let missing = |place: &str| {
+        let missing = |location: &str| {
             let name = vendor.name();
-            let message = format!("`host` is missing: provider `{name}` is {place}");
-            defaults.place.invalid(message);
+            let message = format!("`host` is missing: provider `{name}` is {location}");
+            defaults.cursor.invalid(message);
         };
         match vendor {
             Vendor::Ollama => missing("somewhere on your network"),
@@ -311,7 +298,7 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
             Vendor::Anthropic | Vendor::OpenAi | Vendor::Gemini | Vendor::Bedrock => {}
         }
     }
-    let model = own.model.as_ref().map(Place::line_of_text);
+    let model = own.model.as_ref().map(Cursor::single_line);
     let inference = own.inference.as_ref().map(Inference::block);
     Api {
         vendor,
@@ -327,65 +314,66 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
     }
 }
 
-/// What no agent will look at must not stand there as if it did something.
-pub(super) fn unused(defaults: &Defaults<'_>, asked: &[Option<Sort>]) {
-    // A provider that was refused might have looked at it.
+/// Reports settings in `runtime` that no agent uses.
+pub(super) fn report_unused(defaults: &Defaults<'_>, asked: &[Option<ProviderKind>]) {
+    // A provider that was rejected might have used them.
     if asked.is_empty() || asked.contains(&None) {
         return;
     }
-    let asks = |sort: Sort| asked.contains(&Some(sort));
-    if let Some((place, _)) = &defaults.script
-        && !asks(Sort::Scripted)
+    let asks = |kind: ProviderKind| asked.contains(&Some(kind));
+    if let Some((cursor, _)) = &defaults.script
+        && !asks(ProviderKind::Scripted)
     {
-        place.invalid("would be ignored: no agent's provider is `scripted`");
+        cursor.invalid("would be ignored: no agent's provider is `scripted`");
     }
-    let acp = Sort::Program(Program::Acp);
-    if let Some((place, _)) = &defaults.command
-        && !asks(Sort::Command)
+    let acp = ProviderKind::Program(Program::Acp);
+    if let Some((cursor, _)) = &defaults.command
+        && !asks(ProviderKind::Command)
         && !asks(acp)
     {
-        place.invalid("would be ignored: no agent's provider is `command` or `acp`");
+        cursor.invalid("would be ignored: no agent's provider is `command` or `acp`");
     }
-    let chooses_no_model = |sort: &Option<Sort>| [Some(Sort::Command), Some(acp)].contains(sort);
+    let chooses_no_model =
+        |kind: &Option<ProviderKind>| [Some(ProviderKind::Command), Some(acp)].contains(kind);
     if asked.iter().all(chooses_no_model) {
         let name = if asks(acp) { "acp" } else { "command" };
-        for place in &defaults.of_models {
-            place.invalid(format!(
+        for cursor in &defaults.model_settings {
+            cursor.invalid(format!(
                 "would be ignored: provider `{name}` chooses no model"
             ));
         }
         return;
     }
-    // The stand-in for any model takes it, too.
-    let regional = [Sort::Api(Vendor::Bedrock), Sort::Scripted];
-    let used = regional.iter().any(|sort| asked.contains(&Some(*sort)));
-    if let (Some((place, _)), false) = (&defaults.region, used) {
-        place.invalid("would be ignored: no agent's provider is `bedrock`");
+    // The scripted provider replaces any model, so it accepts a region.
+    let regional = [ProviderKind::Api(Vendor::Bedrock), ProviderKind::Scripted];
+    let used = regional.iter().any(|kind| asked.contains(&Some(*kind)));
+    if let (Some((cursor, _)), false) = (&defaults.region, used) {
+        cursor.invalid("would be ignored: no agent's provider is `bedrock`");
     }
 }
 
-/// A provider's name; `None` if it was refused.
-pub(super) fn sort(place: &Place<'_>) -> Option<Sort> {
-    let text = place.line_of_text();
-    if let Some((_, sort)) = NAMES.iter().find(|(name, _)| *name == text) {
-        return Some(*sort);
+/// Parses the name of a provider; `None` if it is unknown, which is reported.
+pub(super) fn provider_kind(cursor: &Cursor<'_>) -> Option<ProviderKind> {
+    let text = cursor.single_line();
+    if let Some((_, kind)) = NAMES.iter().find(|(name, _)| *name == text) {
+        return Some(*kind);
     }
     if !text.is_empty() {
         let message = format!("no such provider: `{}`", shortened(&text));
-        place.unknown(message, &text, NAMES.iter().map(|(name, _)| *name));
+        cursor.unknown(message, &text, NAMES.iter().map(|(name, _)| *name));
     }
     None
 }
 
-/// An address, with its version at the end.
-pub(super) fn base(place: &Place<'_>) -> String {
-    let text = place.line_of_text();
+/// Parses the base URL of an API, and appends the version if it is missing.
+pub(super) fn base(cursor: &Cursor<'_>) -> String {
+    let text = cursor.single_line();
     let base = text.trim_end_matches('/');
     let host = base
         .strip_prefix("http://")
         .or_else(|| base.strip_prefix("https://"));
     if host.is_none_or(|host| host.is_empty() || host.contains(['?', '#', '@', ' '])) {
-        place.invalid("must be an address like `http://127.0.0.1:8080`");
+        cursor.invalid("must be an address like `http://127.0.0.1:8080`");
     }
     if base.ends_with("/v1") {
         base.to_owned()
@@ -394,29 +382,29 @@ pub(super) fn base(place: &Place<'_>) -> String {
     }
 }
 
-/// A region. It becomes part of an address.
-pub(super) fn region(place: &Place<'_>) -> String {
-    let text = place.line_of_text();
+/// Parses the name of a region, which becomes part of a host name.
+pub(super) fn region(cursor: &Cursor<'_>) -> String {
+    let text = cursor.single_line();
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.len() > 32 || !text.chars().all(fits) {
-        place.invalid("must be a region like `eu-west-1`");
+        cursor.invalid("must be a region like `eu-west-1`");
     }
     text
 }
 
-/// A program and its arguments.
-pub(super) fn argv(place: &Place<'_>) -> Vec<String> {
-    let words: Vec<_> = place
+/// Parses a program and its arguments.
+pub(super) fn argv(cursor: &Cursor<'_>) -> Vec<String> {
+    let words: Vec<_> = cursor
         .list(1)
         .iter()
         .map(|word| (word.clone(), word.text()))
         .collect();
-    for (n, (place, word)) in words.iter().enumerate() {
+    for (n, (cursor, word)) in words.iter().enumerate() {
         if word.contains('\0') {
-            place.invalid("must not hold a NUL character");
+            cursor.invalid("must not hold a NUL character");
         }
         if n == 0 && word.is_empty() {
-            place.invalid("must name a program");
+            cursor.invalid("must name a program");
         }
     }
     words.into_iter().map(|(_, word)| word).collect()

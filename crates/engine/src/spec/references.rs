@@ -1,7 +1,7 @@
-//! Files that a spec refers to, read into it: agents kept elsewhere (`$ref`), and schemas.
+//! Inlines the files that a spec refers to: agents in other files (`$ref`), and schemas.
 //!
-//! What comes out is one spec that stands alone. It is what is kept with a session, and what its
-//! digest is taken of: so an edit of any of the files is noticed.
+//! The result is one self-contained spec. The session stores it, and its digest covers it, so that
+//! an edit of any of these files is detected.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::problem::{Fault, Problem};
 /// Reads a file that a spec names, relative to the spec.
 pub type Files<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// What may be said about an agent besides where it is kept.
+/// The keys that may be set beside `$ref`.
 const OVERRIDES: [&str; 6] = [
     "prompt",
     "tools",
@@ -23,7 +23,7 @@ const OVERRIDES: [&str; 6] = [
     "command",
 ];
 
-/// Reads every file that `root` refers to into it. Whether there was any.
+/// Inlines every file that `root` refers to. Returns whether there was any.
 pub(super) fn resolve(root: &mut Node, files: Files<'_>) -> Result<bool, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut found = false;
@@ -37,7 +37,7 @@ pub(super) fn resolve(root: &mut Node, files: Files<'_>) -> Result<bool, Vec<Pro
             agent.key.replace('~', "~0").replace('/', "~1")
         );
         let line = agent.line;
-        let mut tell = |message: String, more: &str| {
+        let mut report = |message: String, more: &str| {
             problems.push(Problem {
                 pointer: format!("{pointer}{more}"),
                 line: Some(line),
@@ -46,14 +46,14 @@ pub(super) fn resolve(root: &mut Node, files: Files<'_>) -> Result<bool, Vec<Pro
                 fault: Fault::Invalid,
             });
         };
-        match reference(&mut agent.node, files) {
+        match inline_agent(&mut agent.node, files) {
             Ok(is_one) => found |= is_one,
-            Err(message) => tell(message, "/$ref"),
+            Err(message) => report(message, "/$ref"),
         }
         for schema in ["input_schema", "output_schema"] {
-            match read_schema(&mut agent.node, schema, files) {
+            match inline_schema(&mut agent.node, schema, files) {
                 Ok(is_one) => found |= is_one,
-                Err(message) => tell(message, &format!("/{schema}")),
+                Err(message) => report(message, &format!("/{schema}")),
             }
         }
     }
@@ -82,24 +82,24 @@ fn text<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     }
 }
 
-/// Puts the agent that is kept elsewhere in the place of its reference.
-fn reference(agent: &mut Node, files: Files<'_>) -> Result<bool, String> {
+/// Replaces a `$ref` by the agent in its file.
+fn inline_agent(agent: &mut Node, files: Files<'_>) -> Result<bool, String> {
     if !entries(agent).iter().any(|entry| entry.key == "$ref") {
         return Ok(false);
     }
     let file = text(agent, "$ref").ok_or("must be the name of a file")?;
     let file = file.to_owned();
     let content = files(&file).map_err(|reason| format!("{file} cannot be read: {reason}"))?;
-    let kept = node::read(&content).map_err(|problem| format!("{file}: {}", problem.message))?;
-    let mut kept = only_agent(kept).ok_or_else(|| {
+    let loaded = node::read(&content).map_err(|problem| format!("{file}: {}", problem.message))?;
+    let mut loaded = only_agent(loaded).ok_or_else(|| {
         format!("{file} must hold one agent: a spec with one, or a mapping with a `prompt`")
     })?;
-    if text(&kept, "$ref").is_some() {
+    if text(&loaded, "$ref").is_some() {
         return Err(format!("{file} refers to another file itself"));
     }
-    // Its schemas are found beside it.
+    // The paths of its schemas are relative to that file.
     let folder = Path::new(&file).parent().unwrap_or(Path::new(""));
-    for entry in entries(&mut kept) {
+    for entry in entries(&mut loaded) {
         if let ("input_schema" | "output_schema", Tree::Scalar(Value::String(path))) =
             (entry.key.as_str(), &mut entry.node.tree)
         {
@@ -107,8 +107,8 @@ fn reference(agent: &mut Node, files: Files<'_>) -> Result<bool, String> {
         }
     }
     let line = agent.line;
-    on_line(&mut kept, line);
-    let Tree::Map(merged) = &mut kept.tree else {
+    set_line(&mut loaded, line);
+    let Tree::Map(merged) = &mut loaded.tree else {
         unreachable!("an agent is a mapping")
     };
     let own = std::mem::replace(&mut agent.tree, Tree::Map(Vec::new()));
@@ -122,11 +122,11 @@ fn reference(agent: &mut Node, files: Files<'_>) -> Result<bool, String> {
         merged.retain(|known| known.key != entry.key);
         merged.push(entry);
     }
-    *agent = kept;
+    *agent = loaded;
     Ok(true)
 }
 
-/// The agent in a file: the only one of a spec, or the file itself.
+/// The agent in a file: the only agent of a spec, or the file itself.
 fn only_agent(file: Node) -> Option<Node> {
     if text(&file, "prompt").is_some() {
         return Some(file);
@@ -142,22 +142,22 @@ fn only_agent(file: Node) -> Option<Node> {
     matches!(agent.node.tree, Tree::Map(_)).then_some(agent.node)
 }
 
-fn on_line(node: &mut Node, line: usize) {
+fn set_line(node: &mut Node, line: usize) {
     node.line = line;
     match &mut node.tree {
         Tree::Scalar(_) => {}
-        Tree::List(items) => items.iter_mut().for_each(|item| on_line(item, line)),
+        Tree::List(items) => items.iter_mut().for_each(|item| set_line(item, line)),
         Tree::Map(entries) => {
             for entry in entries {
                 entry.line = line;
-                on_line(&mut entry.node, line);
+                set_line(&mut entry.node, line);
             }
         }
     }
 }
 
-/// Puts a schema in the place of the name of its file.
-fn read_schema(agent: &mut Node, key: &str, files: Files<'_>) -> Result<bool, String> {
+/// Replaces the name of a schema file by its content.
+fn inline_schema(agent: &mut Node, key: &str, files: Files<'_>) -> Result<bool, String> {
     let Some(file) = text(agent, key).map(str::to_owned) else {
         return Ok(false);
     };
@@ -166,7 +166,7 @@ fn read_schema(agent: &mut Node, key: &str, files: Files<'_>) -> Result<bool, St
         node::read(&content).map_err(|problem| format!("{file}: {}", problem.message))?;
     let entry = entries(agent).iter_mut().find(|entry| entry.key == key);
     if let Some(entry) = entry {
-        on_line(&mut schema, entry.line);
+        set_line(&mut schema, entry.line);
         entry.node = schema;
     }
     Ok(true)

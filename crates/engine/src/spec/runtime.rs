@@ -1,18 +1,18 @@
-//! The `runtime` block: who answers unless an agent says otherwise, and how patiently.
+//! The `runtime` block: the default provider, retries, timeouts and budgets.
 
 use std::time::Duration;
 
 use segno_core::retry::{Backoff, Policy};
 use segno_core::usage::Cost;
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
-use super::provider::{Defaults, Inference, argv, base, region, sort};
+use super::provider::{Defaults, Inference, argv, base, provider_kind, region};
 
-/// Longer waits are a slip of the unit.
+/// A longer wait is probably a wrong unit.
 const YEAR_S: f64 = 31_536_000.0;
 
-/// Nothing answers in less.
+/// No provider answers faster.
 const LEAST_TIMEOUT_S: f64 = 0.001;
 
 const KEYS: Keys = Keys {
@@ -32,8 +32,8 @@ const KEYS: Keys = Keys {
         "max_tokens",
     ],
 };
-/// What is said about models.
-const OF_MODELS: [&str; 6] = [
+/// Keys about models.
+const MODEL_SETTINGS: [&str; 6] = [
     "model_id",
     "region",
     "host",
@@ -57,18 +57,16 @@ const BUDGET_KEYS: Keys = Keys {
     ],
 };
 
-/// What a workflow may use up.
+/// The limits of a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budgets {
-    /// Steps that may be finished.
     pub max_steps: Option<u64>,
-    /// Tokens, in and out.
+    /// Input and output tokens together.
     pub max_tokens: Option<u64>,
-    /// Seconds that runs may go on, all together.
+    /// The duration of all runs together.
     pub max_duration_s: Option<u64>,
-    /// Money.
     pub max_cost: Option<Cost>,
-    /// From which part of a limit on people are warned.
+    /// The part of a limit from which the user is warned.
     pub warn_threshold: f64,
 }
 
@@ -84,20 +82,18 @@ impl Default for Budgets {
     }
 }
 
-/// How patiently steps are run.
+/// How steps are executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Runtime {
-    /// How often a failed step is tried again.
     pub retry: Policy,
-    /// How long one attempt of a step may take; forever if `None`.
+    /// The limit for one attempt of a step; unlimited if `None`.
     pub timeout: Option<Duration>,
-    /// How many agents may be asked at once.
+    /// How many agents may run at the same time.
     pub max_parallel: usize,
-    /// What may be used up.
     pub budgets: Budgets,
 }
 
-/// How many agents are asked at once unless a spec says otherwise.
+/// The default of `max_parallel`.
 const MAX_PARALLEL: usize = 5;
 
 impl Default for Runtime {
@@ -111,50 +107,53 @@ impl Default for Runtime {
     }
 }
 
-pub(super) fn read<'a>(place: &Place<'a>) -> (Runtime, Defaults<'a>) {
-    let fields = place.fields(&KEYS);
+pub(super) fn read<'a>(cursor: &Cursor<'a>) -> (Runtime, Defaults<'a>) {
+    let fields = cursor.fields(&KEYS);
     let runtime = Runtime {
         retry: policy(fields.get("failure_policy").as_ref()),
         timeout: fields
             .get("timeout_s")
-            .map(|place| seconds(&place, LEAST_TIMEOUT_S)),
+            .map(|cursor| seconds(&cursor, LEAST_TIMEOUT_S)),
         max_parallel: fields
             .get("max_parallel")
-            .map_or(MAX_PARALLEL, |place| place.integer(1..=u32::MAX) as usize),
-        budgets: fields.read("budgets", |place| budgets(&place)),
+            .map_or(MAX_PARALLEL, |cursor| cursor.integer(1..=u32::MAX) as usize),
+        budgets: fields.read("budgets", |cursor| budgets(&cursor)),
     };
     let defaults = Defaults {
-        place: place.clone(),
-        sort: fields.read("provider", |place| sort(&place)),
-        script: fields.get("script").map(|place| {
-            let script = place.line_of_text();
-            (place, script)
+        cursor: cursor.clone(),
+        kind: fields.read("provider", |cursor| provider_kind(&cursor)),
+        script: fields.get("script").map(|cursor| {
+            let script = cursor.single_line();
+            (cursor, script)
         }),
-        command: fields.get("command").map(|place| {
-            let command = argv(&place);
-            (place, command)
+        command: fields.get("command").map(|cursor| {
+            let command = argv(&cursor);
+            (cursor, command)
         }),
-        model: fields.get("model_id").map(|place| place.line_of_text()),
-        base: fields.get("host").map(|place| base(&place)),
-        region: fields.get("region").map(|place| {
-            let region = region(&place);
-            (place, region)
+        model: fields.get("model_id").map(|cursor| cursor.single_line()),
+        base: fields.get("host").map(|cursor| base(&cursor)),
+        region: fields.get("region").map(|cursor| {
+            let region = region(&cursor);
+            (cursor, region)
         }),
         inference: Inference::read(&fields),
-        of_models: OF_MODELS.iter().filter_map(|key| fields.get(key)).collect(),
+        model_settings: MODEL_SETTINGS
+            .iter()
+            .filter_map(|key| fields.get(key))
+            .collect(),
     };
     (runtime, defaults)
 }
 
-fn policy(place: Option<&Place<'_>>) -> Policy {
+fn policy(cursor: Option<&Cursor<'_>>) -> Policy {
     let mut policy = Policy {
         retries: 2,
         backoff: Backoff::Exponential,
         shortest: Duration::from_secs(1),
         longest: Duration::from_mins(1),
     };
-    let Some(place) = place else { return policy };
-    let fields = place.fields(&POLICY_KEYS);
+    let Some(cursor) = cursor else { return policy };
+    let fields = cursor.fields(&POLICY_KEYS);
     if let Some(retries) = fields.get("retries") {
         policy.retries = retries.integer(0..=u32::MAX);
     }
@@ -173,29 +172,29 @@ fn policy(place: Option<&Place<'_>>) -> Policy {
     }
     if policy.shortest > policy.longest {
         let (least, most) = (policy.shortest.as_secs_f64(), policy.longest.as_secs_f64());
-        place.invalid(format!(
+        cursor.invalid(format!(
             "`wait_min` ({least} s) is longer than `wait_max` ({most} s)"
         ));
     }
     policy
 }
 
-fn budgets(place: &Place<'_>) -> Budgets {
-    let fields = place.fields(&BUDGET_KEYS);
-    let count = |key: &str| fields.get(key).map(|place| place.count(1));
+fn budgets(cursor: &Cursor<'_>) -> Budgets {
+    let fields = cursor.fields(&BUDGET_KEYS);
+    let count = |key: &str| fields.get(key).map(|cursor| cursor.count(1));
     Budgets {
         max_steps: count("max_steps"),
         max_tokens: count("max_tokens"),
         max_duration_s: count("max_duration_s"),
         max_cost: fields
             .get("max_cost_usd")
-            .and_then(|place| Cost::from_usd(place.number(&(0.000_001..=1e9)))),
+            .and_then(|cursor| Cost::from_usd(cursor.number(&(0.000_001..=1e9)))),
         warn_threshold: fields
             .get("warn_threshold")
-            .map_or(0.8, |place| place.number(&(0.0..=1.0))),
+            .map_or(0.8, |cursor| cursor.number(&(0.0..=1.0))),
     }
 }
 
-fn seconds(place: &Place<'_>, least: f64) -> Duration {
-    Duration::from_secs_f64(place.number(&(least..=YEAR_S)))
+fn seconds(cursor: &Cursor<'_>, least: f64) -> Duration {
+    Duration::from_secs_f64(cursor.number(&(least..=YEAR_S)))
 }

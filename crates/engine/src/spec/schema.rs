@@ -1,55 +1,55 @@
-//! What an agent is asked and answers, where the spec says what it looks like.
+//! JSON schemas for the prompts and answers of agents.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::place::Place;
+use super::cursor::Cursor;
 
-/// How many problems are told.
-const TOLD: usize = 5;
+/// How many problems of a value are reported.
+const MAX_REPORTED: usize = 5;
 
-/// A JSON schema. Two are equal if their texts are.
+/// A JSON schema. Two schemas are equal if their texts are.
 #[derive(Clone)]
 pub struct Schema {
     text: Value,
-    checks: Arc<jsonschema::Validator>,
+    validator: Arc<jsonschema::Validator>,
 }
 
 impl Schema {
-    /// From a block; reports what is wrong with it.
-    pub(super) fn read(place: &Place<'_>) -> Option<Self> {
-        let text = place.json();
-        // A file that could not be read was told.
+    /// Reads a schema; reports it if it is invalid.
+    pub(super) fn read(cursor: &Cursor<'_>) -> Option<Self> {
+        let text = cursor.json();
+        // A file that could not be read is already reported.
         if text.is_string() {
             return None;
         }
         if !text.is_object() && !text.is_boolean() {
-            place.invalid("must be a schema, or a file with one");
+            cursor.invalid("must be a schema, or a file with one");
             return None;
         }
         match jsonschema::validator_for(&text) {
-            Ok(checks) => Some(Self {
+            Ok(validator) => Some(Self {
                 text,
-                checks: Arc::new(checks),
+                validator: Arc::new(validator),
             }),
             Err(error) => {
-                place.invalid(format!("is not a JSON schema: {error}"));
+                cursor.invalid(format!("is not a JSON schema: {error}"));
                 None
             }
         }
     }
 
-    /// What is wrong with a value, in a line.
+    /// Validates a value; the error lists the problems in one line.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let problems: Vec<String> = self
-            .checks
+            .validator
             .iter_errors(value)
-            .take(TOLD)
+            .take(MAX_REPORTED)
             .map(|error| match error.instance_path().to_string().as_str() {
                 "" => error.to_string(),
-                place => format!("{place}: {error}"),
+                at => format!("{at}: {error}"),
             })
             .collect();
         if problems.is_empty() {
@@ -59,7 +59,6 @@ impl Schema {
         }
     }
 
-    /// The schema itself.
     pub fn text(&self) -> &Value {
         &self.text
     }

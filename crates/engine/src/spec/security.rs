@@ -1,7 +1,7 @@
 //! The `security` block: what no agent of a workflow may do.
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 use super::tools;
 
 const KEYS: Keys = Keys {
@@ -13,40 +13,39 @@ const GUARDRAIL_KEYS: Keys = Keys {
     optional: &["deny_network", "pii_redaction", "allow_tools"],
 };
 
-/// What no agent of a workflow may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guardrails {
-    /// No tool goes out into the network.
+    /// No tool may access the network.
     pub deny_network: bool,
-    /// Personal data is replaced wherever secrets are.
+    /// Personal data is redacted wherever secrets are.
     pub pii_redaction: bool,
-    /// The only tools that may be used; `None`: all.
+    /// The only tools that may be called; `None` allows all.
     pub allow_tools: Option<Vec<String>>,
 }
 
 impl Guardrails {
-    /// Whether what has this name may be used at all.
+    /// Whether `allow_tools` permits this name.
     pub fn allows(&self, name: &str) -> bool {
         let allowed = self.allow_tools.as_ref();
         allowed.is_none_or(|allowed| allowed.iter().any(|known| known == name))
     }
 }
 
-pub(super) fn read(place: &Place<'_>) -> Guardrails {
-    let fields = place.fields(&KEYS);
-    fields.read("guardrails", |place| {
-        let fields = place.fields(&GUARDRAIL_KEYS);
-        let truth = |key: &str| fields.read(key, |place| place.choice_of_truth());
+pub(super) fn read(cursor: &Cursor<'_>) -> Guardrails {
+    let fields = cursor.fields(&KEYS);
+    fields.read("guardrails", |cursor| {
+        let fields = cursor.fields(&GUARDRAIL_KEYS);
+        let boolean = |key: &str| fields.read(key, |cursor| cursor.boolean());
         Guardrails {
-            deny_network: truth("deny_network"),
-            pii_redaction: truth("pii_redaction"),
-            allow_tools: fields.get("allow_tools").map(|place| {
-                let allowed = place.list(0).into_iter().map(|place| {
-                    let given = place.line_of_text();
-                    // With or without the module that others keep it in.
+            deny_network: boolean("deny_network"),
+            pii_redaction: boolean("pii_redaction"),
+            allow_tools: fields.get("allow_tools").map(|cursor| {
+                let allowed = cursor.list(0).into_iter().map(|cursor| {
+                    let given = cursor.single_line();
+                    // Accepts the name with or without the module that other tools put before it.
                     let name = given.rsplit('.').next().unwrap_or_default();
-                    if !tools::is_known(&place, name) {
-                        tools::check_name(&place, name, "no such tool:");
+                    if !tools::is_known(&cursor, name) {
+                        tools::check_name(&cursor, name, "no such tool:");
                     }
                     name.to_owned()
                 });

@@ -1,7 +1,7 @@
-//! The `telemetry` block: who is told what a workflow does.
+//! The `telemetry` block: where spans are exported to, and what they contain.
 
+use super::cursor::Cursor;
 use super::fields::Keys;
-use super::place::Place;
 use super::tools::address;
 
 const KEYS: Keys = Keys {
@@ -17,39 +17,39 @@ const REDACT_KEYS: Keys = Keys {
     optional: &["tool_inputs", "tool_outputs"],
 };
 
-/// Who is told what a workflow does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where spans are sent; `None`: only `TRACE` shows them.
+    /// Where spans are sent. With `None`, only the template variable `TRACE` has them.
     pub endpoint: Option<String>,
-    /// Under which name.
     pub service: String,
-    /// Which part of all sessions is told of.
+    /// The fraction of sessions that are exported.
     pub ratio: f64,
-    /// Whether what tools are given is left out.
+    /// Redacts the arguments of tools.
     pub hides_inputs: bool,
-    /// Whether what tools answer is left out.
+    /// Redacts the results of tools.
     pub hides_outputs: bool,
 }
 
-/// `None` if nothing is asked for.
-pub(super) fn read(place: &Place<'_>) -> Option<Telemetry> {
-    let fields = place.fields(&KEYS);
-    let redact = fields.get("redact").map(|place| place.fields(&REDACT_KEYS));
+/// `None` if there is no `otel` block.
+pub(super) fn read(cursor: &Cursor<'_>) -> Option<Telemetry> {
+    let fields = cursor.fields(&KEYS);
+    let redact = fields
+        .get("redact")
+        .map(|cursor| cursor.fields(&REDACT_KEYS));
     let hides = |key: &str, otherwise: bool| {
-        let place = redact.as_ref().and_then(|fields| fields.get(key));
-        place.map_or(otherwise, |place| place.choice_of_truth())
+        let cursor = redact.as_ref().and_then(|fields| fields.get(key));
+        cursor.map_or(otherwise, |cursor| cursor.boolean())
     };
     let (hides_inputs, hides_outputs) = (hides("tool_inputs", true), hides("tool_outputs", false));
     let fields = fields.get("otel")?.fields(&OTEL_KEYS);
     Some(Telemetry {
-        endpoint: fields.get("endpoint").map(|place| address(&place)),
+        endpoint: fields.get("endpoint").map(|cursor| address(&cursor)),
         service: fields
             .get("service_name")
-            .map_or_else(|| "segno".to_owned(), |place| place.line_of_text()),
+            .map_or_else(|| "segno".to_owned(), |cursor| cursor.single_line()),
         ratio: fields
             .get("sample_ratio")
-            .map_or(1.0, |place| place.number(&(0.0..=1.0))),
+            .map_or(1.0, |cursor| cursor.number(&(0.0..=1.0))),
         hides_inputs,
         hides_outputs,
     })

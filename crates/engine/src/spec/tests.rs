@@ -1,4 +1,4 @@
-//! Specs, good and bad, through the way in.
+//! Parses valid and invalid specs through the entry points.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ continuity: {in_flight: stop, handoff: {reader: b, within_s: 5}}
 tools: {}
 "#;
 
-fn told(text: &str) -> String {
+fn problems_of(text: &str) -> String {
     parse(text).expect_err(text).to_string()
 }
 
@@ -69,7 +69,7 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_small_spec_gets_the_defaults_of_the_format() {
+fn small_spec_gets_defaults() {
     let workflow = parse(SMALL).unwrap();
     assert_eq!(workflow.name, "demo");
     let retry = workflow.runtime.retry;
@@ -91,7 +91,7 @@ fn a_small_spec_gets_the_defaults_of_the_format() {
 }
 
 #[test]
-fn everything_that_is_supported_is_read() {
+fn every_supported_key_is_read() {
     let workflow = parse(FULL).unwrap();
     assert_eq!(workflow.tags, ["demo", "a.b-c_1"]);
     assert_eq!(workflow.runtime.timeout, Some(Duration::from_millis(1500)));
@@ -113,10 +113,10 @@ fn everything_that_is_supported_is_read() {
 }
 
 #[test]
-fn a_reader_that_works_by_itself_is_refused() {
+fn cli_agent_as_handoff_reader_is_rejected() {
     let spec = changed("briefly.}", "briefly., provider: codex}");
     let spec = format!("{spec}continuity: {{handoff: {{reader: a}}}}\n");
-    let problems = told(&spec);
+    let problems = problems_of(&spec);
     assert!(problems.contains("only answers"), "{problems}");
 }
 
@@ -135,7 +135,7 @@ fn json_is_yaml() {
 }
 
 #[test]
-fn an_invalid_spec_is_told_where_and_what_was_meant() {
+fn invalid_spec_reports_location_and_suggestion() {
     for (from, to, expected) in [
         (
             "provider:",
@@ -348,7 +348,7 @@ fn an_invalid_spec_is_told_where_and_what_was_meant() {
 }
 
 #[test]
-fn what_is_said_about_models_is_checked_and_somebody_must_look_at_it() {
+fn model_settings_are_checked_and_must_be_used() {
     let command = |more: &str| {
         let spec = changed("scripted", &format!("command\n  command: [cat]\n  {more}"));
         spec.replace("  script: answers.yaml\n", "")
@@ -392,10 +392,10 @@ fn what_is_said_about_models_is_checked_and_somebody_must_look_at_it() {
             "/runtime/region (line 5): would be ignored: no agent's provider is `bedrock`",
         ),
     ] {
-        let told = told(&spec);
-        assert!(told.starts_with(expected), "{told}\n{spec}");
+        let problems = problems_of(&spec);
+        assert!(problems.starts_with(expected), "{problems}\n{spec}");
     }
-    // The stand-in for any model takes what is said about models.
+    // The scripted provider replaces any model, so it accepts settings for models.
     parse(&changed(
         "  script:",
         "  model_id: x\n  region: y\n  max_tokens: 9\n  script:",
@@ -404,17 +404,17 @@ fn what_is_said_about_models_is_checked_and_somebody_must_look_at_it() {
 }
 
 #[test]
-fn an_agent_that_does_not_exist_is_told_by_its_nearest() {
+fn unknown_agent_reports_the_nearest_name() {
     let spec = SMALL
         .replace("  a: {", "  writer: {")
         .replace("agent: a", "agent: wirter");
     let expected =
         "/pattern/config/steps/0/agent (line 12): no such agent: `wirter`; did you mean `writer`?";
-    assert_eq!(told(&spec), expected);
+    assert_eq!(problems_of(&spec), expected);
 }
 
 #[test]
-fn an_agent_of_the_agent_client_protocol_needs_a_command_and_nothing_about_models() {
+fn acp_agent_needs_a_command_and_no_model_settings() {
     let acp = |more: &str| {
         let spec = changed("scripted\n  script: answers.yaml", &format!("acp{more}"));
         spec.replace("briefly.}", "briefly., OWN}")
@@ -459,13 +459,13 @@ fn an_agent_of_the_agent_client_protocol_needs_a_command_and_nothing_about_model
             "would be ignored: provider `acp` has its own tools",
         ),
     ] {
-        let told = told(&spec);
-        assert!(told.contains(expected), "{told}\n{spec}");
+        let problems = problems_of(&spec);
+        assert!(problems.contains(expected), "{problems}\n{spec}");
     }
 }
 
 #[test]
-fn what_a_later_version_does_is_refused_by_name() {
+fn unsupported_features_are_rejected_by_name() {
     for (from, to, expected) in [
         (
             "scripted\n  script: answers.yaml",
@@ -500,7 +500,7 @@ fn what_a_later_version_does_is_refused_by_name() {
 }
 
 #[test]
-fn all_problems_are_told_in_the_order_of_their_lines() {
+fn problems_are_listed_in_line_order() {
     let spec = changed(
         "name: demo",
         "nam: demo\nenv: {secrets: [{key: K, source: ssm}]}",
@@ -514,11 +514,11 @@ fn all_problems_are_told_in_the_order_of_their_lines() {
         "/runtime/provider (line 5): no such provider: `acpp`; did you mean `acp`?",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
-    assert_eq!(told(&spec), lines.join("\n"));
+    assert_eq!(problems_of(&spec), lines.join("\n"));
 }
 
 #[test]
-fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
+fn invalid_tools_and_policies_are_rejected() {
     for (more, expected) in [
         (
             "tools: {python: [calculato]}",
@@ -612,7 +612,7 @@ fn tools_and_what_holds_for_them_are_refused_where_they_make_no_sense() {
 }
 
 #[test]
-fn a_permission_for_a_tool_that_the_agent_has_not_is_refused() {
+fn permission_for_a_missing_tool_is_rejected() {
     let read = |permissions: &str, more: &str| {
         let agent = format!("briefly., tools: [head], permissions: {{{permissions}}}}}");
         parse(&format!("{}{more}\n", SMALL.replace("briefly.}", &agent)))
@@ -623,12 +623,12 @@ fn a_permission_for_a_tool_that_the_agent_has_not_is_refused() {
         problems.contains("this agent has no tool `tail`"),
         "{problems}"
     );
-    // A server may have it.
+    // An MCP server may have it.
     read("tail: deny", "tools: {mcp: [{id: x, command: y}]}").unwrap();
 }
 
 #[test]
-fn an_agent_has_the_tools_that_it_chooses_or_all_that_may_be_used() {
+fn agent_gets_its_chosen_or_all_permitted_tools() {
     let tools = |more: &str, agent: &str| {
         let spec = SMALL.replace("briefly.}", &format!("briefly.{agent}}}"));
         parse(&format!("{spec}{more}\n")).map(|workflow| workflow.agents["a"].tools.clone())
@@ -654,20 +654,20 @@ fn an_agent_has_the_tools_that_it_chooses_or_all_that_may_be_used() {
         problems.contains("`web_fetch` is forbidden by `deny_network`"),
         "{problems}"
     );
-    // What a server has is only known when it runs.
+    // The tools of an MCP server are known only while it runs.
     let few = format!("{all}\nsecurity: {{guardrails: {{allow_tools: [api]}}}}");
     assert_eq!(tools(&few, "").unwrap(), ["api", "files"]);
 }
 
 #[test]
-fn a_document_of_another_shape_is_refused() {
+fn document_that_is_not_a_mapping_is_rejected() {
     for text in ["[]", "hello", "7", "- a: 1", "{}", "\u{0}", "a: &a [*a]"] {
         assert!(parse(text).is_err(), "{text:?}");
     }
 }
 
 #[test]
-fn a_chain_of_ten_thousand_steps_is_read() {
+fn chain_of_ten_thousand_steps_is_parsed() {
     let steps = "      - agent: a\n".repeat(9_999);
     let workflow = parse(&(SMALL.to_owned() + &steps)).unwrap();
     assert_eq!(outline(&workflow).len(), 10_000);
@@ -675,12 +675,12 @@ fn a_chain_of_ten_thousand_steps_is_read() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "[a-z:{}\\[\\]&*!|>'\"#,\n -]{0,60}") {
+    fn arbitrary_text_does_not_panic(text in "[a-z:{}\\[\\]&*!|>'\"#,\n -]{0,60}") {
         prop_assert!(parse(&text).is_err());
     }
 
     #[test]
-    fn a_damaged_spec_is_read_or_refused_with_a_reason(at in 0..FULL.len(), with in any::<char>()) {
+    fn damaged_spec_is_parsed_or_rejected_with_a_reason(at in 0..FULL.len(), with in any::<char>()) {
         let mut spec: String = FULL.chars().take(at).collect();
         spec.push(with);
         spec.extend(FULL.chars().skip(at + 1));

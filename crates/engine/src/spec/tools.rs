@@ -1,11 +1,11 @@
-//! The `tools` block, and the names of tools wherever they stand.
+//! The `tools` block, and the names of tools wherever a spec uses them.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::cursor::{Cursor, shortened};
 use super::fields::Keys;
-use super::place::{Place, shortened};
 use super::security::Guardrails;
 
 const KEYS: Keys = Keys {
@@ -33,7 +33,7 @@ const SERVER_KEYS: Keys = Keys {
     optional: &["command", "args", "env", "url", "headers"],
 };
 
-/// The tools that Segno brings along, and whether they go out into the network.
+/// The built-in tools, and whether they access the network.
 const NATIVE: [(&str, bool); 14] = [
     ("calculator", false),
     ("current_time", false),
@@ -47,73 +47,61 @@ const NATIVE: [(&str, bool); 14] = [
     ("web_fetch", true),
     ("duckduckgo_search", true),
     ("tavily_search", true),
-    // What a program does cannot be told from outside.
+    // It cannot be known what a program does.
     ("python_exec", true),
     ("spec_verify", false),
 ];
 
-/// The word that specs use for all services they declare.
+/// The name that specs use for all HTTP services that they declare.
 const ALL_EXECUTORS: &str = "http_executors";
 
-/// How long a service may take unless the spec says otherwise.
+/// The default of `timeout_ms`.
 const EXECUTOR_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What models may ask for, as the spec declares it.
+/// The tools that a spec declares for its models.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Declared {
-    /// Those that Segno brings along.
     pub native: Vec<String>,
-    /// Services.
     pub executors: Vec<Executor>,
-    /// MCP servers, each with tools of its own.
     pub servers: Vec<Server>,
 }
 
-/// A service that is called over HTTP.
+/// A tool that calls an HTTP service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Executor {
-    /// The name of its tool.
+    /// The name of the tool.
     pub id: String,
-    /// Where it is.
     pub base_url: String,
-    /// What is sent along; `${NAME}` stands for a secret.
+    /// Headers of every request; `${NAME}` stands for a secret.
     pub headers: Vec<(String, String)>,
-    /// How long a call may take.
     pub timeout: Duration,
-    /// Everything that a model is told of it.
+    /// The whole description that models see.
     pub description: String,
 }
 
-/// An MCP server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Its name.
     pub id: String,
-    /// How it is reached.
     pub transport: Transport,
 }
 
 /// How an MCP server is reached. `${NAME}` in values stands for a secret.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transport {
-    /// A program that is started.
+    /// A program that Segno starts.
     Program {
-        /// The program and its arguments.
         argv: Vec<String>,
-        /// What is added to its environment.
+        /// Added to the environment of the program.
         env: Vec<(String, String)>,
     },
-    /// A place on the network.
     Address {
-        /// Where.
         url: String,
-        /// What is sent along.
         headers: Vec<(String, String)>,
     },
 }
 
 impl Declared {
-    /// The names of all there are.
+    /// The names of all declared tools and servers.
     pub fn names(&self) -> Vec<String> {
         let executors = self.executors.iter().map(|executor| &executor.id);
         let servers = self.servers.iter().map(|server| &server.id);
@@ -121,18 +109,18 @@ impl Declared {
         names.cloned().collect()
     }
 
-    /// What an agent has that chooses nothing: all that may be used.
+    /// All tools that `guardrails` permit: what an agent without a choice of its own gets.
     pub(super) fn usable(&self, guardrails: &Guardrails) -> Vec<String> {
         let mut names = self.names();
         names.retain(|name| self.forbidden(name, guardrails).is_none());
         names
     }
 
-    /// Why a tool must not be used, if that is known from its name. What an MCP server has is only
-    /// known when it runs.
+    /// The guardrail that forbids a tool, as far as its name shows. The tools of an MCP server are
+    /// known only while it runs.
     fn forbidden(&self, name: &str, guardrails: &Guardrails) -> Option<&'static str> {
         let native = NATIVE.iter().find(|(known, _)| *known == name);
-        // A program that is started might go out too.
+        // A program that Segno starts might access the network, too.
         if guardrails.deny_network && native.is_none_or(|(_, goes_out)| *goes_out) {
             return Some("`deny_network`");
         }
@@ -141,57 +129,57 @@ impl Declared {
     }
 }
 
-/// The names of the tools that Segno brings along.
+/// The names of the built-in tools.
 pub fn native() -> impl Iterator<Item = &'static str> {
     NATIVE.iter().map(|(name, _)| *name)
 }
 
-pub(super) fn read(place: &Place<'_>) -> Declared {
-    let fields = place.fields(&KEYS);
-    let list = |key: &str| fields.read(key, |place| place.list(0));
+pub(super) fn read(cursor: &Cursor<'_>) -> Declared {
+    let fields = cursor.fields(&KEYS);
+    let list = |key: &str| fields.read(key, |cursor| cursor.list(0));
     let mut declared = Declared::default();
-    for place in list("python") {
-        let callable = if place.is_map() {
-            place.fields(&CALLABLE_KEYS).get("callable")
+    for cursor in list("python") {
+        let callable = if cursor.is_map() {
+            cursor.fields(&CALLABLE_KEYS).get("callable")
         } else {
-            Some(place)
+            Some(cursor)
         };
         declared
             .native
-            .extend(callable.and_then(|place| name(&place, &[])));
+            .extend(callable.and_then(|cursor| name(&cursor, &[])));
     }
-    for place in list(ALL_EXECUTORS) {
-        let executor = executor(&place);
-        check_id(&place, &executor.id, &declared);
+    for cursor in list(ALL_EXECUTORS) {
+        let executor = executor(&cursor);
+        check_id(&cursor, &executor.id, &declared);
         declared.executors.push(executor);
     }
-    for place in list("mcp") {
-        let server = server(&place);
-        check_id(&place, &server.id, &declared);
+    for cursor in list("mcp") {
+        let server = server(&cursor);
+        check_id(&cursor, &server.id, &declared);
         declared.servers.push(server);
     }
     declared
 }
 
-/// One name for one thing, and one that models can say.
-fn check_id(place: &Place<'_>, id: &str, declared: &Declared) {
+/// Checks that an id is unique and is a name that models can call.
+fn check_id(cursor: &Cursor<'_>, id: &str, declared: &Declared) {
     let spoken = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !id.chars().all(spoken) || id.len() > 64 {
-        place.invalid("the `id` of a tool has at most 64 letters, digits and `_ -`");
+        cursor.invalid("the `id` of a tool has at most 64 letters, digits and `_ -`");
     } else if native().any(|known| known == id) || id == ALL_EXECUTORS {
-        place.invalid(format!(
+        cursor.invalid(format!(
             "`{id}` is the name of a tool that Segno brings along"
         ));
     } else if !id.is_empty() && declared.names().iter().any(|known| known == id) {
-        place.invalid(format!("there are two tools `{id}`"));
+        cursor.invalid(format!("there are two tools `{id}`"));
     }
 }
 
-fn executor(place: &Place<'_>) -> Executor {
-    let fields = place.fields(&EXECUTOR_KEYS);
-    let base_url = fields.read("base_url", |place| address(&place));
-    let mut told = vec![match fields.get("description") {
-        Some(place) => place.text(),
+fn executor(cursor: &Cursor<'_>) -> Executor {
+    let fields = cursor.fields(&EXECUTOR_KEYS);
+    let base_url = fields.read("base_url", |cursor| address(&cursor));
+    let mut description = vec![match fields.get("description") {
+        Some(cursor) => cursor.text(),
         None => format!("Calls {base_url}."),
     }];
     let more = [
@@ -201,51 +189,49 @@ fn executor(place: &Place<'_>) -> Executor {
         ("examples", "Examples"),
     ];
     for (key, title) in more {
-        if let Some(place) = fields.get(key) {
-            told.push(format!("{title}:\n{}", outlined(&place.json())));
+        if let Some(cursor) = fields.get(key) {
+            description.push(format!("{title}:\n{}", outlined(&cursor.json())));
         }
     }
     Executor {
-        id: fields.read("id", |place| place.identifier()),
-        headers: fields.read("headers", |place| pairs(&place)),
-        timeout: fields.get("timeout_ms").map_or(EXECUTOR_TIMEOUT, |place| {
-            Duration::from_millis(place.integer(1..=u32::MAX).into())
+        id: fields.read("id", |cursor| cursor.identifier()),
+        headers: fields.read("headers", |cursor| pairs(&cursor)),
+        timeout: fields.get("timeout_ms").map_or(EXECUTOR_TIMEOUT, |cursor| {
+            Duration::from_millis(cursor.integer(1..=u32::MAX).into())
         }),
-        description: told.join("\n\n"),
+        description: description.join("\n\n"),
         base_url,
     }
 }
 
-fn server(place: &Place<'_>) -> Server {
-    let fields = place.fields(&SERVER_KEYS);
-    let id = fields.read("id", |place| place.identifier());
+fn server(cursor: &Cursor<'_>) -> Server {
+    let fields = cursor.fields(&SERVER_KEYS);
+    let id = fields.read("id", |cursor| cursor.identifier());
     let transport = match (fields.get("command"), fields.get("url")) {
         (Some(command), None) => {
-            let args = fields.read("args", |place| place.list(0));
-            let args = args.iter().map(Place::text);
+            let args = fields.read("args", |cursor| cursor.list(0));
+            let args = args.iter().map(Cursor::text);
             if let Some(headers) = fields.get("headers") {
                 headers.invalid("would be ignored: a program is sent no headers");
             }
             Transport::Program {
-                argv: std::iter::once(command.line_of_text())
-                    .chain(args)
-                    .collect(),
-                env: fields.read("env", |place| pairs(&place)),
+                argv: std::iter::once(command.single_line()).chain(args).collect(),
+                env: fields.read("env", |cursor| pairs(&cursor)),
             }
         }
         (None, Some(url)) => {
             for key in ["args", "env"] {
-                if let Some(place) = fields.get(key) {
-                    place.invalid("would be ignored: nothing is started for a `url`");
+                if let Some(cursor) = fields.get(key) {
+                    cursor.invalid("would be ignored: nothing is started for a `url`");
                 }
             }
             Transport::Address {
                 url: address(&url),
-                headers: fields.read("headers", |place| pairs(&place)),
+                headers: fields.read("headers", |cursor| pairs(&cursor)),
             }
         }
         _ => {
-            place.invalid("an MCP server has either a `command` or a `url`");
+            cursor.invalid("an MCP server has either a `command` or a `url`");
             Transport::Program {
                 argv: Vec::new(),
                 env: Vec::new(),
@@ -255,35 +241,35 @@ fn server(place: &Place<'_>) -> Server {
     Server { id, transport }
 }
 
-fn pairs(place: &Place<'_>) -> Vec<(String, String)> {
-    let entries = place.entries().into_iter();
+fn pairs(cursor: &Cursor<'_>) -> Vec<(String, String)> {
+    let entries = cursor.entries().into_iter();
     entries
-        .map(|(name, place)| {
+        .map(|(name, cursor)| {
             if name.is_empty() || name.chars().any(|c| c.is_control() || "=: ".contains(c)) {
-                place.invalid("the name must not be empty or hold blanks, `=` or `:`");
+                cursor.invalid("the name must not be empty or hold blanks, `=` or `:`");
             }
-            let value = place.text();
+            let value = cursor.text();
             if value.chars().any(char::is_control) {
-                place.invalid("must not hold control characters");
+                cursor.invalid("must not hold control characters");
             }
             (name.to_owned(), value)
         })
         .collect()
 }
 
-pub(super) fn address(place: &Place<'_>) -> String {
-    let text = place.line_of_text();
+pub(super) fn address(cursor: &Cursor<'_>) -> String {
+    let text = cursor.single_line();
     let host = text
         .strip_prefix("http://")
         .or_else(|| text.strip_prefix("https://"));
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/') || host.contains([' ', '@']))
     {
-        place.invalid("must be an address like `https://api.example.com`");
+        cursor.invalid("must be an address like `https://api.example.com`");
     }
     text
 }
 
-/// Any value as lines that a model can read.
+/// Formats a value as lines for a model.
 fn outlined(value: &Value) -> String {
     let line = |value: &Value| match value {
         Value::String(text) => text.trim().to_owned(),
@@ -301,20 +287,20 @@ fn outlined(value: &Value) -> String {
     }
 }
 
-/// Whether this is the name of a tool, a service or a server that there is.
-pub(super) fn is_known(place: &Place<'_>, name: &str) -> bool {
+/// Whether this is the name of an existing tool, service or server.
+pub(super) fn is_known(cursor: &Cursor<'_>, name: &str) -> bool {
     native().any(|known| known == name)
-        || place.declared().names().iter().any(|known| known == name)
+        || cursor.declared().names().iter().any(|known| known == name)
 }
 
-/// Reports a name that is none of a tool, unless some server may have a tool of that name.
-pub(super) fn check_name(place: &Place<'_>, name: &str, problem: &str) {
-    let declared = place.declared();
+/// Reports an unknown name of a tool, unless an MCP server may have that tool.
+pub(super) fn check_name(cursor: &Cursor<'_>, name: &str, problem: &str) {
+    let declared = cursor.declared();
     if declared.servers.is_empty() {
         let known = declared.names();
         let known = known.iter().map(String::as_str);
         let message = format!("{problem} `{}`", shortened(name));
-        place.unknown(
+        cursor.unknown(
             message,
             name,
             native().map(|name| -> &str { name }).chain(known),
@@ -322,13 +308,13 @@ pub(super) fn check_name(place: &Place<'_>, name: &str, problem: &str) {
     }
 }
 
-/// A list of tools.
-pub(super) fn list(place: &Place<'_>) -> Vec<String> {
-    let (declared, guardrails) = (place.declared(), place.guardrails());
+/// Reads a list of tools, and checks them against the guardrails.
+pub(super) fn list(cursor: &Cursor<'_>) -> Vec<String> {
+    let (declared, guardrails) = (cursor.declared(), cursor.guardrails());
     let mut names = Vec::new();
-    for place in place.list(0) {
+    for cursor in cursor.list(0) {
         let mut chosen = Vec::new();
-        if place.is_text(ALL_EXECUTORS) {
+        if cursor.is_text(ALL_EXECUTORS) {
             chosen.extend(
                 declared
                     .executors
@@ -336,11 +322,11 @@ pub(super) fn list(place: &Place<'_>) -> Vec<String> {
                     .map(|executor| executor.id.clone()),
             );
         } else {
-            chosen.extend(name(&place, &declared.names()));
+            chosen.extend(name(&cursor, &declared.names()));
         }
         for name in chosen {
             if let Some(rule) = declared.forbidden(&name, guardrails) {
-                place.invalid(format!("`{name}` is forbidden by {rule} in `security`"));
+                cursor.invalid(format!("`{name}` is forbidden by {rule} in `security`"));
             }
             names.push(name);
         }
@@ -348,10 +334,10 @@ pub(super) fn list(place: &Place<'_>) -> Vec<String> {
     names
 }
 
-/// The name of a tool that there is: one of `declared`, or one that Segno brings along, with or
-/// without the module that others keep it in.
-fn name(place: &Place<'_>, declared: &[String]) -> Option<String> {
-    let given = place.line_of_text();
+/// The name of an existing tool: one of `declared`, or a built-in one, with or without the module
+/// that other tools put before it.
+fn name(cursor: &Cursor<'_>, declared: &[String]) -> Option<String> {
+    let given = cursor.single_line();
     if declared.contains(&given) {
         return Some(given);
     }
@@ -362,7 +348,7 @@ fn name(place: &Place<'_>, declared: &[String]) -> Option<String> {
     if !given.is_empty() {
         let message = format!("no such tool: `{}`", shortened(&given));
         let known = declared.iter().map(String::as_str);
-        place.unknown(
+        cursor.unknown(
             message,
             name,
             native().map(|name| -> &str { name }).chain(known),

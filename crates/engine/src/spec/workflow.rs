@@ -1,4 +1,4 @@
-//! The top of a spec, and the way in.
+//! The top level of a spec, and the entry points [`load`] and [`parse`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use segno_core::snapshot::Rules;
 
 use super::agents::{self, Agent};
 use super::context::{self, ContextPolicy};
+use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
 use super::fields::Keys;
 use super::handoff::Reading;
@@ -17,7 +18,6 @@ use super::node;
 use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
 use super::pauses::Pauses;
-use super::place::{Desk, Place};
 use super::problem::Problems;
 use super::provider::Provider;
 use super::references::{self, Files};
@@ -68,103 +68,84 @@ const CHECKPOINT_KEYS: Keys = Keys {
     optional: &["on", "every_s", "include", "exclude"],
 };
 
-/// What is done when the context of an agent's program is nearly full.
+/// What a run does when the context of a CLI agent is nearly full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContextFull {
-    /// A fresh conversation goes on, and is told what was done.
+    /// A new conversation continues with the resume context.
     #[default]
     Handoff,
     /// The session is paused.
     Pause,
-    /// The program is left to itself.
+    /// The CLI agent handles it, for example by its own compaction.
     Agent,
 }
 
-/// What is done when a provider says that its limit is reached, and when it is lifted.
+/// What a run does when a provider reports a rate limit and when it ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnLimit {
-    /// The run waits until then.
     #[default]
     Wait,
     /// The session is paused.
     Pause,
 }
 
-/// How limits of providers are met.
+/// How long a run waits for the rate limits of providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// What is done about one.
     pub on_limit: OnLimit,
-    /// How long is waited for one at most.
+    /// The longest wait for one limit (`max_wait_s`).
     pub longest: Duration,
-    /// How long a session waits for all of them at most.
+    /// The longest wait of a session for all limits (`max_total_wait_s`).
     pub together: Duration,
 }
 
-/// A spec that holds together: every name in it leads somewhere, every template compiles.
+/// A valid spec: every reference in it resolves, every template compiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workflow {
-    /// What it is called.
     pub name: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// Words to find it by.
     pub tags: Vec<String>,
-    /// How patiently its steps are run.
     pub runtime: Runtime,
-    /// What it wants to know before it starts.
     pub inputs: Inputs,
-    /// Who is asked, by name.
     pub agents: BTreeMap<String, Agent>,
-    /// What models may ask for.
+    /// What models may call.
     pub tools: Declared,
-    /// What is needed from where it runs.
     pub environment: Environment,
-    /// What no agent may do.
     pub guardrails: Guardrails,
-    /// What agents keep in mind.
     pub context: ContextPolicy,
-    /// Who is told what happens.
+    /// Where spans are exported to, if anywhere.
     pub telemetry: Option<Telemetry>,
-    /// What they can learn when they need it.
     pub skills: Vec<Skill>,
-    /// What is done, in which order.
     pub pattern: Pattern,
-    /// What is written when it is done.
     pub artifacts: Vec<Artifact>,
-    /// What to do about a step that was in flight when its run was lost.
+    /// What a resume does with a step that was in flight when its run was lost.
     pub in_flight: InFlight,
-    /// Whether an agent remembers the steps before.
+    /// Whether a model sees the prompts and answers of earlier steps (`memory: steps`).
     pub remembers: bool,
-    /// How limits are met where a provider says when they are lifted.
     pub patience: Patience,
-    /// What is done when an agent's context is nearly full.
     pub context_full: ContextFull,
-    /// When its files are kept.
+    /// When checkpoints are created automatically.
     pub checkpoints: Checkpoints,
-    /// When it pauses.
     pub pauses: Pauses,
-    /// Who reads what was said when it has stopped.
+    /// The agent that reads the conversation for notes after a run has stopped (`handoff`).
     pub reading: Option<Reading>,
 }
 
-/// When the files of a workspace are kept, without anyone asking.
+/// When checkpoints are created without a request, and which files they contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// At these boundaries.
     pub on: BTreeSet<Trigger>,
-    /// And this often.
     pub every: Option<Duration>,
-    /// Which of them, whoever asks.
+    /// Which files every checkpoint contains, also one that a user requests.
     pub rules: Rules,
 }
 
 impl Checkpoints {
-    fn read(place: &Place<'_>) -> Self {
-        let fields = place.fields(&CHECKPOINT_KEYS);
-        let on = fields.read("on", |place| place.list(0));
-        let trigger = |place: &Place<'_>| {
-            place.choice(&[
+    fn read(cursor: &Cursor<'_>) -> Self {
+        let fields = cursor.fields(&CHECKPOINT_KEYS);
+        let on = fields.read("on", |cursor| cursor.list(0));
+        let trigger = |cursor: &Cursor<'_>| {
+            cursor.choice(&[
                 ("complete", Trigger::Complete),
                 ("error", Trigger::Error),
                 ("pause", Trigger::Pause),
@@ -181,41 +162,41 @@ impl Checkpoints {
             on: on.iter().map(trigger).collect(),
             every: fields
                 .get("every_s")
-                .map(|place| Duration::from_secs(place.integer(1..=WEEK_S).into())),
+                .map(|cursor| Duration::from_secs(cursor.integer(1..=WEEK_S).into())),
             rules: Rules {
-                include: fields.read("include", |place| patterns(&place)),
-                exclude: fields.read("exclude", |place| patterns(&place)),
+                include: fields.read("include", |cursor| patterns(&cursor)),
+                exclude: fields.read("exclude", |cursor| patterns(&cursor)),
             },
         }
     }
 }
 
-/// Patterns that say something.
-fn patterns(place: &Place<'_>) -> Vec<String> {
-    let pattern = |place: &Place<'_>| {
-        let text = place.text();
+/// File patterns, each of which names something.
+fn patterns(cursor: &Cursor<'_>) -> Vec<String> {
+    let pattern = |cursor: &Cursor<'_>| {
+        let text = cursor.text();
         if !Rules::says_something(&text) {
-            place.invalid("a pattern must name something");
+            cursor.invalid("a pattern must name something");
         }
         text
     };
-    place.list(0).iter().map(pattern).collect()
+    cursor.list(0).iter().map(pattern).collect()
 }
 
-/// How long is waited unless a spec says otherwise.
+/// The default of `max_wait_s`.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// How long a session waits in all unless a spec says otherwise.
-const LONGEST_TOGETHER: Duration = Duration::from_hours(7 * 24);
+/// The default of `max_total_wait_s`.
+const LONGEST_TOTAL_WAIT: Duration = Duration::from_hours(7 * 24);
 
 const WEEK_S: u32 = 7 * 24 * 3600;
 const YEAR_S: u32 = 365 * 24 * 3600;
 
-/// How many steps a graph may have unless its spec says otherwise: it may go round for ever.
+/// The default step budget of a graph, because a graph can loop forever.
 const GRAPH_STEPS: u64 = 100;
 
 impl Workflow {
-    /// What it may use up.
+    /// The budgets of the spec; a graph without `max_steps` gets a default.
     pub fn budgets(&self) -> Budgets {
         let mut budgets = self.runtime.budgets.clone();
         if let Pattern::Graph(_) = self.pattern {
@@ -225,48 +206,47 @@ impl Workflow {
     }
 }
 
-/// Reads a spec that stands alone, YAML or JSON. Either it holds together, or everything that is
-/// wrong is told.
+/// Parses a self-contained spec, YAML or JSON. Reports all problems at once.
 pub fn parse(text: &str) -> Result<Workflow, Problems> {
     let none = |_: &str| Err("a spec that is kept stands alone".to_owned());
     load(text, &none).map(|(_, workflow)| workflow)
 }
 
-/// A spec's values, without looking at what they mean.
+/// The values of a spec, without validation.
 pub(crate) fn as_json(text: &str) -> Result<serde_json::Value, Problems> {
     Ok(node::read(text)?.to_json())
 }
 
-/// Reads a spec and the files that it refers to. Returns it as one text that stands alone, and what
-/// it says.
+/// Parses a spec and the files that it refers to. Returns one self-contained text, and the
+/// workflow.
 pub fn load(text: &str, files: Files<'_>) -> Result<(String, Workflow), Problems> {
-    let desk = Desk::default();
+    let state = ParseState::default();
     let mut root = node::read(text)?;
-    let alone = match references::resolve(&mut root, files) {
+    let self_contained = match references::resolve(&mut root, files) {
         Ok(false) => text.to_owned(),
         Ok(true) => root.to_text(),
         Err(problems) => {
-            desk.problems.borrow_mut().extend(problems);
+            state.problems.borrow_mut().extend(problems);
             String::new()
         }
     };
-    let workflow = read(&desk, &Place::root(&desk, &root));
-    match Problems::of(desk.problems.take()) {
-        None => Ok((alone, workflow)),
+    let workflow = read(&state, &Cursor::root(&state, &root));
+    match Problems::of(state.problems.take()) {
+        None => Ok((self_contained, workflow)),
         Some(problems) => Err(problems),
     }
 }
 
-fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
-    let fields = place.fields(&KEYS);
-    // What the blocks below are held to comes first.
-    let tools = fields.read("tools", |place| tools::read(&place));
-    let tools = desk.declared.get_or_init(|| tools).clone();
-    let guardrails = fields.read("security", |place| security::read(&place));
-    let guardrails = desk.guardrails.get_or_init(|| guardrails).clone();
-    let context = fields.read("context_policy", |place| context::read(&place));
+fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
+    let fields = cursor.fields(&KEYS);
+    // The blocks below are checked against `tools` and `security`, so these are read first.
+    let tools = fields.read("tools", |cursor| tools::read(&cursor));
+    let tools = state.declared.get_or_init(|| tools).clone();
+    let guardrails = fields.read("security", |cursor| security::read(&cursor));
+    let guardrails = state.guardrails.get_or_init(|| guardrails).clone();
+    let context = fields.read("context_policy", |cursor| context::read(&cursor));
     if let Some(version) = fields.get("version") {
-        // Authors count their own versions here; the format has only one.
+        // The version is the author's own count; the format has only one version.
         let given = version.json();
         if !given.is_u64() && !given.is_string() {
             version.invalid(format!("must be a whole number or a text, not {given}"));
@@ -276,113 +256,113 @@ fn read<'a>(desk: &'a Desk, place: &Place<'a>) -> Workflow {
         check_metadata(&metadata);
     }
     let (mut runtime, mut agents) = (Runtime::default(), BTreeMap::new());
-    if let Some(place) = fields.get("runtime") {
+    if let Some(cursor) = fields.get("runtime") {
         let defaults;
-        (runtime, defaults) = runtime::read(&place);
-        if let Some(place) = fields.get("agents") {
-            agents = agents::read(&place, &defaults, &context.jit_tools);
+        (runtime, defaults) = runtime::read(&cursor);
+        if let Some(cursor) = fields.get("agents") {
+            agents = agents::read(&cursor, &defaults, &context.jit_tools);
         }
-        // What a program uses it does not tell. A provider that was refused has no program.
-        let told = |agent: &Agent| !matches!(&agent.provider, Provider::Command { argv } if !argv.is_empty());
+        // A program does not report its usage. A provider that was rejected has an empty `argv`.
+        let reports_usage = |agent: &Agent| !matches!(&agent.provider, Provider::Command { argv } if !argv.is_empty());
         let acp = |agent: &Agent| matches!(agent.provider, Provider::Acp { .. });
         let Budgets {
             max_cost,
             max_tokens,
             ..
         } = runtime.budgets;
-        if max_cost.is_some() && !agents.values().all(told) {
-            place.unsupported("`max_cost_usd` cannot be kept with provider `command`, which does not tell what it costs");
+        if max_cost.is_some() && !agents.values().all(reports_usage) {
+            cursor.unsupported("`max_cost_usd` cannot be kept with provider `command`, which does not tell what it costs");
         }
         if max_cost.is_some() && agents.values().any(acp) {
-            place.unsupported("`max_cost_usd` cannot be kept with provider `acp`: not every agent tells what it costs");
+            cursor.unsupported("`max_cost_usd` cannot be kept with provider `acp`: not every agent tells what it costs");
         }
-        if max_tokens.is_some() && !agents.is_empty() && !agents.values().any(told) {
-            place.unsupported("`max_tokens` cannot be kept with provider `command`, which does not tell what it uses");
+        if max_tokens.is_some() && !agents.is_empty() && !agents.values().any(reports_usage) {
+            cursor.unsupported("`max_tokens` cannot be kept with provider `command`, which does not tell what it uses");
         }
     }
-    let names = fields.read("agents", |place| place.keys());
+    let names = fields.read("agents", |cursor| cursor.keys());
     let continuity = fields.get("continuity");
-    let continuity = continuity.map(|place| place.fields(&CONTINUITY_KEYS));
+    let continuity = continuity.map(|cursor| cursor.fields(&CONTINUITY_KEYS));
     let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
-    let reading = continuity("handoff").map(|place| Reading::read(&place, &agents));
+    let reading = continuity("handoff").map(|cursor| Reading::read(&cursor, &agents));
     Workflow {
-        name: fields.read("name", |place| name(&place)),
-        description: fields.get("description").map(|place| place.text()),
-        tags: fields.read("tags", |place| tags(&place)),
+        name: fields.read("name", |cursor| name(&cursor)),
+        description: fields.get("description").map(|cursor| cursor.text()),
+        tags: fields.read("tags", |cursor| tags(&cursor)),
         runtime,
-        inputs: fields.read("inputs", |place| inputs::read(&place)),
+        inputs: fields.read("inputs", |cursor| inputs::read(&cursor)),
         agents,
-        pattern: fields.read("pattern", |place| pattern::read(&place, &names)),
+        pattern: fields.read("pattern", |cursor| pattern::read(&cursor, &names)),
         tools,
-        environment: fields.read("env", |place| environment::read(&place)),
+        environment: fields.read("env", |cursor| environment::read(&cursor)),
         guardrails,
         context,
-        telemetry: fields.read("telemetry", |place| telemetry::read(&place)),
-        skills: fields.read("skills", |place| skills::read(&place)),
-        artifacts: fields.read("outputs", |place| outputs::read(&place)),
-        in_flight: continuity("in_flight").map_or(InFlight::Repeat, |place| {
-            place.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
+        telemetry: fields.read("telemetry", |cursor| telemetry::read(&cursor)),
+        skills: fields.read("skills", |cursor| skills::read(&cursor)),
+        artifacts: fields.read("outputs", |cursor| outputs::read(&cursor)),
+        in_flight: continuity("in_flight").map_or(InFlight::Repeat, |cursor| {
+            cursor.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
         }),
         remembers: continuity("memory")
-            .is_none_or(|place| place.choice(&[("steps", true), ("none", false)])),
+            .is_none_or(|cursor| cursor.choice(&[("steps", true), ("none", false)])),
         pauses: continuity("pause")
-            .map(|place| Pauses::read(&place))
+            .map(|cursor| Pauses::read(&cursor))
             .unwrap_or_default(),
         reading,
         checkpoints: continuity("checkpoint")
-            .map(|place| Checkpoints::read(&place))
+            .map(|cursor| Checkpoints::read(&cursor))
             .unwrap_or_default(),
-        context_full: continuity("context_full").map_or(ContextFull::Handoff, |place| {
-            place.choice(&[
+        context_full: continuity("context_full").map_or(ContextFull::Handoff, |cursor| {
+            cursor.choice(&[
                 ("handoff", ContextFull::Handoff),
                 ("pause", ContextFull::Pause),
                 ("agent", ContextFull::Agent),
             ])
         }),
         patience: Patience {
-            on_limit: continuity("on_limit").map_or(OnLimit::Wait, |place| {
-                place.choice(&[("wait", OnLimit::Wait), ("pause", OnLimit::Pause)])
+            on_limit: continuity("on_limit").map_or(OnLimit::Wait, |cursor| {
+                cursor.choice(&[("wait", OnLimit::Wait), ("pause", OnLimit::Pause)])
             }),
-            longest: continuity("max_wait_s").map_or(LONGEST_WAIT, |place| {
-                Duration::from_secs(place.integer(0..=WEEK_S).into())
+            longest: continuity("max_wait_s").map_or(LONGEST_WAIT, |cursor| {
+                Duration::from_secs(cursor.integer(0..=WEEK_S).into())
             }),
-            together: continuity("max_total_wait_s").map_or(LONGEST_TOGETHER, |place| {
-                Duration::from_secs(place.integer(0..=YEAR_S).into())
+            together: continuity("max_total_wait_s").map_or(LONGEST_TOTAL_WAIT, |cursor| {
+                Duration::from_secs(cursor.integer(0..=YEAR_S).into())
             }),
         },
     }
 }
 
-fn name(place: &Place<'_>) -> String {
-    let name = place.line_of_text();
+fn name(cursor: &Cursor<'_>) -> String {
+    let name = cursor.single_line();
     if name.chars().count() > 200 {
-        place.invalid("must not be longer than 200 characters");
+        cursor.invalid("must not be longer than 200 characters");
     }
     name
 }
 
-/// For people and other programs; only its shape is checked.
-fn check_metadata(place: &Place<'_>) {
-    let fields = place.fields(&METADATA_KEYS);
+/// Metadata is for humans and other programs; only its shape is checked.
+fn check_metadata(cursor: &Cursor<'_>) {
+    let fields = cursor.fields(&METADATA_KEYS);
     for key in ["name", "description"] {
-        fields.read(key, |place| place.text());
+        fields.read(key, |cursor| cursor.text());
     }
-    for (_, label) in fields.read("labels", |place| place.entries()) {
+    for (_, label) in fields.read("labels", |cursor| cursor.entries()) {
         label.scalar();
     }
 }
 
-fn tags(place: &Place<'_>) -> Vec<String> {
+fn tags(cursor: &Cursor<'_>) -> Vec<String> {
     let mut tags = Vec::new();
-    for place in place.list(0) {
-        let tag = place.text();
+    for cursor in cursor.list(0) {
+        let tag = cursor.text();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         if !tag.starts_with(plain) || !tag.chars().all(|c| plain(c) || "._-".contains(c)) {
-            place.invalid(
+            cursor.invalid(
                 "a tag is made of small letters, digits and `. _ -`, and starts with a letter or digit",
             );
         } else if tags.contains(&tag) {
-            place.invalid(format!("tag `{tag}` is given twice"));
+            cursor.invalid(format!("tag `{tag}` is given twice"));
         }
         tags.push(tag);
     }

@@ -1,4 +1,4 @@
-//! Conditions of a graph's edges: expressions that hold or do not. A name that is not there is
+//! The conditions of a graph's edges: expressions that are true or false. An undefined name is
 //! false, not an error.
 
 use minijinja::value::{Kwargs, Rest};
@@ -6,8 +6,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use super::{FUEL, filters};
 
-/// The expression in a condition, without the braces around it; `None` for `else`, which always
-/// holds.
+/// The expression of a condition, without braces; `None` for `else`, which is always true.
 pub fn condition(text: &str) -> Option<&str> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("else") {
@@ -44,14 +43,14 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Whether the pattern is found; unlike `regex_search`, letters are as they are written.
+/// Whether the pattern matches; unlike `regex_search`, it is case-sensitive.
 fn search(value: &Value, pattern: &str) -> Result<bool, Error> {
     let regex = regex::Regex::new(pattern)
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
     Ok(regex.is_match(&value.to_string()))
 }
 
-/// The value, or another where there is none.
+/// The value, or `other` if it is undefined or none.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the shape that a filter must have"
@@ -112,7 +111,7 @@ mod tests {
     use super::condition;
 
     #[test]
-    fn braces_are_optional_and_else_always_holds() {
+    fn braces_are_optional_and_else_is_always_true() {
         assert_eq!(condition("{{ a == 1 }}"), Some("a == 1"));
         assert_eq!(condition(" a "), Some("a"));
         assert_eq!(condition("ELSE"), None);

@@ -1,4 +1,4 @@
-//! The filters that the format defines itself, where Jinja2's mean something else or are missing.
+//! The filters of the format, where Jinja2's differ or are missing.
 
 use std::io;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ fn text(value: &Value) -> Result<String, Error> {
     Ok(value.to_string())
 }
 
-/// All of it, or as much as makes `n` characters with `...` at the end.
+/// Shortens to `n` characters including a final `...`.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the shape that a filter must have"
@@ -54,7 +54,7 @@ fn truncate(value: &Value, n: Option<usize>, named: Kwargs) -> Result<String, Er
     Ok(text)
 }
 
-/// A method of a value that the engine does not know: those of Python.
+/// Handles methods that minijinja does not know: those of Python.
 pub(super) fn method(
     state: &mut State<'_, '_>,
     value: &Value,
@@ -67,7 +67,7 @@ pub(super) fn method(
     }
 }
 
-/// As Python's `str.title`: a letter is large unless it follows another.
+/// Like Python's `str.title`: a letter is upper case unless it follows another letter.
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut within = false;
@@ -83,8 +83,8 @@ fn title(text: &str) -> String {
     out
 }
 
-/// JSON for agents and files. Unlike Jinja2's it does not guard against being put into HTML: a
-/// prompt should show `<`, not `\u003c`.
+/// JSON for agents and files. Unlike Jinja2's filter, it does not escape HTML: a prompt should show
+/// `<`, not `\u003c`.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the shape that a filter must have"
@@ -137,7 +137,7 @@ impl Formatter for Spaced {
     }
 }
 
-/// Keeps the last pattern: a filter in a loop mostly has the same one each time.
+/// Caches the last pattern: a filter in a loop mostly has the same one each time.
 fn compiled(last: &Mutex<Option<Regex>>, pattern: &str) -> Result<Regex, Error> {
     let mut last = last
         .lock()
@@ -156,7 +156,7 @@ fn compiled(last: &Mutex<Option<Regex>>, pattern: &str) -> Result<Regex, Error> 
     Ok(regex)
 }
 
-/// The first group of the first match, or nothing.
+/// The first group of the first match; empty if there is none.
 fn search(regex: &Regex, text: &str) -> String {
     let found = regex.captures(text).and_then(|groups| groups.get(1));
     found.map_or_else(String::new, |found| found.as_str().to_owned())

@@ -1,8 +1,8 @@
-//! Starting a session that works through a plan.
+//! Starts a session that works through a plan.
 //!
-//! Everything that could be in the way is looked at before the session is made: the plan, the repository,
-//! who commits, the names of the session, the branch and the folder. The branch and the folder are then
-//! made by the session's first step, so that a kill leaves either nothing or a session that goes on.
+//! Checks everything before the session is created: the plan, the repository, the git author, and
+//! the names of the session, the branch and the folder. The session's first step then creates the
+//! branch and the worktree, so a kill leaves either nothing or a session that can be resumed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use segno_core::worktree::{Error as GitError, Ground};
 use serde_json::{Value, json};
 
 use super::checklist::{self, Checklist};
-use super::crew::{self, Crew};
+use super::roles::{self, Crew};
 use crate::error::Error;
-use crate::fork::settled;
+use crate::fork::canonical_path;
 use crate::observe::Observer;
 use crate::run::Outcome;
 use crate::spec::{self, Approve, Goal};
@@ -24,48 +24,41 @@ use crate::start;
 use crate::stop::Brake;
 use crate::world::World;
 
-/// How many characters of an issue a session is called after.
-const NAMED: usize = 40;
+/// The limit of characters that a session's name takes from the issue.
+const MAX_NAME: usize = 40;
 
-/// What a person asks for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The issue, or the plan.
     pub text: String,
-    /// Where it stands, for people.
+    /// The source of the text, for error messages.
     pub place: String,
-    /// Who does it.
     pub crew: Crew,
-    /// The spec that has them.
+    /// The spec with the agents, if there is one.
     pub spec: Option<PathBuf>,
-    /// What to call the session; otherwise it is called like the issue.
+    /// The session's name; derived from the issue if `None`.
     pub name: Option<Name>,
-    /// The folder that the person is in.
+    /// The user's current folder.
     pub folder: PathBuf,
-    /// Where the work is done.
     pub seat: Seat,
-    /// What a person is asked about.
     pub approve: Approve,
-    /// How often a reviewer may send a task back; otherwise as usual.
+    /// Overrides the default of the `plan` pattern.
     pub max_revisions: Option<u32>,
-    /// After how many tasks it pauses by itself.
+    /// Pauses the session after this many tasks.
     pub pause_after: Option<u32>,
-    /// How far it goes.
     pub goal: Goal,
 }
 
-/// Where the work is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seat {
-    /// On a branch of its own, in a folder beside the repository.
+    /// On a new branch, in a new worktree beside the repository.
     Beside,
-    /// The same, in this folder.
+    /// On a new branch, in a new worktree in this folder.
     Into(PathBuf),
-    /// On the branch and in the folder that the person is in.
+    /// On the current branch, in the current folder.
     Here,
 }
 
-/// The plan in a text: its tasks if it has any, and what it is about.
+/// Parses a text: returns what the plan is about, and its tasks if it has any.
 pub fn read(text: &str, place: &str) -> Result<(String, Option<Checklist>), Error> {
     let control = |sign: &char| !sign.is_control() || matches!(sign, '\n' | '\t');
     let text: String = text.chars().filter(control).collect();
@@ -81,7 +74,6 @@ pub fn read(text: &str, place: &str) -> Result<(String, Option<Checklist>), Erro
     }
 }
 
-/// Starts a session and runs it.
 pub async fn start(
     world: &World,
     request: Request,
@@ -89,11 +81,11 @@ pub async fn start(
     brake: Brake,
 ) -> Result<Outcome, Error> {
     let (issue, list) = read(&request.text, &request.place)?;
-    let cast = crew::gather(world, &request.crew, request.spec.as_deref())?;
-    let desk = desk(world, &request, &issue, list.as_ref(), &*observer).await?;
+    let roles = roles::resolve(world, &request.crew, request.spec.as_deref())?;
+    let location = choose_location(world, &request, &issue, list.as_ref(), &*observer).await?;
     let mut config = json!({
-        "agent": cast.agent,
-        "planner": cast.planner,
+        "agent": roles.agent,
+        "planner": roles.planner,
         "approve": match request.approve {
             Approve::Plan => "plan",
             Approve::Tasks => "tasks",
@@ -106,23 +98,23 @@ pub async fn start(
         "issue": issue,
     });
     let optional = [
-        ("reviewer", cast.reviewer.map(Value::from)),
+        ("reviewer", roles.reviewer.map(Value::from)),
         ("max_revisions", request.max_revisions.map(Value::from)),
         ("tasks", list.as_ref().map(tasks)),
-        ("worktree", desk.worktree),
+        ("worktree", location.worktree),
     ];
     for (key, value) in optional {
         if let Some(value) = value {
             config[key] = value;
         }
     }
-    let mut made = Value::Object(cast.spec);
-    made["name"] = desk.name.as_str().into();
+    let mut made = Value::Object(roles.spec);
+    made["name"] = location.name.as_str().into();
     made["pattern"] = json!({"type": "plan", "config": config});
     if let Some(tasks) = request.pause_after {
         made["continuity"]["pause"]["after_steps"] = tasks.into();
     }
-    // What is kept is what is used, so that every run reads the same spec (P7).
+    // The stored spec is the one that is used, so every run reads the same spec (P7).
     world.redactor.redact_json(&mut made);
     let text = made.to_string();
     let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
@@ -134,9 +126,9 @@ pub async fn start(
     let request = start::Request {
         spec: PathBuf::new(),
         variables: std::collections::BTreeMap::new(),
-        name: Some(desk.name),
-        out: desk.folder.join("artifacts"),
-        workspace: desk.folder,
+        name: Some(location.name),
+        out: location.folder.join("artifacts"),
+        workspace: location.folder,
         force: false,
     };
     start::with(world, text, workflow, request, observer, brake).await
@@ -156,22 +148,22 @@ fn tasks(list: &Checklist) -> Value {
     tasks.collect()
 }
 
-/// Where a session works, under which name.
-struct Desk {
+/// The name and folder of a new session, and the worktree to create.
+struct Location {
     name: Name,
     folder: PathBuf,
     worktree: Option<Value>,
 }
 
-/// The first name that is free, whose branch and folder are, too.
-async fn desk(
+/// The first free name whose branch and folder are free, too.
+async fn choose_location(
     world: &World,
     request: &Request,
     issue: &str,
     list: Option<&Checklist>,
     observer: &dyn Observer,
-) -> Result<Desk, Error> {
-    let ground = match request.goal {
+) -> Result<Location, Error> {
+    let repository = match request.goal {
         Goal::Plan => None,
         Goal::Work => Some(world.worktrees.survey(request.folder.clone()).await?),
     };
@@ -179,17 +171,20 @@ async fn desk(
         let all = world.store.list().await?.into_iter().flatten();
         all.map(|summary| summary.name).collect()
     };
-    let family = request.name.clone().unwrap_or_else(|| called(issue, list));
+    let family = request
+        .name
+        .clone()
+        .unwrap_or_else(|| default_name(issue, list));
     for number in 1.. {
         let name = family.numbered(number);
-        let found = match &ground {
+        let found = match &repository {
             _ if taken.contains(&name) => Err(StoreError::NameTaken(name).into()),
-            None => Ok(Desk {
+            None => Ok(Location {
                 folder: request.folder.clone(),
                 worktree: None,
                 name,
             }),
-            Some(ground) => settle(world, request, ground, name).await,
+            Some(repository) => check_location(world, request, repository, name).await,
         };
         match found {
             Err(
@@ -199,44 +194,48 @@ async fn desk(
             Err(Error::Worktree(GitError::FolderTaken { .. }))
                 if request.name.is_none() && request.seat == Seat::Beside => {}
             Err(error) => return Err(error),
-            Ok(desk) => {
-                if let (Some(ground), Some(_)) = (&ground, &desk.worktree) {
-                    make_folder(world, &desk.folder)?;
-                    tell(ground, &desk, observer);
+            Ok(location) => {
+                if let (Some(repository), Some(_)) = (&repository, &location.worktree) {
+                    make_folder(world, &location.folder)?;
+                    announce(repository, &location, observer);
                 }
-                return Ok(desk);
+                return Ok(location);
             }
         }
     }
     unreachable!("there are more numbers than sessions")
 }
 
-/// The place of one name, if it is free.
-async fn settle(
+/// Checks that the folder and branch for one name are free.
+async fn check_location(
     world: &World,
     request: &Request,
-    ground: &Ground,
+    repository: &Ground,
     name: Name,
-) -> Result<Desk, Error> {
+) -> Result<Location, Error> {
     let folder = match &request.seat {
-        Seat::Here if ground.changed.is_empty() => {
-            return Ok(Desk {
-                folder: ground.top.clone(),
+        Seat::Here if repository.changed.is_empty() => {
+            return Ok(Location {
+                folder: repository.top.clone(),
                 worktree: None,
                 name,
             });
         }
         Seat::Here => {
-            let (folder, changed) = (ground.top.clone(), ground.changed.clone());
+            let (folder, changed) = (repository.top.clone(), repository.changed.clone());
             return Err(GitError::Uncommitted { folder, changed }.into());
         }
         Seat::Beside => {
-            let own = ground.top.file_name().unwrap_or_default().to_string_lossy();
-            ground.top.with_file_name(format!("{own}-{name}"))
+            let own = repository
+                .top
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy();
+            repository.top.with_file_name(format!("{own}-{name}"))
         }
-        Seat::Into(folder) => settled(&request.folder.join(folder)),
+        Seat::Into(folder) => canonical_path(&request.folder.join(folder)),
     };
-    let reason = if folder.starts_with(&ground.top) {
+    let reason = if folder.starts_with(&repository.top) {
         Some("it lies in the repository")
     } else if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
         Some("it is no folder")
@@ -250,24 +249,27 @@ async fn settle(
         return Err(GitError::FolderTaken { folder, reason }.into());
     }
     let branch = branch(&name);
-    let known = world.worktrees.branch(ground.top.clone(), branch.clone());
+    let known = world
+        .worktrees
+        .branch(repository.top.clone(), branch.clone());
     if known.await?.is_some() {
-        let folder = ground.top.clone();
+        let folder = repository.top.clone();
         return Err(GitError::BranchTaken { folder, branch }.into());
     }
     let worktree = json!({
-        "repository": start::text_of(&ground.top)?,
+        "repository": start::text_of(&repository.top)?,
         "branch": branch,
-        "commit": ground.commit,
+        "commit": repository.commit,
     });
-    Ok(Desk {
+    Ok(Location {
         folder,
         worktree: Some(worktree),
         name,
     })
 }
 
-/// The branch of a session. Names of sessions may have signs that names of branches may not.
+/// The branch of a session. Replaces characters that a session's name may have and a branch's may
+/// not.
 fn branch(name: &Name) -> String {
     let mut branch = name.as_str().replace(':', "-");
     while branch.contains("..") {
@@ -277,8 +279,8 @@ fn branch(name: &Name) -> String {
     format!("segno/{}", branch.strip_suffix(".lock").unwrap_or(branch))
 }
 
-/// The folder is there before the session is, because a session whose folder is gone cannot go on. An
-/// empty one that a kill leaves is in nobody's way.
+/// Creates the folder before the session, because a session without a folder cannot be resumed. A
+/// kill may leave an empty folder, which does no harm.
 fn make_folder(world: &World, folder: &Path) -> Result<(), Error> {
     let made = world.disk.create_folder(folder, Access::Shared);
     made.map_err(|error| Error::Unwritten {
@@ -287,22 +289,22 @@ fn make_folder(world: &World, folder: &Path) -> Result<(), Error> {
     })
 }
 
-fn tell(ground: &Ground, desk: &Desk, observer: &dyn Observer) {
-    if !ground.changed.is_empty() {
+fn announce(repository: &Ground, location: &Location, observer: &dyn Observer) {
+    if !repository.changed.is_empty() {
         observer.notice(&format!(
             "{} has changes that are not committed: they stay as they are, and are not part of the work",
-            ground.top.display()
+            repository.top.display()
         ));
     }
     observer.notice(&format!(
         "working on branch {} in {}",
-        branch(&desk.name),
-        desk.folder.display()
+        branch(&location.name),
+        location.folder.display()
     ));
 }
 
-/// What a session is called after: the first words of the issue, or of the first task.
-fn called(issue: &str, list: Option<&Checklist>) -> Name {
+/// The default name of a session: the first words of the issue, or of the first task.
+fn default_name(issue: &str, list: Option<&Checklist>) -> Name {
     let lines = issue.lines().map(|line| line.trim_matches(['#', ' ', '*']));
     let first = lines.filter(|line| !line.is_empty()).chain(
         list.into_iter()
@@ -311,10 +313,10 @@ fn called(issue: &str, list: Option<&Checklist>) -> Name {
     let first = first.into_iter().next().unwrap_or("work").to_lowercase();
     let mut short = String::new();
     for word in first.split_whitespace() {
-        if !short.is_empty() && short.len() + word.len() >= NAMED {
+        if !short.is_empty() && short.len() + word.len() >= MAX_NAME {
             break;
         }
-        // A sentence ends; a name does not.
+        // Removes punctuation at the end of words.
         short.push_str(word.trim_matches(['.', ':', ',', ';', '!', '?']));
         short.push(' ');
     }
@@ -326,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_is_called_like_its_session_as_far_as_git_allows() {
+    fn branch_name_replaces_characters_git_forbids() {
         for (name, expected) in [
             ("add-a-login", "segno/add-a-login"),
             ("a:b", "segno/a-b"),
@@ -338,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_called_after_the_first_words() {
-        let name = |issue: &str| called(issue, None).to_string();
+    fn session_name_has_the_first_words_of_the_issue() {
+        let name = |issue: &str| default_name(issue, None).to_string();
         assert_eq!(name("# Add a login\n\nPlease."), "add-a-login");
         assert_eq!(name("\n"), "work");
         let long = "the quick brown fox jumps over the lazy dog and runs away";
         assert_eq!(name(long), "the-quick-brown-fox-jumps-over-the-lazy");
         let list = checklist::read("- [ ] T1: Write it").unwrap();
-        assert_eq!(called("", Some(&list)).to_string(), "write-it");
+        assert_eq!(default_name("", Some(&list)).to_string(), "write-it");
     }
 }

@@ -6,54 +6,48 @@
 //!   - keep the error messages
 //! ```
 //!
-//! Every item with a box that stands outermost is a task. What is indented below it belongs to its
-//! description, boxes or not; everything else is what the plan is about. Nothing in it is believed:
-//! whatever does not hold together is told with its line.
+//! Every outermost item with a box is a task. Indented text below it is its description, with or
+//! without boxes; all other text is what the plan is about. The input is untrusted: every
+//! inconsistency is reported with its line.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::spec::round;
+use crate::spec::find_cycle;
 
-/// The longest plan that is read, in bytes.
+/// The limit of a plan, in bytes.
 pub const LONGEST: usize = 1024 * 1024;
-/// The most tasks that a plan has.
+/// The limit of tasks.
 const MOST: usize = 1000;
-/// The longest name of a task.
+/// The limit of a task's id.
 const LONGEST_ID: usize = 32;
-/// The longest title, in characters.
+/// The limit of a title, in characters.
 const LONGEST_TITLE: usize = 500;
 
-/// Tasks in the order in which they are written; none needs itself, by whatever detour.
+/// Tasks in the order of the text, without dependency cycles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checklist {
-    /// What stands around the tasks.
+    /// The text outside of the tasks.
     pub about: String,
-    /// The tasks.
     pub tasks: Vec<Task>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Its name.
     pub id: String,
-    /// What is to be done, in a line.
     pub title: String,
-    /// The same at length.
     pub description: String,
-    /// The tasks that come before it, by their places.
+    /// The tasks that must be done before, by index.
     pub depends_on: Vec<usize>,
-    /// Whether it was done before the plan was made.
+    /// Whether its box was checked in the plan.
     pub done: bool,
 }
 
-/// Something that does not hold together.
+/// An inconsistency in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The line that it is in, from 1.
+    /// Counted from 1.
     pub line: usize,
-    /// What it is.
     pub message: String,
 }
 
@@ -63,18 +57,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Whether a text has a task in it.
 pub fn has_tasks(text: &str) -> bool {
     Lines::of(text).any(|line| line.item.is_some())
 }
 
-/// Reads a plan.
+/// Parses a plan; reports all problems at once.
 pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
     let whole = |message: String| vec![Problem { line: 1, message }];
     if text.len() > LONGEST {
         return Err(whole(format!("a plan has at most {LONGEST} bytes")));
     }
-    let (about, drafts) = gather(text);
+    let (about, drafts) = split_tasks(text);
     match drafts.len() {
         0 => return Err(whole("there is no task: write `- [ ] TITLE`".to_owned())),
         more if more > MOST => return Err(whole(format!("a plan has at most {MOST} tasks"))),
@@ -84,20 +77,20 @@ pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
     let known = name(&drafts, &mut problems);
     let mut tasks: Vec<Task> = Vec::new();
     for (draft, id) in drafts.iter().zip(ids(&drafts)) {
-        let mut tell = |message: String| {
+        let mut report = |message: String| {
             let line = draft.line;
             problems.push(Problem { line, message });
         };
         if draft.title.is_empty() {
-            tell(format!("task {id} has no title"));
+            report(format!("task {id} has no title"));
         }
         if draft.title.chars().count() > LONGEST_TITLE {
-            tell(format!("a title has at most {LONGEST_TITLE} characters"));
+            report(format!("a title has at most {LONGEST_TITLE} characters"));
         }
         let mut depends_on = Vec::new();
         for name in &draft.after {
             match known.get(name) {
-                None => tell(format!("there is no task `{name}` to come after")),
+                None => report(format!("there is no task `{name}` to come after")),
                 Some(place) if depends_on.contains(place) => {}
                 Some(place) => depends_on.push(*place),
             }
@@ -111,13 +104,13 @@ pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
         });
     }
     let deps: Vec<&[usize]> = tasks.iter().map(|task| &task.depends_on[..]).collect();
-    if let Some(round) = round(&deps) {
-        let names: Vec<&str> = round
+    if let Some(cycle) = find_cycle(&deps) {
+        let names: Vec<&str> = cycle
             .iter()
             .map(|place| tasks[*place].id.as_str())
             .collect();
         problems.push(Problem {
-            line: drafts[round[0]].line,
+            line: drafts[cycle[0]].line,
             message: format!("waits for itself: {}", names.join(" → ")),
         });
     }
@@ -130,8 +123,8 @@ pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
 }
 
 impl Checklist {
-    /// The tasks in the order in which they are done: each after those that it needs, and otherwise as
-    /// they are written.
+    /// The execution order: each task after its dependencies, and otherwise in the order of the
+    /// text.
     pub fn order(&self) -> Vec<usize> {
         let (mut order, mut taken) = (Vec::new(), vec![false; self.tasks.len()]);
         while let Some(next) = (0..self.tasks.len()).find(|place| {
@@ -144,7 +137,8 @@ impl Checklist {
         order
     }
 
-    /// One line for each task, as it is read; `is_done` says which boxes have a cross.
+    /// One line per task, in the format that [`read`] parses; `is_done` decides which boxes are
+    /// checked.
     pub fn lines(&self, is_done: impl Fn(&Task) -> bool) -> Vec<String> {
         let of = |task: &Task| {
             let names = task.depends_on.iter();
@@ -154,7 +148,7 @@ impl Checklist {
         self.tasks.iter().map(of).collect()
     }
 
-    /// The whole plan, as it is read.
+    /// The plan in the format that [`read`] parses.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (line, task) in self.lines(|task| task.done).iter().zip(&self.tasks) {
@@ -169,7 +163,7 @@ impl Checklist {
     }
 }
 
-/// A task in a line, as it is read; `after` has the names of those that it needs.
+/// One task as a line, in the format that [`read`] parses; `after` has the ids of its dependencies.
 pub(super) fn line(done: bool, id: &str, title: &str, after: &str) -> String {
     let cross = if done { 'x' } else { ' ' };
     let after = if after.is_empty() {
@@ -177,7 +171,7 @@ pub(super) fn line(done: bool, id: &str, title: &str, after: &str) -> String {
     } else {
         format!(" (after {after})")
     };
-    // Without a digit in it, a bare word would be part of the title.
+    // A bare word without a digit would be parsed as a part of the title.
     if id.contains(|sign: char| sign.is_ascii_digit()) {
         format!("- [{cross}] {id}: {title}{after}")
     } else {
@@ -185,7 +179,7 @@ pub(super) fn line(done: bool, id: &str, title: &str, after: &str) -> String {
     }
 }
 
-/// A task as it was found.
+/// A task before its id and dependencies are resolved.
 struct Draft {
     line: usize,
     indent: usize,
@@ -199,8 +193,8 @@ struct Draft {
 impl Draft {
     fn of(line: &Line<'_>, done: bool, words: &str) -> Self {
         let words: String = words.chars().filter(|sign| !sign.is_control()).collect();
-        let (id, title) = named(words.trim());
-        let (title, after) = dependent(title);
+        let (id, title) = split_id(words.trim());
+        let (title, after) = split_dependencies(title);
         Self {
             line: line.number,
             indent: line.indent,
@@ -212,7 +206,7 @@ impl Draft {
         }
     }
 
-    /// What stands below it, as far to the left as it goes.
+    /// The text below the task, without common indentation.
     fn description(&self) -> String {
         let full = || self.below.iter().filter(|line| !line.trim().is_empty());
         let least = full().map(|line| width(line)).min().unwrap_or(0);
@@ -226,18 +220,17 @@ impl Draft {
     }
 }
 
-/// A line of a plan.
 struct Line<'a> {
     number: usize,
     indent: usize,
     text: &'a str,
-    /// Whether it is in a block of code that was begun before it, or ends one.
+    /// Whether it is inside a code block, or ends one.
     fenced: bool,
-    /// Whether its box has a cross, and what stands after it.
+    /// Whether its box is checked, and the text after the box.
     item: Option<(bool, &'a str)>,
 }
 
-/// The lines of a plan. In a block of code nothing is a task.
+/// The lines of a plan. Lines in code blocks are never tasks.
 struct Lines<'a> {
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
     fence: Option<&'a str>,
@@ -262,7 +255,7 @@ impl<'a> Iterator for Lines<'a> {
             .into_iter()
             .find(|mark| start.starts_with(mark));
         let fenced = self.fence.is_some();
-        let item = if fenced { None } else { boxed(start) };
+        let item = if fenced { None } else { parse_item(start) };
         self.fence = match (self.fence, fence) {
             (Some(open), Some(mark)) if open == mark => None,
             (None, mark) => mark,
@@ -278,13 +271,13 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// How many bytes of white space a line begins with.
+/// The number of bytes of leading white space.
 fn width(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// What stands after a box, and whether there is a cross in it.
-fn boxed(start: &str) -> Option<(bool, &str)> {
+/// The text after a box, and whether the box is checked.
+fn parse_item(start: &str) -> Option<(bool, &str)> {
     let digits = start.trim_start_matches(|sign: char| sign.is_ascii_digit());
     let rest = start.strip_prefix(['-', '*', '+']).or_else(|| {
         let numbered = digits.len() < start.len();
@@ -300,19 +293,19 @@ fn boxed(start: &str) -> Option<(bool, &str)> {
     (words.is_empty() || words.starts_with([' ', '\t'])).then_some((done, words))
 }
 
-/// The tasks, and what stands around them.
-fn gather(text: &str) -> (String, Vec<Draft>) {
+/// Splits a plan into its tasks and the other text.
+fn split_tasks(text: &str) -> (String, Vec<Draft>) {
     let (mut about, mut drafts) = (Vec::new(), Vec::<Draft>::new());
-    // Whether what comes may still belong to the last task.
+    // Whether the next line may belong to the last task.
     let mut open = false;
     for line in Lines::of(text) {
         let last = drafts.last_mut().filter(|_| open);
-        // A block of code that a task has begun is its own, however far to the left it goes.
+        // A code block that starts in a task belongs to it, even where it is not indented.
         let below = last.filter(|last| {
             line.fenced || line.text.trim().is_empty() || line.indent > last.indent + 1
         });
         match (below, line.item) {
-            (Some(last), _) => match needs(line.text) {
+            (Some(last), _) => match dependencies_in(line.text) {
                 Some(after) => last.after.extend(after),
                 None => last.below.push(line.text.to_owned()),
             },
@@ -329,9 +322,9 @@ fn gather(text: &str) -> (String, Vec<Draft>) {
     (about.join("\n").trim().to_owned(), drafts)
 }
 
-/// The name before a title: `**T1**: …`, `[T1] …`, `T1: …`. A bare word is one only if it has a digit:
-/// others are part of the sentence.
-fn named(words: &str) -> (Option<&str>, &str) {
+/// The id before a title: `**T1**: …`, `[T1] …`, `T1: …`. A bare word is an id only if it has a
+/// digit; otherwise it is a part of the sentence.
+fn split_id(words: &str) -> (Option<&str>, &str) {
     for (open, close) in [("**", "**"), ("`", "`"), ("[", "]")] {
         if let Some((id, title)) = words
             .strip_prefix(open)
@@ -354,7 +347,7 @@ fn named(words: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Whether this can be the name of a task: it becomes part of a step's path.
+/// Whether this can be the id of a task: it becomes part of a step's path.
 pub(crate) fn is_id(text: &str) -> bool {
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || "._-".contains(sign);
     (1..=LONGEST_ID).contains(&text.len())
@@ -362,8 +355,8 @@ pub(crate) fn is_id(text: &str) -> bool {
         && text.chars().all(allowed)
 }
 
-/// A title, and the tasks that it says it comes after.
-fn dependent(title: &str) -> (&str, Vec<String>) {
+/// A title, and the dependencies in the parentheses at its end.
+fn split_dependencies(title: &str) -> (&str, Vec<String>) {
     let inside = title
         .strip_suffix(')')
         .and_then(|rest| rest.rsplit_once('('));
@@ -384,8 +377,8 @@ fn dependent(title: &str) -> (&str, Vec<String>) {
     (title, Vec::new())
 }
 
-/// The tasks that a line of a description says its task comes after.
-fn needs(line: &str) -> Option<Vec<String>> {
+/// The dependencies in a line of a description: `Depends on: T1, T2`.
+fn dependencies_in(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches(['-', '*', ' ']);
     let (word, names) = line.split_once(':')?;
     word.eq_ignore_ascii_case("depends on")
@@ -400,7 +393,7 @@ fn names_in(text: &str) -> Vec<String> {
     words.filter(meant).map(str::to_owned).collect()
 }
 
-/// The names of all tasks. Those that have none are called by their number.
+/// The ids of all tasks. A task without an id gets its number.
 fn ids(drafts: &[Draft]) -> Vec<String> {
     let given: Vec<&str> = drafts
         .iter()
@@ -420,7 +413,7 @@ fn ids(drafts: &[Draft]) -> Vec<String> {
     ids
 }
 
-/// Where each name stands; tells names that two tasks have.
+/// The index of each id; reports duplicate ids.
 fn name(drafts: &[Draft], problems: &mut Vec<Problem>) -> BTreeMap<String, usize> {
     let mut known = BTreeMap::new();
     for (place, id) in ids(drafts).into_iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Sessions that work through a plan: the plan as it is written, a session of it as it stands, and the
-//! start of one. The work itself is a pattern like the others.
+//! Sessions that work through a plan: the plan's text format, the progress of a session, and the
+//! start of one. The execution itself is a pattern like the others (`patterns::plan`).
 
 mod begin;
 pub mod checklist;
-mod crew;
+mod roles;
 mod view;
 
 pub use begin::{Request, Seat, read, start};
-pub use crew::{Crew, Reviewer};
+pub use roles::{Crew, Reviewer};
 pub use view::{Plan, Review, Status, Task, plan};

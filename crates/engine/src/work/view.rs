@@ -1,4 +1,4 @@
-//! A session that works through a plan, as it stands: computed from its journal alone.
+//! The progress of a session that works through a plan, computed from its journal only.
 
 use segno_core::id::SessionId;
 use segno_core::session::{Status as SessionStatus, Summary};
@@ -13,86 +13,65 @@ use crate::spec::{self, Approve, Pattern};
 use crate::world::World;
 use crate::{history, pen, resume};
 
-/// A plan, and how far it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What it is for.
     pub issue: String,
-    /// The branch that the work is on, if it is on one.
     pub branch: Option<String>,
-    /// The commit that the work began at, once it has begun.
+    /// The commit that the work started at, if it has started.
     pub start: Option<String>,
-    /// Whether the plan is the one that is worked on, rather than one that a person is asked about.
+    /// Whether this plan is final, rather than a draft that a human is asked about.
     pub settled: bool,
-    /// The tasks, in the order in which they are written; none if the plan is not made yet.
+    /// In the order of the plan; empty if there is no plan yet.
     pub tasks: Vec<Task>,
-    /// The task that is being done, or that failed.
+    /// The task in progress, or the one that failed.
     pub current: Option<String>,
-    /// The task that comes next.
     pub next: Option<String>,
-    /// How many tasks are done, those that were done before included.
+    /// How many tasks are done, including those done before the plan.
     pub done: usize,
-    /// How many are not.
     pub remaining: usize,
 }
 
-/// A task, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its name.
     pub id: String,
-    /// What is to be done.
     pub title: String,
-    /// The same at length.
     pub description: String,
-    /// Where it stands.
     pub status: Status,
-    /// The tasks that come before it.
     pub depends_on: Vec<String>,
     /// Its commit; absent also if there was nothing to commit.
     pub commit: Option<String>,
-    /// What was said about it, oldest first.
+    /// Oldest first.
     pub reviews: Vec<Review>,
-    /// What it took.
     pub usage: Usage,
 }
 
-/// What someone said about a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Review {
-    /// Which time it was done, from 1.
+    /// Counted from 1.
     pub round: u32,
-    /// Who said it; an agent's name, or `hitl` for a person.
+    /// The name of an agent, or `hitl` for a human.
     pub by: String,
-    /// Whether it may be committed as it was.
     pub approved: bool,
-    /// How bad it was.
     pub severity: String,
-    /// What must change.
     pub comments: Vec<String>,
-    /// Whether it was done again since.
+    /// Whether the task was done again after the review.
     pub addressed: bool,
 }
 
-/// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It was not begun.
     Pending,
-    /// It was begun.
     InProgress,
-    /// It is committed.
     Done,
-    /// It could not be done; a resume tries again.
+    /// Failed; a resume tries again.
     Failed,
-    /// One that it needs failed.
+    /// A dependency failed.
     Blocked,
-    /// It was done before there was a plan.
+    /// It was checked in the plan from the start.
     Skipped,
 }
 
 impl Status {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -104,14 +83,13 @@ impl Status {
         }
     }
 
-    /// Whether nothing is left to do.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Done | Self::Skipped)
     }
 }
 
 impl Plan {
-    /// The plan as a checklist, a line for each task.
+    /// The plan as a checklist, one line per task.
     pub fn lines(&self) -> Vec<String> {
         let line = |task: &Task| {
             let after = task.depends_on.join(", ");
@@ -121,14 +99,14 @@ impl Plan {
     }
 }
 
-/// The plan of a session; `None` if it does not work through one.
+/// The plan of a session; `None` if the session has no plan.
 pub async fn plan(world: &World, summary: &Summary) -> Result<Option<Plan>, Error> {
     let (state, finished) = history::open(world, summary.id).await?;
     let workflow = resume::kept_spec(world, summary.id, &state).await?;
     let Pattern::Plan(config) = &workflow.pattern else {
         return Ok(None);
     };
-    let past = Past {
+    let past = History {
         world,
         session: summary.id,
         state: &state,
@@ -137,15 +115,15 @@ pub async fn plan(world: &World, summary: &Summary) -> Result<Option<Plan>, Erro
     past.plan(config).await.map(Some)
 }
 
-/// What happened in a session.
-struct Past<'a> {
+/// The state and finished steps of a session.
+struct History<'a> {
     world: &'a World,
     session: SessionId,
     state: &'a State,
     finished: &'a Finished,
 }
 
-impl Past<'_> {
+impl History<'_> {
     async fn plan(&self, config: &spec::Plan) -> Result<Plan, Error> {
         let (list, settled) = match &config.tasks {
             Some(list) => (list.clone(), true),
@@ -166,7 +144,7 @@ impl Past<'_> {
         };
         for task in &list.tasks {
             let names = task.depends_on.iter();
-            let (commit, status) = self.standing(task).await?;
+            let (commit, status) = self.status_of(task).await?;
             plan.tasks.push(Task {
                 id: task.id.clone(),
                 title: task.title.clone(),
@@ -204,7 +182,7 @@ impl Past<'_> {
         Ok(plan)
     }
 
-    /// The newest plan that was made, and whether it is the one that is worked on.
+    /// The newest draft of the plan, and whether it is final.
     async fn draft(&self, config: &spec::Plan) -> Result<(Checklist, bool), Error> {
         let mut draft = None;
         for n in 1.. {
@@ -229,7 +207,7 @@ impl Past<'_> {
         Ok((draft.unwrap_or_default(), false))
     }
 
-    async fn standing(&self, task: &checklist::Task) -> Result<(Option<String>, Status), Error> {
+    async fn status_of(&self, task: &checklist::Task) -> Result<(Option<String>, Status), Error> {
         if task.done {
             return Ok((None, Status::Skipped));
         }
@@ -265,7 +243,7 @@ impl Past<'_> {
             if self.finished.get(&place.then("work")).is_none() {
                 break;
             }
-            // Whatever was said about the round before, it was done again.
+            // The task was done again after the reviews of earlier rounds.
             reviews
                 .iter_mut()
                 .for_each(|review| review.addressed = true);
@@ -321,7 +299,7 @@ impl Past<'_> {
         done.map(|done| done.agent.clone()).unwrap_or_default()
     }
 
-    /// What a finished step answered.
+    /// The answer of a finished step.
     async fn answer(&self, path: &Path) -> Result<Option<String>, Error> {
         let Some(done) = self.finished.get(path) else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Chats in a world whose clock is turned by hand: when they rest, and what a look at the wrong moment does.
+//! Chats with a clock that tests advance: when they pause and expire, and how concurrent messages
+//! are handled.
 
 use std::sync::Arc;
 
@@ -9,21 +10,21 @@ use segno_engine::chat::{self, Audience, Effect, Limits, MAX_TURNS, Opening, Sou
 use segno_engine::observe::Quiet;
 use segno_engine::{Brake, Error, Outcome, history};
 
-use crate::world::{Stage, chain, stage};
+use crate::harness::{Harness, chain, harness};
 
 const MINUTE: i64 = 60_000;
 
-async fn open(stage: &Stage, audience: Audience) -> Result<Outcome, Error> {
-    let file = stage.request(&chain("", &["unused"])).spec;
+async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
+    let file = harness.request(&chain("", &["unused"])).spec;
     let opening = Opening {
         source: Source::Spec { file, agent: None },
         name: None,
         workspace: "/".into(),
         max_turns: MAX_TURNS,
     };
-    let observer = stage.seen.clone();
+    let observer = harness.seen.clone();
     chat::open(
-        &stage.world,
+        &harness.world,
         opening,
         "hello",
         audience,
@@ -33,11 +34,11 @@ async fn open(stage: &Stage, audience: Audience) -> Result<Outcome, Error> {
     .await
 }
 
-async fn say(stage: &Stage, message: &str) -> Result<Outcome, Error> {
-    let summary = stage.summary().await;
-    let (observer, brake) = (stage.seen.clone(), Brake::default());
+async fn say(harness: &Harness, message: &str) -> Result<Outcome, Error> {
+    let summary = harness.summary().await;
+    let (observer, brake) = (harness.seen.clone(), Brake::default());
     chat::say(
-        &stage.world,
+        &harness.world,
         &summary,
         message,
         Audience::Here,
@@ -47,63 +48,63 @@ async fn say(stage: &Stage, message: &str) -> Result<Outcome, Error> {
     .await
 }
 
-async fn sweep(stage: &Stage) -> Swept {
+async fn sweep(harness: &Harness) -> Swept {
     let limits = Limits::default();
-    chat::sweep(&stage.world, limits, Effect::Real)
+    chat::sweep(&harness.world, limits, Effect::Real)
         .await
         .unwrap()
 }
 
-async fn folded(stage: &Stage) -> Chat {
-    let session = stage.summary().await.id;
-    *history::look(&stage.world, session)
+async fn chat_state(harness: &Harness) -> Chat {
+    let session = harness.summary().await.id;
+    *history::look(&harness.world, session)
         .await
         .unwrap()
         .chat
         .unwrap()
 }
 
-/// Turns the clock to so long after the last message.
-async fn turn_to(stage: &Stage, millis: i64) {
-    let last = folded(stage).await.last_message_at;
-    stage
+/// Advances the clock to `millis` after the last message.
+async fn advance_to(harness: &Harness, millis: i64) {
+    let last = chat_state(harness).await.last_message_at;
+    harness
         .clock
-        .turn(last.0 + millis - stage.world.clock.now().0);
+        .turn(last.0 + millis - harness.world.clock.now().0);
 }
 
 #[tokio::test]
-async fn a_chat_is_paused_after_five_minutes_and_archived_after_thirty() {
-    let stage = stage("default: {text: fine}");
-    open(&stage, Audience::Here).await.unwrap();
-    turn_to(&stage, 5 * MINUTE - 1).await;
-    assert_eq!(sweep(&stage).await, Swept::default());
-    assert_eq!(stage.summary().await.status, Status::Waiting);
-    turn_to(&stage, 5 * MINUTE).await;
-    assert_eq!(sweep(&stage).await.paused.len(), 1);
-    assert_eq!(stage.summary().await.status, Status::Paused);
-    // That it was paused is nothing that was said.
-    turn_to(&stage, 30 * MINUTE - 1).await;
-    assert_eq!(sweep(&stage).await, Swept::default());
-    turn_to(&stage, 30 * MINUTE).await;
-    assert_eq!(sweep(&stage).await.expired.len(), 1);
-    assert_eq!(stage.summary().await.status, Status::Expired);
-    assert_eq!(sweep(&stage).await, Swept::default(), "once is enough");
-    say(&stage, "are you there?").await.unwrap();
-    assert_eq!(stage.summary().await.status, Status::Waiting);
-    turn_to(&stage, 30 * MINUTE - 1).await;
-    assert_eq!(sweep(&stage).await.expired.len(), 0, "it counts anew");
+async fn chat_pauses_after_5_minutes_and_expires_after_30() {
+    let harness = harness("default: {text: fine}");
+    open(&harness, Audience::Here).await.unwrap();
+    advance_to(&harness, 5 * MINUTE - 1).await;
+    assert_eq!(sweep(&harness).await, Swept::default());
+    assert_eq!(harness.summary().await.status, Status::Waiting);
+    advance_to(&harness, 5 * MINUTE).await;
+    assert_eq!(sweep(&harness).await.paused.len(), 1);
+    assert_eq!(harness.summary().await.status, Status::Paused);
+    // The pause is not a message.
+    advance_to(&harness, 30 * MINUTE - 1).await;
+    assert_eq!(sweep(&harness).await, Swept::default());
+    advance_to(&harness, 30 * MINUTE).await;
+    assert_eq!(sweep(&harness).await.expired.len(), 1);
+    assert_eq!(harness.summary().await.status, Status::Expired);
+    assert_eq!(sweep(&harness).await, Swept::default(), "once is enough");
+    say(&harness, "are you there?").await.unwrap();
+    assert_eq!(harness.summary().await.status, Status::Waiting);
+    advance_to(&harness, 30 * MINUTE - 1).await;
+    assert_eq!(sweep(&harness).await.expired.len(), 0, "it counts anew");
 }
 
 #[tokio::test]
-async fn a_message_between_the_look_and_the_rest_keeps_a_chat_awake() {
-    let stage = stage("default: {text: fine}");
-    open(&stage, Audience::Here).await.unwrap();
-    let seen = stage.summary().await;
-    say(&stage, "more").await.unwrap();
-    let now = stage.summary().await;
+async fn message_after_the_check_prevents_expiry() {
+    let harness = harness("default: {text: fine}");
+    open(&harness, Audience::Here).await.unwrap();
+    let seen = harness.summary().await;
+    say(&harness, "more").await.unwrap();
+    let now = harness.summary().await;
     let rest = |head| {
         chat::rest(
-            &stage.world,
+            &harness.world,
             &seen,
             head,
             Status::Expired,
@@ -112,37 +113,37 @@ async fn a_message_between_the_look_and_the_rest_keeps_a_chat_awake() {
         )
     };
     assert!(rest(seen.head).await.unwrap().is_none());
-    assert_eq!(stage.summary().await.status, Status::Waiting);
+    assert_eq!(harness.summary().await.status, Status::Waiting);
     assert!(rest(now.head).await.unwrap().is_some());
-    assert_eq!(stage.summary().await.status, Status::Expired);
+    assert_eq!(harness.summary().await.status, Status::Expired);
 }
 
 #[tokio::test]
-async fn what_is_cleared_leaves_nothing_open_and_counts_on() {
-    let stage = stage("default: {text: fine, fail: {kind: auth, message: no key}}");
-    open(&stage, Audience::Here).await.unwrap_err();
-    let session = stage.summary().await.id;
-    let state = history::look(&stage.world, session).await.unwrap();
+async fn clear_closes_open_steps_and_keeps_counting() {
+    let harness = harness("default: {text: fine, fail: {kind: auth, message: no key}}");
+    open(&harness, Audience::Here).await.unwrap_err();
+    let session = harness.summary().await.id;
+    let state = history::look(&harness.world, session).await.unwrap();
     assert!(chat::unanswered(&state).is_some());
-    let summary = stage.summary().await;
+    let summary = harness.summary().await;
     let observer = Arc::new(Quiet);
-    chat::clear(&stage.world, &summary, "a test", Audience::Here, observer)
+    chat::clear(&harness.world, &summary, "a test", Audience::Here, observer)
         .await
         .unwrap();
-    let state = history::look(&stage.world, session).await.unwrap();
+    let state = history::look(&harness.world, session).await.unwrap();
     assert!(chat::unanswered(&state).is_none() && state.open.is_empty());
-    stage.mend("default: {text: fine}");
-    say(&stage, "more").await.unwrap();
-    let chat = folded(&stage).await;
+    harness.set_script("default: {text: fine}");
+    say(&harness, "more").await.unwrap();
+    let chat = chat_state(&harness).await;
     assert_eq!((chat.messages, chat.answers), (2, 1));
     assert_eq!(chat.ending, Some(Ending::EndTurn));
 }
 
 #[tokio::test]
-async fn an_answer_and_the_end_of_its_exchange_share_a_commit() {
-    let stage = stage("default: {text: fine}");
-    let state = open(&stage, Audience::Gone).await.unwrap().state;
-    let entries = stage.seen.entries.lock().unwrap();
+async fn answer_and_exchange_end_share_a_commit() {
+    let harness = harness("default: {text: fine}");
+    let state = open(&harness, Audience::Gone).await.unwrap().state;
+    let entries = harness.seen.entries.lock().unwrap();
     let place = |kind: &str| entries.iter().position(|entry| entry.event.kind() == kind);
     let (finished, ended) = (
         place("step_finished").unwrap(),

@@ -1,4 +1,4 @@
-//! A run that was overtaken writes nothing more (P3).
+//! A run that lost its lease appends nothing (P3).
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use segno_engine::Brake;
 use segno_engine::start::start;
 use segno_testkit::journal::owner;
 
-use crate::world::{chain, stage};
+use crate::harness::{chain, harness};
 
 #[tokio::test]
-async fn an_overtaken_run_stops_asking_and_says_so() {
-    let stage = stage("default: {text: done, delay_ms: 1000}");
+async fn stale_run_stops_and_appends_nothing() {
+    let harness = harness("default: {text: done, delay_ms: 1000}");
     let steps: Vec<String> = (0..50).map(|n| format!("question {n}")).collect();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    let request = stage.request(&chain("", &steps));
-    let (world, seen) = (stage.world.clone(), stage.seen.clone());
+    let request = harness.request(&chain("", &steps));
+    let (world, seen) = (harness.world.clone(), harness.seen.clone());
     let run = tokio::spawn(async move { start(&world, request, seen, Brake::default()).await });
     let session = loop {
         tokio::task::yield_now().await;
-        let count = stage.seen.entries.lock().unwrap().len();
-        if let Some(Ok(summary)) = stage.world.store.list().await.unwrap().pop()
+        let count = harness.seen.entries.lock().unwrap().len();
+        if let Some(Ok(summary)) = harness.world.store.list().await.unwrap().pop()
             && count > 6
         {
             break summary.id;
         }
     };
-    let lease: Lease = stage.world.store.lease(session).await.unwrap();
-    stage
+    let lease: Lease = harness.world.store.lease(session).await.unwrap();
+    harness
         .world
         .store
         .acquire(lease, owner(8), Duration::from_secs(30))
         .await
         .unwrap();
-    let before = stage.world.store.summary(session).await.unwrap().head;
+    let before = harness.world.store.summary(session).await.unwrap().head;
     let error = run.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), Kind::Fenced);
     assert_eq!(
-        stage.world.store.summary(session).await.unwrap().head,
+        harness.world.store.summary(session).await.unwrap().head,
         before
     );
 }

@@ -1,5 +1,5 @@
-//! Templates render as in Jinja2 itself, for the part of it that specs use. `make test` puts Jinja2
-//! where this finds it; `SEGNO_PYTHON` names another Python that has it.
+//! Compares templates with Jinja2, for the part of it that specs use. `make test` installs Jinja2
+//! where this test finds it; `SEGNO_PYTHON` names another Python that has it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use segno_engine::template::Templates;
 use segno_testkit::clock::Seeded;
 use serde_json::json;
 
-/// How many templates are compared.
 const CASES: usize = 3000;
 
 fn python() -> PathBuf {
@@ -42,37 +41,37 @@ fn context() -> serde_json::Value {
     })
 }
 
-/// Writes templates by lot.
-struct Author<'a> {
-    lot: &'a Seeded,
+/// Generates random templates.
+struct Generator<'a> {
+    rng: &'a Seeded,
 }
 
-impl Author<'_> {
+impl Generator<'_> {
     fn pick<'b>(&self, choices: &[&'b str]) -> &'b str {
-        let index = usize::try_from(self.lot.below(choices.len() as u64)).unwrap();
+        let index = usize::try_from(self.rng.below(choices.len() as u64)).unwrap();
         choices[index]
     }
 
-    fn chance(&self, of: u64) -> bool {
-        self.lot.below(of) == 0
+    fn one_in(&self, of: u64) -> bool {
+        self.rng.below(of) == 0
     }
 
     fn template(&self, depth: u32) -> String {
         let mut text = String::new();
-        for _ in 0..=self.lot.below(3) {
+        for _ in 0..=self.rng.below(3) {
             text += &self.piece(depth);
         }
         text
     }
 
     fn piece(&self, depth: u32) -> String {
-        let inside = |author: &Self| author.template(depth.saturating_sub(1));
-        match self.lot.below(if depth == 0 { 4 } else { 9 }) {
+        let inside = |generator: &Self| generator.template(depth.saturating_sub(1));
+        match self.rng.below(if depth == 0 { 4 } else { 9 }) {
             0 => self
                 .pick(&["plain ", "a\n", "{# unseen #}", " - ", "ü\n\n"])
                 .to_owned(),
             1..=3 => {
-                let (open, close) = if self.chance(6) {
+                let (open, close) = if self.one_in(6) {
                     ("{{-", "-}}")
                 } else {
                     ("{{", "}}")
@@ -119,7 +118,7 @@ impl Author<'_> {
     }
 
     fn condition(&self) -> String {
-        match self.lot.below(8) {
+        match self.rng.below(8) {
             0 => format!("{} == {}", self.expression(1), self.expression(0)),
             1 => format!("{} in {}", self.text(), self.text()),
             2 => format!("not {}", self.expression(0)),
@@ -177,7 +176,7 @@ impl Author<'_> {
                 ])
                 .to_owned();
         }
-        match self.lot.below(14) {
+        match self.rng.below(14) {
             0..=1 => format!("{}{}", self.text(), self.method()),
             2..=4 => format!("{} | {}", self.text(), self.filter()),
             5 => format!(
@@ -280,11 +279,11 @@ fn templates_render_as_in_jinja() {
     let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut answers = BufReader::new(from).lines();
     let seed = std::env::var("SEGNO_TEMPLATE_SEED").map_or(1, |seed| seed.parse().unwrap());
-    let lot = Seeded::new(seed);
-    let (author, templates, context) = (Author { lot: &lot }, Templates::new(), context());
+    let rng = Seeded::new(seed);
+    let (generator, templates, context) = (Generator { rng: &rng }, Templates::new(), context());
     let (mut rendered, mut refused, mut wrong) = (0, 0, Vec::new());
     for _ in 0..CASES {
-        let source = author.template(2);
+        let source = generator.template(2);
         writeln!(to, "{}", json!({"source": source, "context": context})).unwrap();
         let answer = answers.next().unwrap().unwrap();
         let theirs: serde_json::Value = serde_json::from_str(&answer).unwrap();

@@ -1,4 +1,4 @@
-//! Limits of providers that say when they are lifted: waited for within bounds, across lost runs.
+//! Rate limits with a known end: runs wait for them within bounds, also after a lost run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,14 +15,14 @@ use segno_engine::start::start;
 use segno_engine::{Brake, Error, Stop};
 use segno_testkit::clock::HandClock;
 
+use crate::harness::{Harness, chain, harness, spec};
 use crate::retries::waits;
-use crate::world::{Stage, chain, spec, stage};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A stage on which the first so many attempts meet a limit.
-fn limited(attempts: u32, told_ms: i64) -> Stage {
-    stage(&format!(
+/// An environment in which the first `attempts` attempts meet a rate limit.
+fn rate_limited(attempts: u32, told_ms: i64) -> Harness {
+    harness(&format!(
         "default: {{text: done, fail: {{kind: rate_limited, message: slow, attempts: {attempts}, retry_after_ms: {told_ms}}}}}"
     ))
 }
@@ -35,14 +35,14 @@ fn question() -> String {
     chain("", &["question"])
 }
 
-async fn state(stage: &Stage) -> State {
-    let session = stage.summary().await.id;
-    history::look(&stage.world, session).await.unwrap()
+async fn state(harness: &Harness) -> State {
+    let session = harness.summary().await.id;
+    history::look(&harness.world, session).await.unwrap()
 }
 
-/// The limit that the newest failed attempt met.
-fn suspended(stage: &Stage) -> Suspension {
-    let entries = stage.seen.entries.lock().unwrap();
+/// The rate limit of the newest failed attempt.
+fn suspended(harness: &Harness) -> Suspension {
+    let entries = harness.seen.entries.lock().unwrap();
     let met = entries.iter().rev().find_map(|entry| match &entry.event {
         Event::StepFailed(event) => event.suspended.clone(),
         _ => None,
@@ -50,12 +50,12 @@ fn suspended(stage: &Stage) -> Suspension {
     met.unwrap()
 }
 
-/// How many hours a session waited, as it counts them: to the next minute.
-async fn waited_in_all(stage: &Stage) -> u64 {
-    (state(stage).await.waits.total_ms + 60_000) / 3_600_000
+/// How many hours the session has waited, as its state counts them: rounded up by a minute.
+async fn hours_waited(harness: &Harness) -> u64 {
+    (state(harness).await.waits.total_ms + 60_000) / 3_600_000
 }
 
-fn why(error: &Error) -> Impatience {
+fn reason(error: &Error) -> Impatience {
     match error {
         Error::Suspended { why, .. } => *why,
         other => panic!("{other}"),
@@ -63,185 +63,196 @@ fn why(error: &Error) -> Impatience {
 }
 
 #[tokio::test]
-async fn a_server_that_says_when_is_believed_within_bounds() {
+async fn retry_after_is_followed_within_bounds() {
     for (told, waited) in [
         (5000, 5000),
         (1, 1000),
         (90_000, 90_000),
         (HOUR_MS, 3_600_000),
     ] {
-        let stage = limited(1, told);
-        stage.run(&question()).await.unwrap();
-        assert_eq!(waits(&stage), [Some(waited)], "told {told}");
+        let harness = rate_limited(1, told);
+        harness.run(&question()).await.unwrap();
+        assert_eq!(waits(&harness), [Some(waited)], "told {told}");
     }
 }
 
 #[tokio::test]
-async fn a_limit_that_is_met_more_often_than_a_step_is_tried_again_does_not_fail_it() {
-    let stage = limited(5, HOUR_MS);
+async fn rate_limits_do_not_count_as_retries() {
+    let harness = rate_limited(5, HOUR_MS);
     let spec = chain(", failure_policy: {retries: 0}", &["question"]);
-    let begun = stage.clock.now();
-    let outcome = stage.run(&spec).await.unwrap();
+    let start_time = harness.clock.now();
+    let outcome = harness.run(&spec).await.unwrap();
     assert_eq!(outcome.output, "done");
-    let waited = stage.clock.now().since(begun).as_secs();
+    let waited = harness.clock.now().since(start_time).as_secs();
     assert!((5 * 3600..6 * 3600).contains(&waited), "{waited}");
-    assert_eq!(waited_in_all(&stage).await, 5);
+    assert_eq!(hours_waited(&harness).await, 5);
 }
 
 #[tokio::test]
-async fn a_limit_beyond_the_longest_wait_ends_the_run_and_says_until_when() {
-    let stage = limited(1, 61_000);
+async fn wait_longer_than_max_wait_suspends_the_session() {
+    let harness = rate_limited(1, 61_000);
     let spec = continuity(&question(), "max_wait_s: 60");
-    let begun = stage.clock.now();
-    let error = stage.run(&spec).await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Longest(Duration::from_mins(1)));
-    let until = suspended(&stage).until;
+    let start_time = harness.clock.now();
+    let error = harness.run(&spec).await.unwrap_err();
+    assert_eq!(reason(&error), Impatience::Longest(Duration::from_mins(1)));
+    let until = suspended(&harness).until;
     assert_eq!(
         error.to_string(),
         format!(
             "step steps/0 is suspended until {until} (rate limit of scripted): `max_wait_s` is 1 min 00 s"
         )
     );
-    assert_eq!(waits(&stage), [None]);
-    assert!(stage.clock.now().since(begun) < Duration::from_secs(30));
-    let then = state(&stage).await;
+    assert_eq!(waits(&harness), [None]);
+    assert!(harness.clock.now().since(start_time) < Duration::from_secs(30));
+    let then = state(&harness).await;
     assert_eq!(then.status, Status::Paused);
-    assert_eq!(then.suspended(begun).unwrap().1.until, until);
+    assert_eq!(then.suspended(start_time).unwrap().1.until, until);
     assert_eq!(then.suspended(until), None, "the time has come");
 
-    // Two seconds later it is near enough to be waited for, and the question is asked once.
-    stage.clock.turn(2000);
-    stage.resume().await.unwrap();
-    assert!(stage.clock.now() >= until);
-    assert_eq!(stage.begun(), ["steps/0"]);
+    // Two seconds later the wait is short enough, and the prompt is sent once.
+    harness.clock.turn(2000);
+    harness.resume().await.unwrap();
+    assert!(harness.clock.now() >= until);
+    assert_eq!(harness.started_steps(), ["steps/0"]);
 }
 
 #[tokio::test]
-async fn a_resume_before_the_time_asks_nobody_unless_a_person_says_so() {
-    let stage = limited(1, 10 * HOUR_MS);
-    stage.run(&question()).await.unwrap_err();
-    let error = stage.resume().await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Longest(Duration::from_hours(1)));
-    assert_eq!(stage.begun(), Vec::<String>::new());
-    assert_eq!(stage.summary().await.status, Status::Paused);
-    stage.resume_asking().await.unwrap();
-    assert_eq!(stage.begun(), ["steps/0"]);
+async fn early_resume_sends_no_prompt_unless_overridden() {
+    let harness = rate_limited(1, 10 * HOUR_MS);
+    harness.run(&question()).await.unwrap_err();
+    let error = harness.resume().await.unwrap_err();
+    assert_eq!(reason(&error), Impatience::Longest(Duration::from_hours(1)));
+    assert_eq!(harness.started_steps(), Vec::<String>::new());
+    assert_eq!(harness.summary().await.status, Status::Paused);
+    harness.resume_asking().await.unwrap();
+    assert_eq!(harness.started_steps(), ["steps/0"]);
 }
 
 #[tokio::test]
-async fn all_waits_of_a_session_together_have_a_bound() {
-    let stage = limited(9, HOUR_MS);
+async fn total_wait_of_a_session_is_bounded() {
+    let harness = rate_limited(9, HOUR_MS);
     let spec = continuity(&question(), "max_total_wait_s: 8000");
-    let error = stage.run(&spec).await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Together(Duration::from_secs(8000)));
-    assert_eq!(waits(&stage), [Some(3_600_000), Some(3_600_000), None]);
-    // The bound is the session's, not the run's.
-    stage.clock.turn(HOUR_MS);
-    let error = stage.resume().await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Together(Duration::from_secs(8000)));
-    assert_eq!(waits(&stage), [None]);
+    let error = harness.run(&spec).await.unwrap_err();
+    assert_eq!(
+        reason(&error),
+        Impatience::Together(Duration::from_secs(8000))
+    );
+    assert_eq!(waits(&harness), [Some(3_600_000), Some(3_600_000), None]);
+    // The bound is per session, not per run.
+    harness.clock.turn(HOUR_MS);
+    let error = harness.resume().await.unwrap_err();
+    assert_eq!(
+        reason(&error),
+        Impatience::Together(Duration::from_secs(8000))
+    );
+    assert_eq!(waits(&harness), [None]);
 }
 
 #[tokio::test]
-async fn what_steps_wait_for_at_once_counts_once() {
-    let stage = limited(1, HOUR_MS);
+async fn concurrent_waits_count_once() {
+    let harness = rate_limited(1, HOUR_MS);
     let pattern = "{type: parallel, config: {branches: [{id: x, steps: [{agent: a, input: q}]}, {id: y, steps: [{agent: b, input: q}]}]}}";
     let spec = continuity(&spec(pattern, ""), "max_total_wait_s: 5000");
-    stage.run(&spec).await.unwrap();
-    assert_eq!(waits(&stage), [Some(3_600_000), Some(3_600_000)]);
-    assert_eq!(waited_in_all(&stage).await, 1);
+    harness.run(&spec).await.unwrap();
+    assert_eq!(waits(&harness), [Some(3_600_000), Some(3_600_000)]);
+    assert_eq!(hours_waited(&harness).await, 1);
 }
 
 #[tokio::test]
-async fn a_server_that_never_lets_anyone_in_is_left_after_fifty_waits() {
-    let stage = stage("default: {fail: {kind: rate_limited, message: slow, retry_after_ms: 1}}");
-    let error = stage.run(&question()).await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Vain(50));
-    let waits = waits(&stage);
+async fn run_gives_up_after_fifty_waits() {
+    let harness =
+        harness("default: {fail: {kind: rate_limited, message: slow, retry_after_ms: 1}}");
+    let error = harness.run(&question()).await.unwrap_err();
+    assert_eq!(reason(&error), Impatience::Vain(50));
+    let waits = waits(&harness);
     assert_eq!(waits.len(), 51);
     assert_eq!(waits[..3], [Some(1000), Some(2000), Some(4000)]);
     assert_eq!(waits[49..], [Some(60_000), None]);
 }
 
 #[tokio::test]
-async fn a_spec_may_say_that_nobody_waits() {
-    let stage = limited(1, 5000);
+async fn on_limit_pause_suspends_without_waiting() {
+    let harness = rate_limited(1, 5000);
     let spec = continuity(&question(), "on_limit: pause");
-    let error = stage.run(&spec).await.unwrap_err();
-    assert_eq!(why(&error), Impatience::Pause);
-    assert_eq!(waits(&stage), [None]);
-    assert_eq!(stage.summary().await.status, Status::Paused);
-    stage.resume().await.unwrap_err();
-    assert_eq!(stage.begun(), Vec::<String>::new(), "it is too early");
-    stage.clock.turn(5000);
-    stage.resume().await.unwrap();
-    assert_eq!(stage.begun(), ["steps/0"]);
+    let error = harness.run(&spec).await.unwrap_err();
+    assert_eq!(reason(&error), Impatience::Pause);
+    assert_eq!(waits(&harness), [None]);
+    assert_eq!(harness.summary().await.status, Status::Paused);
+    harness.resume().await.unwrap_err();
+    assert_eq!(
+        harness.started_steps(),
+        Vec::<String>::new(),
+        "it is too early"
+    );
+    harness.clock.turn(5000);
+    harness.resume().await.unwrap();
+    assert_eq!(harness.started_steps(), ["steps/0"]);
 }
 
 #[tokio::test]
-async fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
+async fn exhausted_budget_ends_the_run_instead_of_a_wait() {
     for (budget, told) in [
         ("max_tokens: 50", HOUR_MS),
-        // What would be used up when the wait is over is not waited for, either.
+        // A wait that would use up the budget is not started, either.
         ("max_duration_s: 600", HOUR_MS),
     ] {
-        let stage = stage(&format!(
+        let harness = harness(&format!(
             "default: {{text: done, usage: {{input_tokens: 60}}, fail: {{kind: rate_limited, message: slow, attempts: 1, retry_after_ms: {told}}}}}"
         ));
-        let begun = stage.clock.now();
+        let start_time = harness.clock.now();
         let spec = chain(&format!(", budgets: {{{budget}}}"), &["question"]);
-        let error = stage.run(&spec).await.unwrap_err();
+        let error = harness.run(&spec).await.unwrap_err();
         assert!(matches!(error, Error::Budget { .. }), "{error}");
-        assert_eq!(waits(&stage), [None]);
-        assert!(stage.clock.now().since(begun) < Duration::from_mins(1));
-        // It does not wake to overspend, however often it is woken.
-        let error = stage.resume().await.unwrap_err();
+        assert_eq!(waits(&harness), [None]);
+        assert!(harness.clock.now().since(start_time) < Duration::from_mins(1));
+        // A resume does not overspend, however often it is repeated.
+        let error = harness.resume().await.unwrap_err();
         assert!(matches!(error, Error::Budget { .. }), "{error}");
-        assert_eq!(stage.begun(), Vec::<String>::new());
+        assert_eq!(harness.started_steps(), Vec::<String>::new());
     }
 }
 
-/// A run that is lost in the middle of a wait.
-async fn lost(stage: &Stage) {
-    let (request, seen) = (stage.request(&question()), stage.seen.clone());
-    let run = start(&stage.world, request, seen, Brake::default());
-    let lost = tokio::select! {
+/// A run that is lost during a wait.
+async fn lose_run_during_wait(harness: &Harness) {
+    let (request, seen) = (harness.request(&question()), harness.seen.clone());
+    let run = start(&harness.world, request, seen, Brake::default());
+    let lose_run_during_wait = tokio::select! {
         _ = run => false,
-        () = stage.until("step_failed") => true,
+        () = harness.wait_for("step_failed") => true,
     };
-    assert!(lost);
+    assert!(lose_run_during_wait);
 }
 
 #[tokio::test]
-async fn a_run_that_was_lost_while_it_waited_waits_for_the_rest() {
-    let stage = limited(1, HOUR_MS);
-    lost(&stage).await;
-    let until = suspended(&stage).until;
-    stage.clock.turn(HOUR_MS / 2);
-    stage.resume().await.unwrap();
-    let late = stage.clock.now().since(until);
-    assert!(stage.clock.now() >= until && late < Duration::from_mins(2));
-    assert_eq!(stage.begun(), ["steps/0"]);
-    assert_eq!(waited_in_all(&stage).await, 1);
+async fn resume_waits_for_the_rest_of_a_lost_wait() {
+    let harness = rate_limited(1, HOUR_MS);
+    lose_run_during_wait(&harness).await;
+    let until = suspended(&harness).until;
+    harness.clock.turn(HOUR_MS / 2);
+    harness.resume().await.unwrap();
+    let late = harness.clock.now().since(until);
+    assert!(harness.clock.now() >= until && late < Duration::from_mins(2));
+    assert_eq!(harness.started_steps(), ["steps/0"]);
+    assert_eq!(hours_waited(&harness).await, 1);
 }
 
 #[tokio::test]
-async fn a_limit_that_was_lifted_while_nobody_ran_is_not_waited_for() {
-    let stage = limited(1, HOUR_MS);
-    lost(&stage).await;
-    stage.clock.turn(2 * HOUR_MS);
-    let begun = stage.clock.now();
-    stage.resume().await.unwrap();
-    assert!(stage.clock.now().since(begun) < Duration::from_mins(1));
+async fn resume_after_the_limit_does_not_wait() {
+    let harness = rate_limited(1, HOUR_MS);
+    lose_run_during_wait(&harness).await;
+    harness.clock.turn(2 * HOUR_MS);
+    let start_time = harness.clock.now();
+    harness.resume().await.unwrap();
+    assert!(harness.clock.now().since(start_time) < Duration::from_mins(1));
 }
 
-/// A clock whose time of day jumps, while what it counts goes on evenly.
-struct Jumping {
+/// A clock whose time of day jumps, while its elapsed time does not.
+struct JumpingClock {
     even: Arc<HandClock>,
     ahead_ms: AtomicI64,
 }
 
-impl Clock for Jumping {
+impl Clock for JumpingClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.even.now().0 + self.ahead_ms.load(Ordering::SeqCst))
     }
@@ -256,51 +267,57 @@ impl Clock for Jumping {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_while_a_run_waits_is_believed_when_it_is_next_looked_at() {
+async fn wait_follows_a_jumping_clock() {
     for (jump, least, most) in [
-        // A machine that slept for ten hours wakes to the right time.
+        // A machine that was suspended for ten hours has the right time when it wakes.
         (10 * HOUR_MS, 0, 60),
-        // A clock that is set back does not make it longer than it was to be.
+        // A clock that is set back does not make the wait longer.
         (-5 * HOUR_MS, 3600, 3700),
     ] {
-        let mut stage = limited(1, HOUR_MS);
-        let clock = Arc::new(Jumping {
-            even: Arc::clone(&stage.clock),
+        let mut harness = rate_limited(1, HOUR_MS);
+        let clock = Arc::new(JumpingClock {
+            even: Arc::clone(&harness.clock),
             ahead_ms: AtomicI64::new(0),
         });
-        stage.world.clock = clock.clone();
-        let (request, seen) = (stage.request(&question()), stage.seen.clone());
-        let run = start(&stage.world, request, seen, Brake::default());
-        let begun = clock.elapsed();
+        harness.world.clock = clock.clone();
+        let (request, seen) = (harness.request(&question()), harness.seen.clone());
+        let run = start(&harness.world, request, seen, Brake::default());
+        let start_elapsed = clock.elapsed();
         let jump = async {
-            stage.until("step_failed").await;
+            harness.wait_for("step_failed").await;
             clock.ahead_ms.fetch_add(jump, Ordering::SeqCst);
         };
         let (ended, ()) = tokio::join!(run, jump);
         ended.unwrap();
-        let waited = clock.elapsed().saturating_sub(begun).as_secs();
+        let waited = clock.elapsed().saturating_sub(start_elapsed).as_secs();
         assert!((least..=most).contains(&waited), "{waited}");
     }
 }
 
 #[tokio::test]
-async fn whoever_stops_a_run_that_waits_need_not_wait() {
-    let stage = limited(1, HOUR_MS);
+async fn stop_interrupts_a_wait() {
+    let harness = rate_limited(1, HOUR_MS);
     let brake = Brake::default();
-    let (request, seen) = (stage.request(&question()), stage.seen.clone());
-    let run = start(&stage.world, request, seen, brake.clone());
-    let begun = stage.clock.now();
+    let (request, seen) = (harness.request(&question()), harness.seen.clone());
+    let run = start(&harness.world, request, seen, brake.clone());
+    let start_time = harness.clock.now();
     let pull = async {
-        stage.until("step_failed").await;
+        harness.wait_for("step_failed").await;
         brake.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
     };
     let (ended, ()) = tokio::join!(run, pull);
     assert!(matches!(ended, Err(Error::Stopped { .. })));
-    assert!(stage.clock.now().since(begun) < Duration::from_mins(2));
-    assert_eq!(stage.summary().await.status, Status::Paused);
-    let until = suspended(&stage).until;
+    assert!(harness.clock.now().since(start_time) < Duration::from_mins(2));
+    assert_eq!(harness.summary().await.status, Status::Paused);
+    let until = suspended(&harness).until;
     assert_eq!(
-        state(&stage).await.open.values().next().unwrap().not_before,
+        state(&harness)
+            .await
+            .open
+            .values()
+            .next()
+            .unwrap()
+            .not_before,
         Some(until)
     );
 }

@@ -1,16 +1,16 @@
-//! The engine on a store in memory, with a clock that is turned by hand.
+//! Integration tests of the engine: an in-memory store, and a clock that tests advance.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
 mod budgets;
 mod chats;
 mod fencing;
+mod harness;
 mod jinja;
 mod limits;
 mod outputs;
 mod patterns;
-mod people;
+mod questions;
 mod retries;
 mod schemas;
 mod tools;
-mod world;

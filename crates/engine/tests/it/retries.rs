@@ -1,14 +1,14 @@
-//! Attempts that fail, the waits between them, and when it is enough.
+//! Failed attempts, the waits between them, and when a step finally fails.
 
 use segno_core::agent::ErrorKind;
 use segno_core::journal::Event;
 use segno_core::session::Status;
 use segno_engine::Error;
 
-use crate::world::{Stage, chain, stage};
+use crate::harness::{Harness, chain, harness};
 
-pub(crate) fn waits(stage: &Stage) -> Vec<Option<u64>> {
-    let entries = stage.seen.entries.lock().unwrap();
+pub(crate) fn waits(harness: &Harness) -> Vec<Option<u64>> {
+    let entries = harness.seen.entries.lock().unwrap();
     let wait = |event: &Event| match event {
         Event::StepFailed(event) => Some(event.retry_in_ms),
         _ => None,
@@ -20,16 +20,16 @@ pub(crate) fn waits(stage: &Stage) -> Vec<Option<u64>> {
 }
 
 async fn waits_of(policy: &str, failing: u32) -> (Vec<Option<u64>>, Result<String, Error>) {
-    let stage = stage(&format!(
+    let harness = harness(&format!(
         "default: {{text: done, fail: {{kind: server, message: busy, attempts: {failing}}}}}"
     ));
     let spec = chain(&format!(", failure_policy: {policy}"), &["question"]);
-    let outcome = stage.run(&spec).await.map(|outcome| outcome.output);
-    (waits(&stage), outcome)
+    let outcome = harness.run(&spec).await.map(|outcome| outcome.output);
+    (waits(&harness), outcome)
 }
 
 #[tokio::test]
-async fn waits_follow_the_three_back_offs() {
+async fn waits_follow_the_backoff() {
     let (constant, outcome) = waits_of(
         "{retries: 3, backoff: constant, wait_min: 2, wait_max: 9}",
         3,
@@ -58,39 +58,39 @@ async fn waits_follow_the_three_back_offs() {
 }
 
 #[tokio::test]
-async fn two_retries_are_the_default_and_then_the_run_fails() {
-    let stage = stage("default: {fail: {kind: network, message: gone}}");
-    let error = stage.run(&chain("", &["question"])).await.unwrap_err();
-    assert_eq!(waits(&stage), [Some(1000), Some(2000), None]);
+async fn default_is_two_retries() {
+    let harness = harness("default: {fail: {kind: network, message: gone}}");
+    let error = harness.run(&chain("", &["question"])).await.unwrap_err();
+    assert_eq!(waits(&harness), [Some(1000), Some(2000), None]);
     assert_eq!(
         error.to_string(),
         "step steps/0 (agent `a`) failed after 3 attempts: gone"
     );
-    let state = stage.world.store.list().await.unwrap().remove(0).unwrap();
+    let state = harness.world.store.list().await.unwrap().remove(0).unwrap();
     assert_eq!(state.status, Status::Failed);
 }
 
 #[tokio::test]
-async fn what_will_not_pass_is_not_tried_again() {
+async fn permanent_errors_are_not_retried() {
     for kind in ["auth", "not_found", "invalid", "context_full"] {
-        let stage = stage(&format!("default: {{fail: {{kind: {kind}, message: no}}}}"));
-        let error = stage.run(&chain("", &["question"])).await.unwrap_err();
+        let harness = harness(&format!("default: {{fail: {{kind: {kind}, message: no}}}}"));
+        let error = harness.run(&chain("", &["question"])).await.unwrap_err();
         assert!(
             matches!(error, Error::Step { attempts: 1, .. }),
             "{kind}: {error}"
         );
-        assert_eq!(waits(&stage), [None], "{kind}");
+        assert_eq!(waits(&harness), [None], "{kind}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_too_long_is_a_failed_attempt() {
-    let stage = stage("default: {text: late, delay_ms: 60000}");
+async fn timeout_is_a_failed_attempt() {
+    let harness = harness("default: {text: late, delay_ms: 60000}");
     let spec = chain(
         ", timeout_s: 2, failure_policy: {retries: 0}",
         &["question"],
     );
-    let error = stage.run(&spec).await.unwrap_err();
+    let error = harness.run(&spec).await.unwrap_err();
     match error {
         Error::Step { error, .. } => assert_eq!(error.kind, ErrorKind::Timeout),
         other => panic!("{other}"),
@@ -98,14 +98,14 @@ async fn an_answer_that_takes_too_long_is_a_failed_attempt() {
 }
 
 #[tokio::test]
-async fn a_result_and_the_next_intent_share_a_commit() {
-    let stage = stage("default: {text: done}");
-    stage
+async fn result_and_next_intent_share_a_commit() {
+    let harness = harness("default: {text: done}");
+    harness
         .run(&chain("", &["one", "two {{ steps[0].response }}"]))
         .await
         .unwrap();
     assert_eq!(
-        stage.kinds(),
+        harness.event_kinds(),
         [
             "session_created",
             "run_started",
@@ -116,6 +116,6 @@ async fn a_result_and_the_next_intent_share_a_commit() {
             "run_ended"
         ]
     );
-    let entries = stage.seen.entries.lock().unwrap();
+    let entries = harness.seen.entries.lock().unwrap();
     assert_eq!(entries[3].at, entries[4].at);
 }

@@ -1,8 +1,8 @@
-//! Agents kept in files of their own, and schemas for what they are asked and answer.
+//! Agents in separate files, and schemas for prompts and answers.
 
 use segno_engine::Error;
 
-use crate::world::{Stage, stage};
+use crate::harness::{Harness, harness};
 
 fn spec(agent: &str) -> String {
     format!(
@@ -12,8 +12,8 @@ fn spec(agent: &str) -> String {
 
 const SCHEMA: &str = "{type: object, required: [score], properties: {score: {type: integer}}}";
 
-fn file(stage: &Stage, name: &str, content: &str) {
-    let path = stage.folder.path().join(name);
+fn file(harness: &Harness, name: &str, content: &str) {
+    let path = harness.folder.path().join(name);
     #[expect(clippy::disallowed_methods, reason = "the test's own file")]
     {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -22,28 +22,28 @@ fn file(stage: &Stage, name: &str, content: &str) {
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_is_taken_wherever_its_json_stands() {
+async fn valid_json_is_found_anywhere_in_an_answer() {
     for answer in [
         "{\"score\": 3}",
         "Here: {\"score\": 3}.",
         "```json\n{\"score\": 3}\n```",
     ] {
-        let stage = stage(&format!("default: {{text: {answer:?}}}"));
+        let harness = harness(&format!("default: {{text: {answer:?}}}"));
         let agent = format!("{{prompt: Judge., output_schema: {SCHEMA}}}");
-        stage.run(&spec(&agent)).await.unwrap();
-        assert_eq!(stage.begun(), ["steps/0"]);
+        harness.run(&spec(&agent)).await.unwrap();
+        assert_eq!(harness.started_steps(), ["steps/0"]);
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_asked_for_once_more() {
-    let stage = stage(
+async fn invalid_answer_is_requested_once_more() {
+    let harness = harness(
         "answers: [{step: steps/0, text: '{\"score\": \"high\"}'}, {step: steps/0/repair, text: '{\"score\": 3}'}]",
     );
     let agent = format!("{{prompt: Judge., output_schema: {SCHEMA}}}");
-    let outcome = stage.run(&spec(&agent)).await.unwrap();
+    let outcome = harness.run(&spec(&agent)).await.unwrap();
     assert_eq!(outcome.output, "{\"score\": 3}");
-    let again = stage.asked("steps/0/repair").unwrap();
+    let again = harness.prompt_of("steps/0/repair").unwrap();
     assert!(
         again.contains("/score: \"high\" is not of type \"integer\""),
         "{again}"
@@ -51,43 +51,47 @@ async fn an_answer_that_does_not_fit_is_asked_for_once_more() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_fits_fails_and_is_not_paid_for_again() {
-    let stage = stage("default: {text: fine}");
+async fn resume_does_not_repeat_an_invalid_answer() {
+    let harness = harness("default: {text: fine}");
     let agent = format!("{{prompt: Judge., output_schema: {SCHEMA}}}");
-    let error = stage.run(&spec(&agent)).await.unwrap_err();
+    let error = harness.run(&spec(&agent)).await.unwrap_err();
     assert!(
         matches!(&error, Error::Unusable { reason, .. } if reason == "it is not JSON"),
         "{error}"
     );
-    stage.resume().await.unwrap_err();
-    assert_eq!(stage.begun(), [""; 0]);
+    harness.resume().await.unwrap_err();
+    assert_eq!(harness.started_steps(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_question_that_does_not_fit_is_not_asked() {
-    let stage = stage("default: {text: fine}");
+async fn prompt_that_violates_input_schema_is_not_sent() {
+    let harness = harness("default: {text: fine}");
     let agent = "{prompt: Judge., input_schema: {type: object, required: [m]}}";
-    let error = stage.run(&spec(agent)).await.unwrap_err();
+    let error = harness.run(&spec(agent)).await.unwrap_err();
     assert!(matches!(error, Error::WrongInput { .. }), "{error}");
-    assert_eq!(stage.begun(), [""; 0]);
+    assert_eq!(harness.started_steps(), [""; 0]);
 }
 
 #[tokio::test]
-async fn an_agent_can_be_kept_in_a_file_with_its_schemas_beside_it() {
-    let stage = stage("default: {text: '{\"score\": 3}'}");
+async fn agent_file_finds_its_schemas_beside_it() {
+    let harness = harness("default: {text: '{\"score\": 3}'}");
     file(
-        &stage,
+        &harness,
         "kept/judge.yaml",
         "version: 0\nname: x\nruntime: {provider: openai}\nagents: {judge: {prompt: Judge., output_schema: out.json, tools: [grep]}}\npattern: {}\n",
     );
-    file(&stage, "kept/out.json", SCHEMA);
-    stage
+    file(&harness, "kept/out.json", SCHEMA);
+    harness
         .run(&spec("{$ref: kept/judge.yaml, tools: []}"))
         .await
         .unwrap();
-    // The session stands alone: the files may go.
-    file(&stage, "kept/out.json", "{type: object, required: [other]}");
-    let error = stage
+    // The session's spec is self-contained: the files may change.
+    file(
+        &harness,
+        "kept/out.json",
+        "{type: object, required: [other]}",
+    );
+    let error = harness
         .run(&spec("{$ref: kept/judge.yaml, tools: []}"))
         .await
         .unwrap_err();
@@ -95,28 +99,28 @@ async fn an_agent_can_be_kept_in_a_file_with_its_schemas_beside_it() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_file_that_is_referred_to_is_noticed() {
-    let stage = stage("default: {text: x, fail: {kind: auth}}");
-    file(&stage, "judge.yaml", "prompt: Judge.");
-    stage.run(&spec("{$ref: judge.yaml}")).await.unwrap_err();
-    let before = stage.summary().await.spec_digest;
-    file(&stage, "judge.yaml", "prompt: Judge better.");
-    stage.mend("default: {text: x}");
-    stage.resume().await.unwrap();
-    assert!(stage.kinds().contains(&"spec_changed".to_owned()));
-    assert_ne!(stage.summary().await.spec_digest, before);
+async fn edit_of_a_referenced_file_is_detected() {
+    let harness = harness("default: {text: x, fail: {kind: auth}}");
+    file(&harness, "judge.yaml", "prompt: Judge.");
+    harness.run(&spec("{$ref: judge.yaml}")).await.unwrap_err();
+    let before = harness.summary().await.spec_digest;
+    file(&harness, "judge.yaml", "prompt: Judge better.");
+    harness.set_script("default: {text: x}");
+    harness.resume().await.unwrap();
+    assert!(harness.event_kinds().contains(&"spec_changed".to_owned()));
+    assert_ne!(harness.summary().await.spec_digest, before);
 }
 
 #[tokio::test]
-async fn a_reference_that_leads_nowhere_is_told() {
-    let stage = stage("default: {text: x}");
+async fn invalid_reference_is_reported() {
+    let harness = harness("default: {text: x}");
     file(
-        &stage,
+        &harness,
         "two.yaml",
         "agents: {a: {prompt: A}, b: {prompt: B}}",
     );
-    file(&stage, "loop.yaml", "agents: {a: {$ref: two.yaml}}");
-    file(&stage, "good.yaml", "prompt: A");
+    file(&harness, "loop.yaml", "agents: {a: {$ref: two.yaml}}");
+    file(&harness, "good.yaml", "prompt: A");
     for (agent, words) in [
         ("{$ref: {}}", "must be the name of a file"),
         ("{$ref: two.yaml}", "two.yaml must hold one agent"),
@@ -134,7 +138,7 @@ async fn a_reference_that_leads_nowhere_is_told() {
         ),
         ("{prompt: A, input_schema: 7}", "must be a schema"),
     ] {
-        let error = stage.run(&spec(agent)).await.unwrap_err();
+        let error = harness.run(&spec(agent)).await.unwrap_err();
         let Error::Spec { problems, .. } = error else {
             panic!("{error}")
         };
@@ -143,22 +147,22 @@ async fn a_reference_that_leads_nowhere_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_named_and_does_not_stop_a_session_that_has_it() {
-    let stage = stage("default: {text: x, fail: {kind: auth}}");
+async fn missing_file_fails_a_start_but_not_a_resume() {
+    let harness = harness("default: {text: x, fail: {kind: auth}}");
     for agent in [
         "{$ref: judge.yaml}",
         "{prompt: A, output_schema: judge.yaml}",
     ] {
-        let error = stage.run(&spec(agent)).await.unwrap_err();
+        let error = harness.run(&spec(agent)).await.unwrap_err();
         assert!(
             matches!(&error, Error::Unreadable { path, .. } if path.ends_with("judge.yaml")),
             "{error}"
         );
     }
-    file(&stage, "judge.yaml", "prompt: Judge.");
-    stage.run(&spec("{$ref: judge.yaml}")).await.unwrap_err();
+    file(&harness, "judge.yaml", "prompt: Judge.");
+    harness.run(&spec("{$ref: judge.yaml}")).await.unwrap_err();
     #[expect(clippy::disallowed_methods, reason = "the test's own file")]
-    std::fs::remove_file(stage.folder.path().join("judge.yaml")).unwrap();
-    stage.mend("default: {text: x}");
-    stage.resume().await.unwrap();
+    std::fs::remove_file(harness.folder.path().join("judge.yaml")).unwrap();
+    harness.set_script("default: {text: x}");
+    harness.resume().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Tools whose effect must not be had twice.
+//! Tools whose effect must not happen twice.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use segno_engine::spec::Provider;
 use segno_engine::start::start;
 use segno_engine::{Brake, Drivers, Error, Speaker};
 
-use crate::world::{Stage, spec, stage};
+use crate::harness::{Harness, harness, spec};
 
-/// A model that asks for one tool, and then says what it heard; and that tool, which pulls the brake
-/// when it is run for the first time and never comes back.
-struct Post {
+/// A model that calls one tool and then repeats the result; and that tool, which stops the run on
+/// its first call and, with [`StopMode::Now`], never returns.
+struct OneToolModel {
     class: Class,
     offers: Vec<Offer>,
     brake: Brake,
@@ -28,7 +28,7 @@ struct Post {
     calls: Mutex<u32>,
 }
 
-impl Post {
+impl OneToolModel {
     fn new(class: Class, mode: StopMode) -> Arc<Self> {
         let tool = Tool {
             name: "head".into(),
@@ -51,7 +51,7 @@ impl Post {
     }
 }
 
-impl Model for Post {
+impl Model for OneToolModel {
     fn reply<'a>(
         &'a self,
         call: Call<'a>,
@@ -78,7 +78,7 @@ impl Model for Post {
     }
 }
 
-impl Tools for Post {
+impl Tools for OneToolModel {
     fn offers(&self) -> &[Offer] {
         &self.offers
     }
@@ -101,9 +101,9 @@ impl Tools for Post {
     }
 }
 
-struct Desk(Arc<Post>);
+struct OneToolDrivers(Arc<OneToolModel>);
 
-impl Drivers for Desk {
+impl Drivers for OneToolDrivers {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         let model: Arc<dyn Model> = Arc::clone(&self.0) as _;
         Ok(Speaker::Model(model))
@@ -116,65 +116,71 @@ impl Drivers for Desk {
 
 const ONE: &str = "{type: chain, config: {steps: [{agent: a, input: post it}]}}";
 
-async fn posted(class: Class, mode: StopMode) -> (Stage, Arc<Post>, String) {
-    let mut stage = stage("default: {text: x}");
-    let post = Post::new(class, mode);
-    stage.world.drivers = Arc::new(Desk(Arc::clone(&post)));
+async fn stop_and_resume(class: Class, mode: StopMode) -> (Harness, Arc<OneToolModel>, String) {
+    let mut harness = harness("default: {text: x}");
+    let model = OneToolModel::new(class, mode);
+    harness.world.drivers = Arc::new(OneToolDrivers(Arc::clone(&model)));
     let spec = spec(ONE, "tools: {python: [head]}");
-    let (request, seen) = (stage.request(&spec), stage.seen.clone());
-    let brake = post.brake.clone();
-    start(&stage.world, request, seen, brake).await.unwrap_err();
-    let summary = stage.summary().await;
-    let seen = stage.seen.clone();
+    let (request, seen) = (harness.request(&spec), harness.seen.clone());
+    let brake = model.brake.clone();
+    start(&harness.world, request, seen, brake)
+        .await
+        .unwrap_err();
+    let summary = harness.summary().await;
+    let seen = harness.seen.clone();
     let resumed = resume(
-        &stage.world,
+        &harness.world,
         summary,
         Options::default(),
         seen,
         Brake::default(),
     );
     let output = resumed.await.unwrap().output;
-    (stage, post, output)
+    (harness, model, output)
 }
 
 #[tokio::test]
-async fn a_tool_with_an_effect_is_not_run_twice_and_its_outcome_is_unknown() {
-    let (stage, post, output) = posted(Class::Effectful, StopMode::Now).await;
+async fn effectful_tool_is_not_rerun_and_outcome_is_unknown() {
+    let (harness, model, output) = stop_and_resume(Class::Effectful, StopMode::Now).await;
     assert!(
         output.starts_with("The outcome of this call is unknown"),
         "{output}"
     );
-    assert_eq!(*post.sent.lock().unwrap(), 1);
-    // The answer that asked for it was not paid for twice.
-    assert_eq!(*post.calls.lock().unwrap(), 2);
-    assert!(stage.kinds().contains(&"tool_started steps/0".to_owned()));
+    assert_eq!(*model.sent.lock().unwrap(), 1);
+    // The model was not called again for the answer with the tool call.
+    assert_eq!(*model.calls.lock().unwrap(), 2);
+    assert!(
+        harness
+            .event_kinds()
+            .contains(&"tool_started steps/0".to_owned())
+    );
 }
 
 #[tokio::test]
-async fn a_tool_that_only_looks_is_run_again() {
+async fn read_only_and_repeatable_tools_are_rerun() {
     for class in [Class::ReadOnly, Class::Repeatable] {
-        let (_, post, output) = posted(class, StopMode::Now).await;
+        let (_, model, output) = stop_and_resume(class, StopMode::Now).await;
         assert_eq!(output, "sent 2");
-        assert_eq!(*post.calls.lock().unwrap(), 2);
-        assert_eq!(post.class, class);
+        assert_eq!(*model.calls.lock().unwrap(), 2);
+        assert_eq!(model.class, class);
     }
 }
 
 #[tokio::test]
-async fn a_stop_at_the_next_boundary_comes_between_two_turns() {
-    let (stage, post, output) = posted(Class::Effectful, StopMode::Boundary).await;
+async fn boundary_stop_happens_between_two_turns() {
+    let (harness, model, output) = stop_and_resume(Class::Effectful, StopMode::Boundary).await;
     assert_eq!(output, "sent 1");
     assert_eq!(
-        (*post.sent.lock().unwrap(), *post.calls.lock().unwrap()),
+        (*model.sent.lock().unwrap(), *model.calls.lock().unwrap()),
         (1, 2)
     );
-    let kinds = stage.kinds();
+    let event_kinds = harness.event_kinds();
     assert!(
-        kinds.contains(&"step_paused steps/0".to_owned()),
-        "{kinds:?}"
+        event_kinds.contains(&"step_paused steps/0".to_owned()),
+        "{event_kinds:?}"
     );
     assert!(
-        !kinds.contains(&"step_unknown steps/0".to_owned()),
-        "{kinds:?}"
+        !event_kinds.contains(&"step_unknown steps/0".to_owned()),
+        "{event_kinds:?}"
     );
 }

@@ -1,28 +1,27 @@
-//! `chain`: one step after the other.
+//! `chain`: steps in sequence.
 
 use super::step::{self, Step};
+use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
-use crate::spec::place::Place;
 
 const KEYS: Keys = Keys {
     required: &["steps"],
     optional: &[],
 };
 
-/// Steps in order; the result is the last answer.
+/// Steps in sequence; the result is the last answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Chain {
-    /// At least one.
     pub steps: Vec<Step>,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Chain {
-    let fields = place.fields(&KEYS);
-    let places = fields.read("steps", |place| place.list(1));
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Chain {
+    let fields = cursor.fields(&KEYS);
+    let cursors = fields.read("steps", |cursor| cursor.list(1));
     Chain {
-        steps: places
+        steps: cursors
             .iter()
-            .map(|place| step::read(place, agents))
+            .map(|cursor| step::read(cursor, agents))
             .collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! `evaluator_optimizer`: drafts, until one is good enough.
+//! `evaluator_optimizer`: drafts, until one reaches the score.
 
 use super::step::{self, Person};
+use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
-use crate::spec::place::Place;
 
 const KEYS: Keys = Keys {
     required: &["producer", "evaluator", "accept"],
@@ -17,38 +17,38 @@ const ACCEPT_KEYS: Keys = Keys {
     optional: &["max_iters"],
 };
 
-/// One agent writes, another judges.
+/// One agent writes drafts, another scores them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluator {
-    /// Who writes.
     pub producer: String,
-    /// Who judges.
     pub evaluator: String,
-    /// What the judge is asked, a template.
+    /// The prompt of the evaluator, a template.
     pub input: Option<String>,
-    /// The score that is good enough, of 100.
+    /// The score that a draft needs, of 100.
     pub min_score: u32,
-    /// How many drafts there may be.
+    /// The limit of drafts.
     pub max_iters: u32,
-    /// How a better draft is asked for, a template.
+    /// The prompt for the next draft, a template.
     pub revise_prompt: Option<String>,
-    /// A person who looks at a draft that is not good enough.
+    /// Asks a human about a draft below the score.
     pub review_gate: Option<Person>,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Evaluator {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Evaluator {
+    let fields = cursor.fields(&KEYS);
     let mut evaluator = Evaluator {
-        producer: fields.read("producer", |place| step::agent(&place, agents)),
+        producer: fields.read("producer", |cursor| step::agent(&cursor, agents)),
         max_iters: 3,
-        revise_prompt: fields.get("revise_prompt").map(|place| place.template()),
-        review_gate: fields.get("review_gate").map(|place| step::review(&place)),
+        revise_prompt: fields.get("revise_prompt").map(|cursor| cursor.template()),
+        review_gate: fields
+            .get("review_gate")
+            .map(|cursor| step::review(&cursor)),
         ..Evaluator::default()
     };
     if let Some(judge) = fields.get("evaluator") {
         let fields = judge.fields(&EVALUATOR_KEYS);
-        evaluator.evaluator = fields.read("agent", |place| step::agent(&place, agents));
-        evaluator.input = fields.get("input").map(|place| place.template());
+        evaluator.evaluator = fields.read("agent", |cursor| step::agent(&cursor, agents));
+        evaluator.input = fields.get("input").map(|cursor| cursor.template());
     }
     if let Some(accept) = fields.get("accept") {
         let fields = accept.fields(&ACCEPT_KEYS);

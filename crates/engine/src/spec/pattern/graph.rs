@@ -1,10 +1,10 @@
-//! `graph`: from node to node, along the first edge whose condition holds.
+//! `graph`: from node to node, along the first edge whose condition is true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::step::{self, AgentStep, Step};
+use crate::spec::cursor::{Cursor, shortened};
 use crate::spec::fields::Keys;
-use crate::spec::place::{Place, shortened};
 
 const KEYS: Keys = Keys {
     required: &["nodes", "edges"],
@@ -27,67 +27,61 @@ const CHOICE_KEYS: Keys = Keys {
     optional: &[],
 };
 
-/// Nodes and the ways between them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph {
-    /// The first is where it begins.
+    /// The first node is the start.
     pub nodes: Vec<Node>,
-    /// At most one leaves each node.
+    /// At most one edge per node, by the node's index.
     pub edges: BTreeMap<usize, Edge>,
-    /// How often each node may be visited.
+    /// The limit of visits per node.
     pub max_iterations: u32,
 }
 
-/// A place where something is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name.
     pub id: String,
-    /// What is asked.
     pub step: Step,
 }
 
-/// The way from a node.
+/// How a graph continues after a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edge {
-    /// Always there.
+    /// Always continues at this node.
     To(usize),
-    /// Where the first condition that holds leads; if none holds, this is the end.
+    /// Continues at the first choice whose condition is true; ends if there is none.
     Choose(Vec<Choice>),
 }
 
-/// A condition, and where it leads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// An expression; `None` always holds.
+    /// An expression; `None` is always true.
     pub when: Option<String>,
-    /// The node.
     pub to: usize,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Graph {
-    let fields = place.fields(&KEYS);
-    let places = fields.read("nodes", |place| {
-        let nodes = place.named();
-        if place.is_map() && nodes.is_empty() {
-            place.invalid("must hold at least 1");
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Graph {
+    let fields = cursor.fields(&KEYS);
+    let cursors = fields.read("nodes", |cursor| {
+        let nodes = cursor.identifier_entries();
+        if cursor.is_map() && nodes.is_empty() {
+            cursor.invalid("must hold at least 1");
         }
         nodes
     });
-    let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
-    let nodes: Vec<Node> = places
+    let names: Vec<&str> = cursors.iter().map(|(name, _)| *name).collect();
+    let nodes: Vec<Node> = cursors
         .iter()
-        .map(|(name, place)| Node {
+        .map(|(name, cursor)| Node {
             id: (*name).to_owned(),
-            step: node(place, agents),
+            step: node(cursor, agents),
         })
         .collect();
     let mut edges = BTreeMap::new();
-    for place in fields.read("edges", |place| place.list(1)) {
-        if let Some((from, edge)) = edge(&place, &names)
+    for cursor in fields.read("edges", |cursor| cursor.list(1)) {
+        if let Some((from, edge)) = edge(&cursor, &names)
             && edges.insert(from, edge).is_some()
         {
-            place.invalid(format!(
+            cursor.invalid(format!(
                 "would be ignored: another edge leaves `{}` already",
                 names[from]
             ));
@@ -98,28 +92,28 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Graph {
         edges,
         max_iterations: fields
             .get("max_iterations")
-            .map_or(10, |place| place.integer(1..=1_000_000)),
+            .map_or(10, |cursor| cursor.integer(1..=1_000_000)),
     };
-    check_ways(&graph, &places, place);
+    check_reachability(&graph, &cursors, cursor);
     graph
 }
 
-fn node(place: &Place<'_>, agents: &[&str]) -> Step {
-    if step::is_person(place) {
-        return Step::Person(step::person(&place.fields(&PERSON_KEYS)));
+fn node(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
+    if step::is_person(cursor) {
+        return Step::Person(step::person(&cursor.fields(&PERSON_KEYS)));
     }
-    let fields = place.fields(&NODE_KEYS);
+    let fields = cursor.fields(&NODE_KEYS);
     Step::Agent(AgentStep {
-        agent: fields.read("agent", |place| step::agent(&place, agents)),
-        input: fields.get("input").map(|place| place.template()),
+        agent: fields.read("agent", |cursor| step::agent(&cursor, agents)),
+        input: fields.get("input").map(|cursor| cursor.template()),
         vars: BTreeMap::new(),
         tools: None,
     })
 }
 
-fn edge(place: &Place<'_>, names: &[&str]) -> Option<(usize, Edge)> {
-    let fields = place.fields(&EDGE_KEYS);
-    let from = fields.get("from").and_then(|place| find(&place, names));
+fn edge(cursor: &Cursor<'_>, names: &[&str]) -> Option<(usize, Edge)> {
+    let fields = cursor.fields(&EDGE_KEYS);
+    let from = fields.get("from").and_then(|cursor| find(&cursor, names));
     let edge = match (fields.get("to"), fields.get("choose")) {
         (Some(to), None) => {
             let targets = to.list(1);
@@ -128,46 +122,46 @@ fn edge(place: &Place<'_>, names: &[&str]) -> Option<(usize, Edge)> {
             }
             targets
                 .first()
-                .and_then(|place| find(place, names))
+                .and_then(|cursor| find(cursor, names))
                 .map(Edge::To)
         }
         (None, Some(choose)) => {
             let choices = choose.list(1);
             let choices: Vec<Option<Choice>> =
-                choices.iter().map(|place| choice(place, names)).collect();
+                choices.iter().map(|cursor| choice(cursor, names)).collect();
             choices.into_iter().collect::<Option<_>>().map(Edge::Choose)
         }
         _ => {
-            place.invalid("needs either `to` or `choose`, and not both");
+            cursor.invalid("needs either `to` or `choose`, and not both");
             None
         }
     };
     Some((from?, edge?))
 }
 
-fn choice(place: &Place<'_>, names: &[&str]) -> Option<Choice> {
-    let fields = place.fields(&CHOICE_KEYS);
-    let when = fields.get("when").map(|place| place.condition());
-    let to = fields.get("to").and_then(|place| find(&place, names));
+fn choice(cursor: &Cursor<'_>, names: &[&str]) -> Option<Choice> {
+    let fields = cursor.fields(&CHOICE_KEYS);
+    let when = fields.get("when").map(|cursor| cursor.condition());
+    let to = fields.get("to").and_then(|cursor| find(&cursor, names));
     Some(Choice {
         when: when?,
         to: to?,
     })
 }
 
-fn find(place: &Place<'_>, names: &[&str]) -> Option<usize> {
-    let name = place.line_of_text();
+fn find(cursor: &Cursor<'_>, names: &[&str]) -> Option<usize> {
+    let name = cursor.single_line();
     let found = names.iter().position(|known| *known == name);
     if found.is_none() && !name.is_empty() && !names.is_empty() {
         let message = format!("no such node: `{}`", shortened(&name));
-        place.unknown(message, &name, names.iter().copied());
+        cursor.unknown(message, &name, names.iter().copied());
     }
     found
 }
 
-/// Every node can be reached, and somewhere it ends.
-fn check_ways(graph: &Graph, places: &[(&str, Place<'_>)], config: &Place<'_>) {
-    let ways = |node: usize| match graph.edges.get(&node) {
+/// Checks that every node is reachable and that the graph can end.
+fn check_reachability(graph: &Graph, cursors: &[(&str, Cursor<'_>)], config: &Cursor<'_>) {
+    let successors = |node: usize| match graph.edges.get(&node) {
         None => Vec::new(),
         Some(Edge::To(to)) => vec![*to],
         Some(Edge::Choose(choices)) => choices.iter().map(|choice| choice.to).collect(),
@@ -183,16 +177,16 @@ fn check_ways(graph: &Graph, places: &[(&str, Place<'_>)], config: &Place<'_>) {
     let mut reached = BTreeSet::from([0]);
     let mut ahead = vec![0];
     while let Some(node) = ahead.pop() {
-        for next in ways(node) {
+        for next in successors(node) {
             if reached.insert(next) {
                 ahead.push(next);
             }
         }
     }
-    for (index, (name, place)) in places.iter().enumerate() {
+    for (index, (name, cursor)) in cursors.iter().enumerate() {
         if !reached.contains(&index) {
-            let first = places[0].0;
-            place.invalid(format!("no way leads from `{first}` to `{name}`"));
+            let first = cursors[0].0;
+            cursor.invalid(format!("no way leads from `{first}` to `{name}`"));
         }
     }
 }

@@ -1,26 +1,26 @@
-//! The `pattern` block: what is done, in which order. A file for each pattern.
+//! The `pattern` block: which steps run, and in which order. One file per pattern.
 
 mod chain;
+mod cycle;
 mod evaluator;
 mod graph;
 mod orchestrator;
 mod parallel;
 mod plan;
-mod round;
 mod routing;
 mod step;
 mod tasks;
 
+use super::cursor::{Cursor, shortened};
 use super::fields::Keys;
-use super::place::{Place, shortened};
 
 pub use chain::Chain;
+pub(crate) use cycle::find_cycle;
 pub use evaluator::Evaluator;
 pub use graph::{Choice, Edge, Graph, Node};
 pub use orchestrator::Orchestrator;
 pub use parallel::{Branch, Parallel};
 pub use plan::{Approve, Goal, Plan, Worktree};
-pub(crate) use round::round;
 pub use routing::{Route, Routing};
 pub use step::{AgentStep, Person, Step};
 pub use tasks::{Task, Tasks};
@@ -30,24 +30,16 @@ const KEYS: Keys = Keys {
     optional: &[],
 };
 
-/// What is done, in which order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
-    /// One step after the other.
     Chain(Chain),
-    /// Tasks that wait for others.
+    /// Tasks with dependencies.
     Workflow(Tasks),
-    /// An agent chooses which steps follow.
     Routing(Routing),
-    /// Branches side by side.
     Parallel(Parallel),
-    /// Drafts, until one is good enough.
     Evaluator(Evaluator),
-    /// An agent that hands out work.
     Orchestrator(Box<Orchestrator>),
-    /// From node to node.
     Graph(Graph),
-    /// A plan of tasks, with a commit for each.
     Plan(Box<Plan>),
 }
 
@@ -58,7 +50,7 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    /// The name that the format gives it.
+    /// Its name in the format.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Chain(_) => "chain",
@@ -74,42 +66,41 @@ impl Pattern {
 }
 
 /// Reads the `config` of one pattern; `agents` are the names that it may use.
-type Read = fn(&Place<'_>, &[&str]) -> Pattern;
+type Read = fn(&Cursor<'_>, &[&str]) -> Pattern;
 
 const PATTERNS: [(&str, Read); 8] = [
-    ("chain", |place, agents| {
-        Pattern::Chain(chain::read(place, agents))
+    ("chain", |cursor, agents| {
+        Pattern::Chain(chain::read(cursor, agents))
     }),
-    ("workflow", |place, agents| {
-        Pattern::Workflow(tasks::read(place, agents))
+    ("workflow", |cursor, agents| {
+        Pattern::Workflow(tasks::read(cursor, agents))
     }),
-    ("routing", |place, agents| {
-        Pattern::Routing(routing::read(place, agents))
+    ("routing", |cursor, agents| {
+        Pattern::Routing(routing::read(cursor, agents))
     }),
-    ("parallel", |place, agents| {
-        Pattern::Parallel(parallel::read(place, agents))
+    ("parallel", |cursor, agents| {
+        Pattern::Parallel(parallel::read(cursor, agents))
     }),
-    ("evaluator_optimizer", |place, agents| {
-        Pattern::Evaluator(evaluator::read(place, agents))
+    ("evaluator_optimizer", |cursor, agents| {
+        Pattern::Evaluator(evaluator::read(cursor, agents))
     }),
-    ("orchestrator_workers", |place, agents| {
-        Pattern::Orchestrator(Box::new(orchestrator::read(place, agents)))
+    ("orchestrator_workers", |cursor, agents| {
+        Pattern::Orchestrator(Box::new(orchestrator::read(cursor, agents)))
     }),
-    ("graph", |place, agents| {
-        Pattern::Graph(graph::read(place, agents))
+    ("graph", |cursor, agents| {
+        Pattern::Graph(graph::read(cursor, agents))
     }),
-    ("plan", |place, agents| {
-        Pattern::Plan(Box::new(plan::read(place, agents)))
+    ("plan", |cursor, agents| {
+        Pattern::Plan(Box::new(plan::read(cursor, agents)))
     }),
 ];
 
-/// `agents` are the names that steps may use.
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Pattern {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Pattern {
+    let fields = cursor.fields(&KEYS);
     let Some(kind) = fields.get("type") else {
         return Pattern::default();
     };
-    let name = kind.line_of_text();
+    let name = kind.single_line();
     let known = PATTERNS.iter().find(|(known, _)| *known == name);
     match (known, fields.get("config")) {
         (Some((_, read)), Some(config)) => return read(&config, agents),

@@ -1,8 +1,8 @@
-//! `orchestrator_workers`: an agent that hands out work, in rounds.
+//! `orchestrator_workers`: an agent assigns tasks to workers, in rounds.
 
 use super::step::{self, Person, Step};
+use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
-use crate::spec::place::Place;
 use crate::spec::tools::list;
 
 const KEYS: Keys = Keys {
@@ -22,37 +22,32 @@ const WORKER_KEYS: Keys = Keys {
     optional: &["tools"],
 };
 
-/// One agent hands out work to others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Orchestrator {
-    /// Who hands it out.
     pub agent: String,
-    /// What it is asked, a template.
+    /// The prompt of the orchestrator, a template.
     pub input: Option<String>,
-    /// How many workers are asked at once at most; `max_parallel` holds too.
+    /// How many workers run at the same time at most; `max_parallel` applies, too.
     pub max_workers: Option<u32>,
-    /// How many tasks a round must have at least, if it has any.
+    /// The minimum of tasks in a round that has any.
     pub min_workers: u32,
-    /// How often work is handed out.
     pub max_rounds: u32,
-    /// Who works.
     pub worker: String,
-    /// What workers may ask for, instead of what the agent may ask for.
+    /// Replaces the tools of the worker's agent.
     pub worker_tools: Option<Vec<String>>,
-    /// A person who looks at the tasks before they are begun.
+    /// Asks a human about the tasks before they start.
     pub decomposition_review: Option<Person>,
-    /// A person who looks at the results before they are joined.
+    /// Asks a human about the results before they are combined.
     pub reduce_review: Option<Person>,
-    /// What joins the results.
+    /// Combines the results.
     pub reduce: Option<Step>,
-    /// What writes them up.
     pub writeup: Option<Step>,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Orchestrator {
-    let fields = place.fields(&KEYS);
-    let review = |key: &str| fields.get(key).map(|place| step::review(&place));
-    let step = |key: &str| fields.get(key).map(|place| step::read(&place, agents));
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Orchestrator {
+    let fields = cursor.fields(&KEYS);
+    let review = |key: &str| fields.get(key).map(|cursor| step::review(&cursor));
+    let step = |key: &str| fields.get(key).map(|cursor| step::read(&cursor, agents));
     let mut orchestrator = Orchestrator {
         max_rounds: 1,
         decomposition_review: review("decomposition_review"),
@@ -61,18 +56,18 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Orchestrator {
         writeup: step("writeup"),
         ..Orchestrator::default()
     };
-    if let Some(place) = fields.get("orchestrator") {
-        let fields = place.fields(&ORCHESTRATOR_KEYS);
-        orchestrator.agent = fields.read("agent", |place| step::agent(&place, agents));
-        orchestrator.input = fields.get("input").map(|place| place.template());
+    if let Some(cursor) = fields.get("orchestrator") {
+        let fields = cursor.fields(&ORCHESTRATOR_KEYS);
+        orchestrator.agent = fields.read("agent", |cursor| step::agent(&cursor, agents));
+        orchestrator.input = fields.get("input").map(|cursor| cursor.template());
         if let Some(limits) = fields.get("limits") {
             self::limits(&limits, &mut orchestrator);
         }
     }
     if let Some(worker) = fields.get("worker_template") {
         let fields = worker.fields(&WORKER_KEYS);
-        orchestrator.worker = fields.read("agent", |place| step::agent(&place, agents));
-        orchestrator.worker_tools = fields.get("tools").map(|place| list(&place));
+        orchestrator.worker = fields.read("agent", |cursor| step::agent(&cursor, agents));
+        orchestrator.worker_tools = fields.get("tools").map(|cursor| list(&cursor));
     }
     if orchestrator.reduce.is_none()
         && let Some(review) = fields.get("reduce_review")
@@ -82,9 +77,9 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Orchestrator {
     orchestrator
 }
 
-fn limits(place: &Place<'_>, orchestrator: &mut Orchestrator) {
-    let fields = place.fields(&LIMIT_KEYS);
-    let limit = |key: &str| fields.get(key).map(|place| place.integer(1..=10_000));
+fn limits(cursor: &Cursor<'_>, orchestrator: &mut Orchestrator) {
+    let fields = cursor.fields(&LIMIT_KEYS);
+    let limit = |key: &str| fields.get(key).map(|cursor| cursor.integer(1..=10_000));
     orchestrator.max_workers = limit("max_workers");
     orchestrator.min_workers = limit("min_workers").unwrap_or_default();
     orchestrator.max_rounds = limit("max_rounds").unwrap_or(1);

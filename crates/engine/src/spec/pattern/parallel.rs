@@ -1,8 +1,8 @@
-//! `parallel`: branches side by side, and a step that joins them.
+//! `parallel`: concurrent branches, and a step that combines their results.
 
 use super::step::{self, Step};
+use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
-use crate::spec::place::Place;
 
 const KEYS: Keys = Keys {
     required: &["branches"],
@@ -13,44 +13,42 @@ const BRANCH_KEYS: Keys = Keys {
     optional: &[],
 };
 
-/// Branches side by side.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parallel {
-    /// At least two.
     pub branches: Vec<Branch>,
-    /// What joins them.
+    /// Combines the results.
     pub reduce: Option<Step>,
 }
 
-/// Steps in order, that see nothing of other branches.
+/// Steps in sequence. They do not see the other branches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
-    /// Its name.
     pub id: String,
-    /// At least one.
     pub steps: Vec<Step>,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Parallel {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Parallel {
+    let fields = cursor.fields(&KEYS);
     let mut branches: Vec<Branch> = Vec::new();
-    for place in fields.read("branches", |place| place.list(2)) {
-        let fields = place.fields(&BRANCH_KEYS);
-        let id = fields.read("id", |place| place.identifier());
+    for cursor in fields.read("branches", |cursor| cursor.list(2)) {
+        let fields = cursor.fields(&BRANCH_KEYS);
+        let id = fields.read("id", |cursor| cursor.identifier());
         if !id.is_empty() && branches.iter().any(|branch| branch.id == id) {
-            place.invalid(format!("there are two branches `{id}`"));
+            cursor.invalid(format!("there are two branches `{id}`"));
         }
-        let steps = fields.read("steps", |place| place.list(1));
+        let steps = fields.read("steps", |cursor| cursor.list(1));
         branches.push(Branch {
             id,
             steps: steps
                 .iter()
-                .map(|place| step::read(place, agents))
+                .map(|cursor| step::read(cursor, agents))
                 .collect(),
         });
     }
     Parallel {
         branches,
-        reduce: fields.get("reduce").map(|place| step::read(&place, agents)),
+        reduce: fields
+            .get("reduce")
+            .map(|cursor| step::read(&cursor, agents)),
     }
 }

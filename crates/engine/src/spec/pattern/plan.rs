@@ -1,12 +1,12 @@
-//! `plan`: tasks one after the other in a git repository, each with a commit of its own.
+//! `plan`: tasks in sequence in a git repository, one commit per task.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::round::round;
+use super::cycle::find_cycle;
 use super::step;
+use crate::spec::cursor::{Cursor, shortened};
 use crate::spec::fields::Keys;
-use crate::spec::place::{Place, shortened};
 use crate::work::checklist::{Checklist, Task, is_id};
 
 const KEYS: Keys = Keys {
@@ -38,133 +38,124 @@ const APPROVE: [(&str, Approve); 3] = [
 ];
 const GOAL: [(&str, Goal); 2] = [("work", Goal::Work), ("plan", Goal::Plan)];
 
-/// How often a reviewer may send a task back.
+/// The default of `max_revisions`.
 const REVISIONS: u32 = 2;
 
-/// Who does, plans and reviews what.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Who does the tasks.
+    /// Does the tasks.
     pub agent: String,
-    /// Who makes the plan, if there is none.
+    /// Makes the plan, if `tasks` is absent.
     pub planner: String,
-    /// Who looks at each task before it is committed.
+    /// Reviews each task before its commit.
     pub reviewer: Option<String>,
-    /// How often a reviewer may send a task back before a person is asked.
+    /// How often the reviewer may return a task before a human is asked.
     pub max_revisions: u32,
-    /// What a person is asked about.
     pub approve: Approve,
-    /// What all of it is for: text, no template.
+    /// The goal of the whole plan: text, not a template.
     pub issue: String,
-    /// The tasks, if they are known.
     pub tasks: Option<Checklist>,
-    /// How far it goes.
     pub goal: Goal,
-    /// The branch and folder that are made for it; `None` if it works where it is.
+    /// The branch and worktree to create; `None` to work in the current folder.
     pub worktree: Option<Worktree>,
 }
 
-/// What a person is asked about.
+/// What a human must approve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Approve {
-    /// A plan that an agent made, before work begins.
+    /// A plan that an agent made, before the work starts.
     #[default]
     Plan,
-    /// The same, and each task before it is committed.
+    /// The plan, and each task before its commit.
     Tasks,
-    /// Nothing, unless a reviewer does not give way.
+    /// Nothing, unless the reviewer still rejects a task after `max_revisions`.
     None,
 }
 
-/// How far it goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Goal {
-    /// Until the tasks are done.
     #[default]
     Work,
-    /// Until there is a plan.
     Plan,
 }
 
-/// A branch to be made, in a folder of its own.
+/// A branch to create, in a worktree of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Worktree {
-    /// The repository.
     pub repository: PathBuf,
-    /// The branch.
     pub branch: String,
-    /// The commit that it begins at.
+    /// The commit that the branch starts at.
     pub commit: String,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Plan {
-    let fields = place.fields(&KEYS);
-    let someone = |key: &str| fields.get(key).map(|place| step::agent(&place, agents));
-    let agent = someone("agent").unwrap_or_default();
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Plan {
+    let fields = cursor.fields(&KEYS);
+    let agent_at = |key: &str| fields.get(key).map(|cursor| step::agent(&cursor, agents));
+    let agent = agent_at("agent").unwrap_or_default();
     let plan = Plan {
-        planner: someone("planner").unwrap_or_else(|| agent.clone()),
-        reviewer: someone("reviewer"),
+        planner: agent_at("planner").unwrap_or_else(|| agent.clone()),
+        reviewer: agent_at("reviewer"),
         max_revisions: fields
             .get("max_revisions")
-            .map_or(REVISIONS, |place| place.integer(0..=100)),
+            .map_or(REVISIONS, |cursor| cursor.integer(0..=100)),
         approve: fields
             .get("approve")
-            .map_or(Approve::default(), |place| place.choice(&APPROVE)),
-        issue: fields.read("issue", |place| place.text()),
-        tasks: fields.get("tasks").map(|place| tasks(&place)),
+            .map_or(Approve::default(), |cursor| cursor.choice(&APPROVE)),
+        issue: fields.read("issue", |cursor| cursor.text()),
+        tasks: fields.get("tasks").map(|cursor| tasks(&cursor)),
         goal: fields
             .get("goal")
-            .map_or(Goal::default(), |place| place.choice(&GOAL)),
-        worktree: fields.get("worktree").map(|place| worktree(&place)),
+            .map_or(Goal::default(), |cursor| cursor.choice(&GOAL)),
+        worktree: fields.get("worktree").map(|cursor| worktree(&cursor)),
         agent,
     };
     if plan.tasks.is_none() && plan.issue.trim().is_empty() {
-        place.invalid("needs `tasks`, or an `issue` to make a plan for");
+        cursor.invalid("needs `tasks`, or an `issue` to make a plan for");
     }
     plan
 }
 
-fn worktree(place: &Place<'_>) -> Worktree {
-    let fields = place.fields(&WORKTREE_KEYS);
+fn worktree(cursor: &Cursor<'_>) -> Worktree {
+    let fields = cursor.fields(&WORKTREE_KEYS);
     Worktree {
         repository: fields
-            .read("repository", |place| place.line_of_text())
+            .read("repository", |cursor| cursor.single_line())
             .into(),
-        branch: fields.read("branch", |place| place.line_of_text()),
-        commit: fields.read("commit", |place| place.line_of_text()),
+        branch: fields.read("branch", |cursor| cursor.single_line()),
+        commit: fields.read("commit", |cursor| cursor.single_line()),
     }
 }
 
-fn tasks(place: &Place<'_>) -> Checklist {
-    let places = place.list(1);
+fn tasks(cursor: &Cursor<'_>) -> Checklist {
+    let cursors = cursor.list(1);
     let (mut tasks, mut needs) = (Vec::new(), Vec::new());
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for place in &places {
-        let fields = place.fields(&TASK_KEYS);
-        let id = fields.read("id", |place| {
-            let id = place.line_of_text();
+    for cursor in &cursors {
+        let fields = cursor.fields(&TASK_KEYS);
+        let id = fields.read("id", |cursor| {
+            let id = cursor.single_line();
             if !id.is_empty() && !is_id(&id) {
-                place.invalid("a task's id has 1 to 32 letters, digits and `. _ -`");
+                cursor.invalid("a task's id has 1 to 32 letters, digits and `. _ -`");
             }
             id
         });
         if !id.is_empty() && known.insert(id.clone(), tasks.len()).is_some() {
-            place.invalid(format!("there are two tasks `{id}`"));
+            cursor.invalid(format!("there are two tasks `{id}`"));
         }
         tasks.push(Task {
             id,
-            title: fields.read("title", |place| place.line_of_text()),
-            description: fields.read("description", |place| place.text()),
+            title: fields.read("title", |cursor| cursor.single_line()),
+            description: fields.read("description", |cursor| cursor.text()),
             depends_on: Vec::new(),
-            done: fields.read("done", |place| place.choice_of_truth()),
+            done: fields.read("done", |cursor| cursor.boolean()),
         });
-        needs.push(fields.read("depends_on", |place| place.list(0)));
+        needs.push(fields.read("depends_on", |cursor| cursor.list(0)));
     }
     for (task, needs) in tasks.iter_mut().zip(needs) {
         for need in needs {
-            let name = need.line_of_text();
+            let name = need.single_line();
             match known.get(&name) {
-                Some(place) if !task.depends_on.contains(place) => task.depends_on.push(*place),
+                Some(index) if !task.depends_on.contains(index) => task.depends_on.push(*index),
                 Some(_) => need.invalid(format!("`{name}` is given twice")),
                 None if name.is_empty() => {}
                 None => {
@@ -175,12 +166,12 @@ fn tasks(place: &Place<'_>) -> Checklist {
         }
     }
     let deps: Vec<&[usize]> = tasks.iter().map(|task| &task.depends_on[..]).collect();
-    if let Some(round) = round(&deps) {
-        let names: Vec<&str> = round
+    if let Some(cycle) = find_cycle(&deps) {
+        let names: Vec<&str> = cycle
             .iter()
-            .map(|place| tasks[*place].id.as_str())
+            .map(|index| tasks[*index].id.as_str())
             .collect();
-        places[round[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
+        cursors[cycle[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
     }
     Checklist {
         about: String::new(),
@@ -207,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_as_usual() {
+    fn omitted_keys_get_defaults() {
         let plan = read("{agent: a, issue: It is slow.}");
         let usual = Plan {
             agent: "a".into(),
@@ -220,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_can_be_said_is_read() {
+    fn every_key_is_read() {
         let plan = read(
             "{agent: a, planner: b, reviewer: b, max_revisions: 0, approve: tasks, goal: plan, issue: '{{ no template }}', worktree: {repository: /r, branch: segno/x, commit: c}, tasks: [{id: T1, title: one, done: true}, {id: T2, title: two, description: d, depends_on: [T1]}]}",
         );
@@ -239,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_together_is_refused() {
+    fn inconsistent_plan_is_rejected() {
         for (config, expected) in [
             (
                 "{agent: a}",

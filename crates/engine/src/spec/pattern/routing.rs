@@ -1,8 +1,8 @@
 //! `routing`: an agent chooses which steps follow.
 
 use super::step::{self, Person, Step};
+use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
-use crate::spec::place::Place;
 
 const KEYS: Keys = Keys {
     required: &["router", "routes"],
@@ -17,63 +17,58 @@ const ROUTE_KEYS: Keys = Keys {
     optional: &[],
 };
 
-/// A choice, and what may follow.
+/// An agent's choice between routes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Routing {
-    /// Who chooses.
     pub agent: String,
-    /// What it is asked, a template.
+    /// The prompt of the router, a template.
     pub input: Option<String>,
-    /// How often an answer that names no route is asked for again.
+    /// How often the router is asked again after an answer that names no route.
     pub max_retries: u32,
-    /// A person who looks at the choice.
+    /// Asks a human about the choice.
     pub review: Option<Person>,
-    /// What may follow, in the order of the spec.
     pub routes: Vec<Route>,
 }
 
-/// Steps that may follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
-    /// Its name.
     pub name: String,
-    /// At least one.
     pub steps: Vec<Step>,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Routing {
-    let fields = place.fields(&KEYS);
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Routing {
+    let fields = cursor.fields(&KEYS);
     let mut routing = Routing::default();
     if let Some(router) = fields.get("router") {
         let fields = router.fields(&ROUTER_KEYS);
-        routing.agent = fields.read("agent", |place| step::agent(&place, agents));
-        routing.input = fields.get("input").map(|place| place.template());
+        routing.agent = fields.read("agent", |cursor| step::agent(&cursor, agents));
+        routing.input = fields.get("input").map(|cursor| cursor.template());
         routing.max_retries = fields
             .get("max_retries")
-            .map_or(2, |place| place.integer(0..=100));
+            .map_or(2, |cursor| cursor.integer(0..=100));
         routing.review = fields
             .get("review_router")
-            .map(|place| step::review(&place));
+            .map(|cursor| step::review(&cursor));
     }
     if let Some(routes) = fields.get("routes") {
-        let entries = routes.named();
+        let entries = routes.identifier_entries();
         if routes.is_map() && entries.is_empty() {
             routes.invalid("must hold at least 1");
         }
-        for (name, place) in entries {
-            let fields = place.fields(&ROUTE_KEYS);
-            let steps = fields.read("then", |place| place.list(1));
+        for (name, cursor) in entries {
+            let fields = cursor.fields(&ROUTE_KEYS);
+            let steps = fields.read("then", |cursor| cursor.list(1));
             routing.routes.push(Route {
                 name: name.to_owned(),
                 steps: steps
                     .iter()
-                    .map(|place| step::read(place, agents))
+                    .map(|cursor| step::read(cursor, agents))
                     .collect(),
             });
         }
     }
     if let Some(review) = &mut routing.review {
-        // An answer that means nothing is refused when it is given, not when it is used.
+        // Rejects an unusable answer when it is given, not when it is used.
         let names: Vec<String> = routing
             .routes
             .iter()
@@ -83,7 +78,7 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Routing {
         let fits =
             |word: &String| regex::Regex::new(&meant).is_ok_and(|regex| regex.is_match(word));
         if !review.default.as_ref().is_none_or(fits) {
-            place.invalid(
+            cursor.invalid(
                 "the `default` of `review_router` must be `approved` or `route:` and a route",
             );
         }

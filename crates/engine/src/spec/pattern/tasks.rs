@@ -1,11 +1,11 @@
-//! `workflow`: tasks, each begun as soon as the tasks it needs are done.
+//! `workflow`: tasks with dependencies; each starts as soon as its dependencies are done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::round::round;
+use super::cycle::find_cycle;
 use super::step::{self, AgentStep, Step};
+use crate::spec::cursor::{Cursor, shortened};
 use crate::spec::fields::Keys;
-use crate::spec::place::{Place, shortened};
 
 const KEYS: Keys = Keys {
     required: &["tasks"],
@@ -26,36 +26,31 @@ const PERSON_KEYS: Keys = Keys {
     ],
 };
 
-/// Tasks in the order of the spec; none needs itself, by whatever detour.
+/// Tasks in the order of the spec, without dependency cycles.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tasks {
-    /// At least one.
     pub tasks: Vec<Task>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Its name.
     pub id: String,
-    /// The tasks that must be done before, by their places.
+    /// The tasks that must be done before, by index.
     pub deps: Vec<usize>,
-    /// What it is for.
     pub description: Option<String>,
-    /// What is asked.
     pub step: Step,
 }
 
-pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Tasks {
-    let fields = place.fields(&KEYS);
-    let places = fields.read("tasks", |place| place.list(1));
+pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Tasks {
+    let fields = cursor.fields(&KEYS);
+    let cursors = fields.read("tasks", |cursor| cursor.list(1));
     let mut tasks = Vec::new();
     let mut needs = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for place in &places {
-        let (task, deps) = task(place, agents);
+    for cursor in &cursors {
+        let (task, deps) = task(cursor, agents);
         if !task.id.is_empty() && known.insert(task.id.clone(), tasks.len()).is_some() {
-            place.invalid(format!("there are two tasks `{}`", task.id));
+            cursor.invalid(format!("there are two tasks `{}`", task.id));
         }
         tasks.push(task);
         needs.push(deps);
@@ -63,7 +58,7 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Tasks {
     for (task, deps) in tasks.iter_mut().zip(needs) {
         let mut seen = BTreeSet::new();
         for dep in deps {
-            let name = dep.line_of_text();
+            let name = dep.single_line();
             match known.get(&name) {
                 _ if name.is_empty() => {}
                 Some(_) if !seen.insert(name.clone()) => {
@@ -78,31 +73,31 @@ pub(super) fn read(place: &Place<'_>, agents: &[&str]) -> Tasks {
         }
     }
     let deps: Vec<&[usize]> = tasks.iter().map(|task| &task.deps[..]).collect();
-    if let Some(round) = round(&deps) {
-        let names: Vec<&str> = round.iter().map(|task| tasks[*task].id.as_str()).collect();
-        places[round[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
+    if let Some(cycle) = find_cycle(&deps) {
+        let names: Vec<&str> = cycle.iter().map(|task| tasks[*task].id.as_str()).collect();
+        cursors[cycle[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
     }
     Tasks { tasks }
 }
 
-fn task<'a>(place: &Place<'a>, agents: &[&str]) -> (Task, Vec<Place<'a>>) {
-    let person = step::is_person(place);
-    let fields = place.fields(if person { &PERSON_KEYS } else { &TASK_KEYS });
+fn task<'a>(cursor: &Cursor<'a>, agents: &[&str]) -> (Task, Vec<Cursor<'a>>) {
+    let person = step::is_person(cursor);
+    let fields = cursor.fields(if person { &PERSON_KEYS } else { &TASK_KEYS });
     let step = if person {
         Step::Person(step::person(&fields))
     } else {
         Step::Agent(AgentStep {
-            agent: fields.read("agent", |place| step::agent(&place, agents)),
-            input: fields.get("input").map(|place| place.template()),
+            agent: fields.read("agent", |cursor| step::agent(&cursor, agents)),
+            input: fields.get("input").map(|cursor| cursor.template()),
             vars: BTreeMap::new(),
             tools: None,
         })
     };
     let task = Task {
-        id: fields.read("id", |place| place.identifier()),
+        id: fields.read("id", |cursor| cursor.identifier()),
         deps: Vec::new(),
-        description: fields.get("description").map(|place| place.text()),
+        description: fields.get("description").map(|cursor| cursor.text()),
         step,
     };
-    (task, fields.read("deps", |place| place.list(0)))
+    (task, fields.read("deps", |cursor| cursor.list(0)))
 }

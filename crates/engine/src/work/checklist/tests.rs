@@ -4,7 +4,7 @@ fn ids(list: &Checklist) -> Vec<&str> {
     list.tasks.iter().map(|task| task.id.as_str()).collect()
 }
 
-fn told(text: &str) -> Vec<String> {
+fn problems_of(text: &str) -> Vec<String> {
     let problems = read(text).unwrap_err();
     problems.iter().map(ToString::to_string).collect()
 }
@@ -29,7 +29,7 @@ Thanks!
 ";
 
 #[test]
-fn a_checklist_is_tasks_with_names_descriptions_and_what_they_need() {
+fn checklist_has_ids_descriptions_and_dependencies() {
     let list = read(PLAN).unwrap();
     assert_eq!(ids(&list), ["T1", "T2", "T3", "docs"]);
     assert_eq!(
@@ -53,13 +53,13 @@ fn a_checklist_is_tasks_with_names_descriptions_and_what_they_need() {
 }
 
 #[test]
-fn what_does_not_hold_together_is_told_with_its_line() {
+fn problems_are_reported_with_their_lines() {
     assert_eq!(
-        told("just words\n"),
+        problems_of("just words\n"),
         ["line 1: there is no task: write `- [ ] TITLE`"]
     );
     assert_eq!(
-        told("- [ ] T1: a\n\n- [ ] T1: b (after T7)\n- [ ] \n"),
+        problems_of("- [ ] T1: a\n\n- [ ] T1: b (after T7)\n- [ ] \n"),
         [
             "line 3: there is a task `T1` already, in line 1",
             "line 3: there is no task `T7` to come after",
@@ -67,19 +67,22 @@ fn what_does_not_hold_together_is_told_with_its_line() {
         ]
     );
     assert_eq!(
-        told("- [ ] T1: a (after T3)\n- [ ] T2: b (after T1)\n- [ ] T3: c (after T2)\n"),
+        problems_of("- [ ] T1: a (after T3)\n- [ ] T2: b (after T1)\n- [ ] T3: c (after T2)\n"),
         ["line 1: waits for itself: T1 → T3 → T2 → T1"]
     );
     assert_eq!(
-        told("- [ ] T1: a (after T1)\n"),
+        problems_of("- [ ] T1: a (after T1)\n"),
         ["line 1: waits for itself: T1 → T1"]
     );
     let long = "x".repeat(LONGEST + 1);
-    assert_eq!(told(&long), ["line 1: a plan has at most 1048576 bytes"]);
+    assert_eq!(
+        problems_of(&long),
+        ["line 1: a plan has at most 1048576 bytes"]
+    );
 }
 
 #[test]
-fn what_only_looks_like_a_task_is_none() {
+fn text_that_resembles_a_task_is_not_one() {
     for text in [
         "```\n- [ ] in code\n```\n",
         "- a list without boxes\n",
@@ -98,26 +101,26 @@ fn what_only_looks_like_a_task_is_none() {
 }
 
 #[test]
-fn code_below_a_task_is_part_of_it_also_where_its_end_is_not_indented() {
+fn unindented_code_block_stays_in_its_task() {
     let list = read("- [ ] a\n  ```\n- [ ] code\n```\n- [ ] b\n").unwrap();
     assert_eq!(ids(&list), ["T1", "T2"]);
     assert_eq!(list.tasks[0].description, "  ```\n- [ ] code\n```");
 }
 
 #[test]
-fn a_number_that_a_task_has_is_not_given_to_another() {
+fn generated_ids_do_not_repeat_given_ones() {
     let list = read("- [ ] a\n- [ ] T1: b\n- [ ] c\n- [ ] T4: d\n").unwrap();
     assert_eq!(ids(&list), ["T2", "T1", "T3", "T4"]);
 }
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "(?s).{0,400}") {
+    fn arbitrary_text_is_parsed_or_rejected(text in "(?s).{0,400}") {
         let _ = read(&text);
     }
 
     #[test]
-    fn anything_like_a_plan_is_refused_or_written_as_it_is_read(
+    fn parsed_plan_round_trips_through_text(
         lines in proptest::collection::vec("([ \t]{0,5}([-*+]|[0-9]{1,2}\\.)? ?(\\[[ xX]\\])? ?(\\*\\*|`|\\[)?(T[1-5]|docs)?(\\*\\*|`|\\])?:?[ \u{a0}]?[a-z(,:\u{e9} ]{0,12}(\\((after|needs:|depends on) (T[1-5]|docs)?(, T[1-5])?\\))?|- \\[ \\] \\*\\*docs\\*\\*: x|[ ]{0,3}(```|~~~)|  Depends on: T[1-5])", 0..12)
     ) {
         if let Ok(list) = read(&lines.join("\n")) {

@@ -1,4 +1,4 @@
-//! The patterns, each in its file: what is asked, in which order, and what comes of it.
+//! The patterns, one file each: which prompts are sent, in which order, and with which result.
 
 mod evaluator;
 mod graph;

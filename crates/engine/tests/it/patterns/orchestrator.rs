@@ -1,12 +1,12 @@
 use segno_engine::Error;
 
-use crate::world::{spec, stage};
+use crate::harness::{harness, spec};
 
 const ROUNDS: &str = "{type: orchestrator_workers, config: {orchestrator: {agent: b, input: Plan., limits: {max_workers: 2, max_rounds: 3}}, worker_template: {agent: a}, reduce: {agent: a, input: \"{% for w in workers %}{{ w.task }}={{ w.response }} {% endfor %}{{ num_workers }} in {{ round_count }}\"}, writeup: {agent: a, input: \"{{ reduce_response }}!\"}}}";
 
 #[tokio::test]
-async fn work_is_handed_out_in_rounds_until_nothing_is_left() {
-    let stage = stage(
+async fn orchestrator_assigns_rounds_until_no_task_is_left() {
+    let harness = harness(
         "answers:
 - {step: rounds/1/orchestrator, text: '[{\"task\": \"dig\"}, {\"task\": \"sow\"}, \"wait\"]'}
 - {step: rounds/2/orchestrator, text: 'One more: [{\"task\": \"reap\"}]'}
@@ -20,29 +20,32 @@ async fn work_is_handed_out_in_rounds_until_nothing_is_left() {
 ",
     );
     let artifact = "outputs: {artifacts: [{path: o, from: \"{{ workers | length }} {{ round_count }} {{ reduce_response }} {{ writeup_response }}\"}]}";
-    let outcome = stage.run(&spec(ROUNDS, artifact)).await.unwrap();
+    let outcome = harness.run(&spec(ROUNDS, artifact)).await.unwrap();
     assert_eq!(outcome.output, "The harvest is in.");
-    assert_eq!(stage.asked("rounds/1/workers/1").as_deref(), Some("sow"));
-    let second = stage.asked("rounds/2/orchestrator").unwrap();
+    assert_eq!(
+        harness.prompt_of("rounds/1/workers/1").as_deref(),
+        Some("sow")
+    );
+    let second = harness.prompt_of("rounds/2/orchestrator").unwrap();
     assert!(
         second.starts_with("Plan.") && second.contains("Worker 1 (sow):\nsown"),
         "{second}"
     );
     assert_eq!(
-        stage.asked("reduce").as_deref(),
+        harness.prompt_of("reduce").as_deref(),
         Some("dig=dug sow=sown wait=waited reap=reaped 4 in 2")
     );
-    assert_eq!(stage.asked("writeup").as_deref(), Some("harvest!"));
-    assert_eq!(stage.artifact("o"), "4 2 harvest The harvest is in.");
+    assert_eq!(harness.prompt_of("writeup").as_deref(), Some("harvest!"));
+    assert_eq!(harness.artifact("o"), "4 2 harvest The harvest is in.");
 }
 
 #[tokio::test]
-async fn a_plan_that_is_no_list_is_asked_for_twice_more() {
-    let stage = stage("default: {text: Let us begin.}");
-    let error = stage.run(&spec(ROUNDS, "")).await.unwrap_err();
+async fn plan_that_is_not_a_list_is_retried_twice() {
+    let harness = harness("default: {text: Let us begin.}");
+    let error = harness.run(&spec(ROUNDS, "")).await.unwrap_err();
     assert!(matches!(error, Error::Unusable { times: 3, .. }), "{error}");
     assert_eq!(
-        stage.begun(),
+        harness.started_steps(),
         [
             "rounds/1/orchestrator",
             "rounds/1/orchestrator#2",
@@ -52,24 +55,24 @@ async fn a_plan_that_is_no_list_is_asked_for_twice_more() {
 }
 
 #[tokio::test]
-async fn nothing_to_do_is_joined_too() {
-    let stage =
-        stage("answers: [{step: rounds/1/orchestrator, text: '[]'}]\ndefault: {text: idle}");
-    assert_eq!(stage.run(&spec(ROUNDS, "")).await.unwrap().output, "idle");
-    assert_eq!(stage.asked("reduce").as_deref(), Some("0 in 0"));
+async fn reduce_runs_without_any_task() {
+    let harness =
+        harness("answers: [{step: rounds/1/orchestrator, text: '[]'}]\ndefault: {text: idle}");
+    assert_eq!(harness.run(&spec(ROUNDS, "")).await.unwrap().output, "idle");
+    assert_eq!(harness.prompt_of("reduce").as_deref(), Some("0 in 0"));
 }
 
 #[tokio::test]
-async fn a_failed_worker_is_the_only_one_that_works_again() {
+async fn resume_reruns_only_the_failed_worker() {
     let plan = "answers: [{step: rounds/1/orchestrator, text: '[{\"task\": \"x\"}, {\"task\": \"y\"}]'}, {step: rounds/2/orchestrator, text: '[]'}";
-    let stage = stage(&format!(
+    let harness = harness(&format!(
         "{plan}, {{step: rounds/1/workers/1, fail: {{kind: auth}}}}]\ndefault: {{text: done, delay_ms: 10}}"
     ));
-    stage.run(&spec(ROUNDS, "")).await.unwrap_err();
-    stage.mend(&format!("{plan}]\ndefault: {{text: done}}"));
-    stage.resume().await.unwrap();
+    harness.run(&spec(ROUNDS, "")).await.unwrap_err();
+    harness.set_script(&format!("{plan}]\ndefault: {{text: done}}"));
+    harness.resume().await.unwrap();
     assert_eq!(
-        stage.begun(),
+        harness.started_steps(),
         [
             "rounds/1/workers/1",
             "rounds/2/orchestrator",

@@ -1,5 +1,5 @@
-//! `manifest.json`: what a folder is about, in the words of the seed's layout, and under `segno` what
-//! counts when it is read back.
+//! Reads and writes `manifest.json`: a description of the folder in the published layout, and under
+//! `segno` the data that an import uses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,8 +15,8 @@ use super::conversation::Conversation;
 use super::{VERSION, names, refuse};
 use crate::error::Error;
 
-/// What the checksum of this program begins with.
-const SUM: &str = "blake3:";
+/// The prefix of this program's checksums.
+const CHECKSUM_PREFIX: &str = "blake3:";
 
 /// A file of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,18 +26,18 @@ pub(super) struct Part {
     pub(super) digest: Digest,
 }
 
-/// What counts.
+/// The data that an import uses.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Inside {
+pub(super) struct SegnoSection {
     format: u32,
     pub(super) checkpoint: Manifest,
     pub(super) files: BTreeMap<String, Part>,
 }
 
-/// The fields in their order; the checksum is added as the last.
+/// The fields in their order. The checksum is appended last.
 #[derive(Serialize)]
-struct Cover<'a> {
+struct ManifestJson<'a> {
     version: &'static str,
     id: String,
     session_id: String,
@@ -48,30 +48,29 @@ struct Cover<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     git: Option<Value>,
     metrics: Value,
-    segno: &'a Inside,
+    segno: &'a SegnoSection,
 }
 
-/// The text of `manifest.json`.
 pub(super) fn write(
     manifest: &Manifest,
-    said: &Conversation,
+    conversation: &Conversation,
     archive: Written,
     files: BTreeMap<String, Part>,
 ) -> String {
-    let inside = Inside {
+    let section = SegnoSection {
         format: VERSION,
         checkpoint: manifest.clone(),
         files,
     };
-    let cover = Cover {
+    let manifest_json = ManifestJson {
         version: "1.0",
         id: manifest.id.to_string(),
         session_id: manifest.session.to_string(),
         created_at: manifest.at.to_string(),
         trigger: manifest.trigger,
         conversation: json!({
-            "turn_count": said.turn_count,
-            "last_message_id": said.last_message_id,
+            "turn_count": conversation.turn_count,
+            "last_message_id": conversation.last_message_id,
             "tokens_used": manifest.usage.tokens(),
             "has_resume_token": false,
         }),
@@ -83,18 +82,18 @@ pub(super) fn write(
         git: git(manifest),
         metrics: json!({
             "cost_estimate_usd": manifest.usage.cost.usd(),
-            "tools_invoked": said.tools,
+            "tools_invoked": conversation.tools,
         }),
-        segno: &inside,
+        segno: &section,
     };
-    let text = serde_json::to_string_pretty(&cover).expect("a cover is plain data");
+    let text = serde_json::to_string_pretty(&manifest_json).expect("a cover is plain data");
     let open = text.strip_suffix("\n}").expect("it ends as objects do");
     format!("{open}{}", tail(&Digest::of(open.as_bytes())))
 }
 
-/// What follows after all that the checksum is about.
+/// The text after everything that the checksum covers.
 fn tail(digest: &Digest) -> String {
-    format!(",\n  \"checksum\": \"{SUM}{digest}\"\n}}\n")
+    format!(",\n  \"checksum\": \"{CHECKSUM_PREFIX}{digest}\"\n}}\n")
 }
 
 fn git(manifest: &Manifest) -> Option<Value> {
@@ -107,21 +106,21 @@ fn git(manifest: &Manifest) -> Option<Value> {
     }))
 }
 
-/// What a `manifest.json` turned out to be.
 pub(super) enum Read {
-    /// One that this program wrote.
-    Ours(Box<Inside>),
-    /// Somebody else's.
+    /// Written by this program.
+    Ours(Box<SegnoSection>),
+    /// Written by another program.
     Foreign(Value),
 }
 
-/// Reads a `manifest.json`, and verifies it if it is one of ours.
+/// Parses a `manifest.json`, and verifies it if this program wrote it.
 pub(super) fn read(place: &Path, bytes: &[u8]) -> Result<Read, Error> {
     let refuse = |reason: String| refuse(place, format!("{}: {reason}", names::MANIFEST));
     let value: Value = serde_json::from_slice(bytes).map_err(|error| refuse(error.to_string()))?;
     let sum = value["checksum"].as_str().unwrap_or_default();
-    // Either sign is enough, so that one that was damaged is not taken for somebody else's.
-    if value.get("segno").is_none() && !sum.starts_with(SUM) {
+    // Either mark is enough, so that a damaged manifest of ours is not mistaken for another
+    // program's.
+    if value.get("segno").is_none() && !sum.starts_with(CHECKSUM_PREFIX) {
         return Ok(Read::Foreign(value));
     }
     let newer = |found: u64, known: u32| {
@@ -151,15 +150,15 @@ pub(super) fn read(place: &Path, bytes: &[u8]) -> Result<Read, Error> {
         let reason = "it was changed after it was written: its checksum does not match";
         return Err(refuse(reason.to_owned()));
     }
-    let inside: Inside = serde_json::from_value(value["segno"].clone())
+    let section: SegnoSection = serde_json::from_value(value["segno"].clone())
         .map_err(|error| refuse(error.to_string()))?;
-    match inside.files.keys().find(|name| !is_known(name)) {
+    match section.files.keys().find(|name| !is_known(name)) {
         Some(name) => Err(refuse(format!("`{name}` is no file of a checkpoint"))),
-        None => Ok(Read::Ours(Box::new(inside))),
+        None => Ok(Read::Ours(Box::new(section))),
     }
 }
 
-/// Whether a folder may have such a file.
+/// Whether a folder may contain this file.
 fn is_known(name: &str) -> bool {
     match name.split_once('/') {
         Some((names::MCP, server)) => names::is_server(server),

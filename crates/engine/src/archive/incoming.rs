@@ -1,4 +1,4 @@
-//! What is in a folder that is to be imported, read and verified but for the archive.
+//! Reads and verifies a folder for import, except for the archive.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,35 +10,34 @@ use segno_core::companion::Kept;
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Record};
 
-use super::cover::{self, Inside, Part, Read};
+use super::manifest_json::{self, Part, Read, SegnoSection};
 use super::{foreign, names, refuse};
 use crate::checkpoint::is_plain_variable;
 use crate::error::Error;
 use crate::import;
 use crate::world::World;
 
-/// The longest `manifest.json` that is read (P10).
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// The limit of `manifest.json`, in bytes (P10).
+const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
-/// The most files of conversations that a folder may have (P10).
-const MOST_RECORDS: usize = 10_000;
+/// The limit of transcript files in a folder (P10).
+const MAX_TRANSCRIPTS: usize = 10_000;
 
-/// A checkpoint that came from elsewhere.
-pub(super) struct Parcel {
+/// A checkpoint from another machine.
+pub(super) struct Incoming {
     pub(super) manifest: Manifest,
     pub(super) bundle: Option<Bundle>,
-    /// What belongs to it beside its files.
     pub(super) papers: Vec<(String, Vec<u8>)>,
-    /// The archive of its files, its digest and the snapshot that must come out of it.
+    /// The archive of the files, its digest, and the digest of the snapshot that it must contain.
     pub(super) archive: PathBuf,
     pub(super) digest: Option<Digest>,
     pub(super) snapshot: Option<Digest>,
-    /// Files of the layout that are not there.
+    /// Files of the layout that are absent.
     pub(super) missing: Vec<&'static str>,
 }
 
-/// Reads a folder, or an archive by itself.
-pub(super) fn read(world: &World, from: &Path) -> Result<Parcel, Error> {
+/// Reads a folder, or an archive without a folder.
+pub(super) fn read(world: &World, from: &Path) -> Result<Incoming, Error> {
     if from.is_file() {
         return foreign::archive(world, from);
     }
@@ -46,12 +45,12 @@ pub(super) fn read(world: &World, from: &Path) -> Result<Parcel, Error> {
     if !archive.is_file() {
         return Err(refuse(from, format!("it has no {}", names::WORKSPACE)));
     }
-    match part(world, from, names::MANIFEST, LONGEST)? {
-        Some(bytes) => match cover::read(from, &bytes)? {
-            Read::Ours(inside) => ours(world, from, *inside),
+    match part(world, from, names::MANIFEST, MAX_MANIFEST)? {
+        Some(bytes) => match manifest_json::read(from, &bytes)? {
+            Read::Ours(section) => read_own(world, from, *section),
             Read::Foreign(value) => foreign::folder(world, from, Some(&value)),
         },
-        // Whoever wrote the session wrote a manifest, too.
+        // A writer of the session also writes a manifest.
         None if from.join(names::SESSION).symlink_metadata().is_ok() => {
             Err(refuse(from, format!("it has no {}", names::MANIFEST)))
         }
@@ -59,8 +58,8 @@ pub(super) fn read(world: &World, from: &Path) -> Result<Parcel, Error> {
     }
 }
 
-/// A file of the folder; none if it is not there. Links are not followed: what they lead to was not
-/// sent.
+/// Reads a file of the folder; `None` if it is absent. Does not follow links, because their targets
+/// are not part of the folder.
 pub(super) fn part(
     world: &World,
     from: &Path,
@@ -81,19 +80,19 @@ pub(super) fn part(
     bytes.map(Some).map_err(|error| unreadable(&error))
 }
 
-fn ours(world: &World, from: &Path, inside: Inside) -> Result<Parcel, Error> {
-    let Inside {
+fn read_own(world: &World, from: &Path, section: SegnoSection) -> Result<Incoming, Error> {
+    let SegnoSection {
         checkpoint: mut manifest,
         files,
         ..
-    } = inside;
+    } = section;
     manifest
         .environment
         .retain(|name, _| is_plain_variable(name));
     let Some(archive) = files.get(names::WORKSPACE).copied() else {
         return Err(refuse(from, format!("{} is not in it", names::WORKSPACE)));
     };
-    let mut parcel = Parcel {
+    let mut incoming = Incoming {
         bundle: None,
         papers: Vec::new(),
         archive: from.join(names::WORKSPACE),
@@ -102,7 +101,7 @@ fn ours(world: &World, from: &Path, inside: Inside) -> Result<Parcel, Error> {
         missing: Vec::new(),
         manifest,
     };
-    bounded(from, &files)?;
+    check_transcript_limits(from, &files)?;
     for (name, described) in &files {
         if name == names::WORKSPACE {
             continue;
@@ -110,22 +109,22 @@ fn ours(world: &World, from: &Path, inside: Inside) -> Result<Parcel, Error> {
         let bytes = verified(world, from, name, *described)?;
         if name == names::SESSION {
             let bundle = import::read(&from.join(name).display().to_string(), &bytes)?;
-            fits(from, &bundle, &parcel.manifest)?;
-            parcel.bundle = Some(bundle);
+            check_session(from, &bundle, &incoming.manifest)?;
+            incoming.bundle = Some(bundle);
         }
-        if let Some(paper) = paper(name, files.contains_key(names::SESSION)) {
-            parcel.papers.push((paper, bytes));
+        if let Some(attachment_name) = attachment_name(name, files.contains_key(names::SESSION)) {
+            incoming.papers.push((attachment_name, bytes));
         }
     }
-    if parcel.bundle.is_none() {
-        parcel.missing.push(names::SESSION);
+    if incoming.bundle.is_none() {
+        incoming.missing.push(names::SESSION);
     }
-    own(from, &parcel)?;
-    Ok(parcel)
+    check_transcripts_belong(from, &incoming)?;
+    Ok(incoming)
 }
 
-/// Refuses more records of conversations than a checkpoint has (P10), before any is read.
-fn bounded(from: &Path, files: &BTreeMap<String, Part>) -> Result<(), Error> {
+/// Refuses more or longer transcripts than a checkpoint has (P10), before any is read.
+fn check_transcript_limits(from: &Path, files: &BTreeMap<String, Part>) -> Result<(), Error> {
     let records = files.iter();
     let records = records.filter(|(name, _)| names::conversation(name).is_some());
     let (mut count, mut total) = (0, 0_u64);
@@ -137,9 +136,9 @@ fn bounded(from: &Path, files: &BTreeMap<String, Part>) -> Result<(), Error> {
         count += 1;
         total = total.saturating_add(part.bytes);
     }
-    if count > MOST_RECORDS || total > bundle::LONGEST {
+    if count > MAX_TRANSCRIPTS || total > bundle::LONGEST {
         let reason = format!(
-            "{} has {count} files of {total} bytes, more than {MOST_RECORDS} or {}",
+            "{} has {count} files of {total} bytes, more than {MAX_TRANSCRIPTS} or {}",
             names::CONVERSATIONS,
             bundle::LONGEST
         );
@@ -148,19 +147,19 @@ fn bounded(from: &Path, files: &BTreeMap<String, Part>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses records of conversations that the session never had: they would be put among the records of
-/// the person's own.
-fn own(from: &Path, parcel: &Parcel) -> Result<(), Error> {
-    let had = parcel
+/// Refuses transcripts of conversations that the session never had: a restore would put them among
+/// the user's own.
+fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Error> {
+    let had = incoming
         .bundle
         .as_ref()
         .map(|bundle| &bundle.state.conversations);
-    for (paper, _) in &parcel.papers {
-        let Some(piece) = papers::piece(paper) else {
+    for (attachment_name, _) in &incoming.papers {
+        let Some(piece) = papers::piece(attachment_name) else {
             continue;
         };
         if had.and_then(|had| had.get(piece.id)) != Some(&piece.program) {
-            let name = names::of_conversation(paper).unwrap_or_default();
+            let name = names::of_conversation(attachment_name).unwrap_or_default();
             let reason = format!("{name} is of no conversation of the session");
             return Err(refuse(from, reason));
         }
@@ -182,11 +181,11 @@ fn verified(world: &World, from: &Path, name: &str, described: Part) -> Result<V
     Ok(bytes)
 }
 
-/// What a file of the folder is called among the papers of a checkpoint. What can be derived from
-/// the session is not kept beside it.
-pub(super) fn paper(name: &str, has_session: bool) -> Option<String> {
-    if let Some(paper) = names::conversation(name) {
-        return Some(paper);
+/// The attachment name of a file in the folder. Files that can be derived from the session are not
+/// stored.
+pub(super) fn attachment_name(name: &str, has_session: bool) -> Option<String> {
+    if let Some(attachment_name) = names::conversation(name) {
+        return Some(attachment_name);
     }
     if let Some(server) = name.strip_prefix(names::MCP) {
         return Some(format!("{}{server}", papers::MCP));
@@ -199,8 +198,8 @@ pub(super) fn paper(name: &str, has_session: bool) -> Option<String> {
     }
 }
 
-/// Refuses a session that is not the checkpoint's, or does not end where the checkpoint stood.
-fn fits(from: &Path, bundle: &Bundle, manifest: &Manifest) -> Result<(), Error> {
+/// Refuses a session that is not the checkpoint's, or does not end at the checkpoint's position.
+fn check_session(from: &Path, bundle: &Bundle, manifest: &Manifest) -> Result<(), Error> {
     let end = Head {
         seq: manifest.journal.seq,
         hash: manifest.journal.hash,

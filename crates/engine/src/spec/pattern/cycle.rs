@@ -1,8 +1,8 @@
-//! Things that wait for each other.
+//! Finds dependency cycles.
 
-/// Those that wait for each other in a round, the first again at the end. `deps` has, for each, the
-/// places of those that it waits for.
-pub(crate) fn round(deps: &[&[usize]]) -> Option<Vec<usize>> {
+/// The members of a cycle, with the first one again at the end; `None` if there is no cycle.
+/// `deps[n]` has the indexes that `n` depends on.
+pub(crate) fn find_cycle(deps: &[&[usize]]) -> Option<Vec<usize>> {
     let mut missing: Vec<usize> = deps.iter().map(|deps| deps.len()).collect();
     let mut needed_by = vec![Vec::new(); deps.len()];
     for (index, deps) in deps.iter().enumerate() {
@@ -19,7 +19,8 @@ pub(crate) fn round(deps: &[&[usize]]) -> Option<Vec<usize>> {
             }
         }
     }
-    // Whoever is left waits for one that is left: going from one to the next comes round.
+    // Each remaining item depends on another remaining item, so following dependencies runs into a
+    // cycle.
     let mut walk = vec![(0..deps.len()).find(|one| missing[*one] > 0)?];
     loop {
         let here = *walk.last().expect("it begins with one");

@@ -1,11 +1,11 @@
-//! A session that comes from elsewhere with its files, and goes on in a folder here.
+//! Imports a session with its files, and lets it continue in a folder on this machine.
 //!
-//! Everything is verified first. Then, in this order, each step durable before the next: the files
-//! become a snapshot that nobody names; the session is made, with all its records in one transaction;
-//! the checkpoint is kept, with the records of its agents' conversations; the files are brought into
-//! the folder, staged as every restore is; and one entry gives the session that folder. A kill between
-//! two of these leaves what the same call finds and goes on from. Once the entry is written the same
-//! call changes nothing, so that files which were worked on since are not replaced.
+//! Verifies everything first. Then it does these steps, each durable before the next: it stores the
+//! files as a snapshot that nothing references yet; creates the session with all its records in one
+//! transaction; stores the checkpoint with the transcripts of its CLI agents; restores the files
+//! into the folder, staged like every restore; and appends the event that gives the session this
+//! folder. After a kill between two steps, the same call continues where it stopped. Once the event
+//! is appended, the same call changes nothing, so that files changed since then are not replaced.
 
 use std::path::PathBuf;
 
@@ -14,41 +14,37 @@ use segno_core::id::Name;
 use segno_core::session::Summary;
 use segno_core::snapshot::Progress;
 
-use super::import::{Imported, Request, unpack};
-use super::{names, parcel, refuse};
-use crate::checkpoint::{self, Returned};
+use super::import::{Imported, Request, import_incoming};
+use super::{incoming, names, refuse};
+use crate::checkpoint::{self, RestoreOutcome};
 use crate::error::Error;
-use crate::import::{self, Before};
+use crate::import::{self, Existing};
 use crate::world::World;
 use crate::{claim, relocate};
 
-/// What comes, and where to.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// The folder that was exported.
+    /// The exported folder.
     pub from: PathBuf,
-    /// The folder that the session goes on in; without one its files stay in the checkpoint.
+    /// The folder that the session continues in; if `None`, its files stay in the checkpoint.
     pub into: Option<PathBuf>,
-    /// Whether what could start programs is brought back as it was.
+    /// Whether files that can start programs are restored unchanged.
     pub trust: bool,
-    /// What to call the session.
+    /// The name of the session.
     pub name: Option<Name>,
-    /// What the archive may ask for.
+    /// Limits for the archive.
     pub limits: Limits,
 }
 
-/// A session that came.
 #[derive(Debug)]
 pub struct Arrived {
-    /// The session, as it is here now.
     pub summary: Summary,
-    /// What was imported; `None` if all of it was here already, in its folder.
+    /// `None` if all of it was already here, in its folder.
     pub imported: Option<Imported>,
-    /// What was brought into the folder.
-    pub returned: Option<Returned>,
+    pub returned: Option<RestoreOutcome>,
 }
 
-/// Makes a session and its checkpoint out of a folder, and lets the session go on in a folder here.
+/// Creates a session and its checkpoint from a folder, and gives the session a folder here.
 pub async fn arrive(
     world: &World,
     arrival: &Arrival,
@@ -57,22 +53,22 @@ pub async fn arrive(
     if let Some(into) = arrival.into.as_ref().filter(|into| into.exists()) {
         relocate::folder(into)?;
     }
-    let parcel = parcel::read(world, &arrival.from)?;
-    let Some(bundle) = &parcel.bundle else {
+    let incoming = incoming::read(world, &arrival.from)?;
+    let Some(bundle) = &incoming.bundle else {
         let reason = format!("it has no {}: it is no session", names::SESSION);
         return Err(refuse(&arrival.from, reason));
     };
     let session = bundle.header.session;
-    match import::before(world, bundle, arrival.into.as_deref()).await? {
-        Before::Moved(summary) => {
+    match import::find_existing(world, bundle, arrival.into.as_deref()).await? {
+        Existing::Moved(summary) => {
             return Ok(Arrived {
                 summary,
                 imported: None,
                 returned: None,
             });
         }
-        Before::Came(summary) => claim::at_rest(world, &summary).await?,
-        Before::Nothing => {}
+        Existing::Imported(summary) => claim::at_rest(world, &summary).await?,
+        Existing::Absent => {}
     }
     let request = Request {
         from: arrival.from.clone(),
@@ -80,7 +76,7 @@ pub async fn arrive(
         keeping: Keeping::Keep,
         name: arrival.name.clone(),
     };
-    let imported = unpack(world, parcel, &request, progress).await?;
+    let imported = import_incoming(world, incoming, &request, progress).await?;
     let mut returned = None;
     if let Some(into) = &arrival.into {
         let request = checkpoint::Request {

@@ -1,4 +1,4 @@
-//! What a transcript says, portion by portion into the journal.
+//! Reads a transcript portion by portion, and appends its messages to the journal.
 
 use segno_core::companion::Gauge;
 use segno_core::conversation::analysis::Analysis;
@@ -14,35 +14,32 @@ use crate::flow::less;
 use crate::gleaning::Gleaner;
 use crate::pen::{self, Pen};
 
-/// How many things that could not be read are told; more are only counted.
-const TOLD: usize = 100;
+/// The limit of listed unreadable parts; more are only counted.
+const MAX_LISTED: usize = 100;
 
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Things that were said and are new.
+    /// New messages.
     pub(super) entries: u64,
-    /// How far the file was read.
     pub(super) bytes: u64,
-    /// What could not be read, in words.
     pub(super) damage: Vec<String>,
-    /// How many more such things there are.
     pub(super) damage_unlisted: u64,
 }
 
-/// Reads a transcript from some byte on. What is before it is looked at for what it adds up to.
-pub(super) struct Passage<'a> {
+/// Reads a transcript. Content before the offset `from` is only analysed, for its usage.
+pub(super) struct TranscriptReader<'a> {
     adoption: &'a Adoption<'a>,
     from: u64,
     analysis: Analysis,
-    /// What is counted already, once the first new line was reached.
+    /// The usage that is already recorded; set at the first new line.
     counted: Option<Usage>,
-    /// Reads what is new, if it is to be written down.
+    /// Extracts notes from new messages, if they are appended.
     gleaner: Option<Gleaner>,
     tally: Tally,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> TranscriptReader<'a> {
     pub(super) fn new(adoption: &'a Adoption<'a>, from: u64) -> Self {
         Self {
             adoption,
@@ -54,8 +51,8 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Reads to the end. What is new goes to the pen, if there is one, each portion in one commit with
-    /// the mark up to where it goes: a kill in between neither loses nor doubles anything.
+    /// Reads to the end. With a writer in `to`, appends each portion in one commit together with
+    /// its end position, so a kill neither loses nor duplicates a message.
     pub(super) async fn read(
         mut self,
         mut transcript: Box<dyn Transcript>,
@@ -68,14 +65,14 @@ impl<'a> Passage<'a> {
         let length = transcript.about().length;
         while let Some(portion) = transcript.next().await.map_err(failed)? {
             let bytes = portion.bytes;
-            let (entries, notes) = self.take(portion);
+            let (entries, notes) = self.new_content(portion);
             self.tally.bytes = bytes;
             self.tally.entries += entries.len() as u64;
             if let Some((pen, draft, attempt)) = to
                 && bytes > self.from
             {
                 let digest = transcript.digest(bytes).await.map_err(failed)?;
-                let mut events = self.said(&entries, attempt).await?;
+                let mut events = self.message_events(&entries, attempt).await?;
                 events.push(draft.mark(bytes, digest, notes));
                 pen.write(events).await?;
             }
@@ -84,8 +81,8 @@ impl<'a> Passage<'a> {
         Ok(self.tally)
     }
 
-    /// What of a portion is new: what was said, and what could not be read.
-    fn take(&mut self, portion: Portion) -> (Vec<Entry>, Vec<String>) {
+    /// The new messages of a portion, and its unreadable parts.
+    fn new_content(&mut self, portion: Portion) -> (Vec<Entry>, Vec<String>) {
         let (mut entries, mut notes) = (Vec::new(), Vec::new());
         for (place, entry) in portion.entries {
             let new = place >= self.from;
@@ -98,14 +95,14 @@ impl<'a> Passage<'a> {
             {
                 gleaner.catch_up(&entry);
             }
-            // The rest is in the file that is kept.
+            // Other content is in the stored file.
             if new && !matches!(entry.said, Said::Raw { .. } | Said::Usage { .. }) {
                 entries.push(entry);
             }
         }
         let damage = portion.damage.into_iter();
         for (_, damage) in damage.filter(|(place, _)| *place >= self.from) {
-            if self.tally.damage.len() < TOLD {
+            if self.tally.damage.len() < MAX_LISTED {
                 notes.push(damage.clone());
                 self.tally.damage.push(damage);
             } else {
@@ -115,8 +112,12 @@ impl<'a> Passage<'a> {
         (entries, notes)
     }
 
-    /// The entry of the journal with what was said and what that took.
-    async fn said(&mut self, entries: &[Entry], attempt: u32) -> Result<Vec<Event>, Error> {
+    /// The journal event with the messages and their usage.
+    async fn message_events(
+        &mut self,
+        entries: &[Entry],
+        attempt: u32,
+    ) -> Result<Vec<Event>, Error> {
         let all = Usage::from(self.analysis.usage());
         let usage = less(all, self.counted.unwrap_or(all));
         if entries.is_empty() && usage == Usage::default() {

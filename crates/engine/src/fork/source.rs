@@ -1,4 +1,4 @@
-//! What a session had done up to some entry, and what of it a copy takes over.
+//! The state of the source session up to an event, and which of its events a fork copies.
 
 use std::collections::BTreeSet;
 
@@ -11,70 +11,69 @@ use segno_core::state::{Created, Finished, State};
 use segno_core::step::Path;
 
 use super::Part;
-use super::place::Seat;
-use super::talk::Talk;
+use super::conversation::ForkedConversation;
+use super::target::Target;
 use crate::error::Error;
-use crate::spec::near;
+use crate::spec::similar;
 use crate::world::World;
 use crate::{history, relocate};
 
-/// What a session had done.
-pub(super) struct Past {
+pub(super) struct SourceState {
     pub(super) state: State,
     finished: Finished,
-    /// The step before which it was cut, if it was.
+    /// The step that the fork ends before, if that was requested.
     pub(super) before: Option<Path>,
-    /// The unfinished steps that go on in the copy, because something was said in them.
+    /// The unfinished steps that continue in the fork, because they have messages.
     pub(super) begun: BTreeSet<Path>,
 }
 
-impl Past {
+impl SourceState {
     pub(super) async fn read(world: &World, summary: &Summary, part: &Part) -> Result<Self, Error> {
         match part {
             Part::All | Part::Apart(_) => Self::until(world, summary, Seq(u64::MAX)).await,
             Part::Until(manifest, _) => {
-                check(world, summary, manifest).await?;
+                check_checkpoint(world, summary, manifest).await?;
                 Self::until(world, summary, manifest.journal.seq).await
             }
             Part::Before(step) => Self::before(world, summary, step).await,
         }
     }
 
-    /// Reads a session up to an entry.
+    /// Reads a session up to an event.
     async fn until(world: &World, summary: &Summary, end: Seq) -> Result<Self, Error> {
-        let mut reading = Reading::new(summary);
+        let mut replay = Replay::new(summary);
         let mut spoken = BTreeSet::new();
-        history::follow(world, summary.id, reading.state.head, |entry| {
+        history::follow(world, summary.id, replay.state.head, |entry| {
             if entry.seq > end {
-                reading.pass(&entry);
+                replay.skip(&entry);
                 return Ok(());
             }
-            if is_said(&entry.event)
+            if is_message(&entry.event)
                 && let Some((path, revision)) = entry.event.step()
             {
                 spoken.insert((path.clone(), revision));
             }
-            reading.take(&entry)
+            replay.apply(&entry)
         })
         .await?;
-        let open = reading.state.open.iter();
+        let open = replay.state.open.iter();
         let goes_on =
             open.filter(|(path, open)| spoken.contains(&((*path).clone(), open.revision)));
         let begun = goes_on.map(|(path, _)| path.clone()).collect();
         Ok(Self {
-            state: reading.state,
-            finished: reading.finished,
+            state: replay.state,
+            finished: replay.finished,
             before: None,
             begun,
         })
     }
 
-    /// Reads a session up to the first time that `step`, or one below it, was begun.
+    /// Reads a session up to the first start of `step`, or of a step below it.
     async fn before(world: &World, summary: &Summary, step: &str) -> Result<Self, Error> {
-        let mut reading = Reading::new(summary);
+        let mut replay = Replay::new(summary);
         let (mut known, mut cut) = (BTreeSet::new(), false);
         let below = format!("{step}/");
-        history::follow(world, summary.id, reading.state.head, |entry| {
+        history::follow(world, summary.id, replay.state.head, |entry| {
             if let Event::StepStarted(_) | Event::QuestionAsked(_) = &entry.event
                 && let Some((path, _)) = entry.event.step()
             {
@@ -84,34 +83,34 @@ impl Past {
                 }
             }
             if cut {
-                reading.pass(&entry);
+                replay.skip(&entry);
                 return Ok(());
             }
-            reading.take(&entry)
+            replay.apply(&entry)
         })
         .await?;
         if !cut {
             return Err(Error::NoSuchStep {
                 name: summary.name.clone(),
                 step: step.to_owned(),
-                near: near(step, known.iter().map(Path::as_str), 3),
+                near: similar(step, known.iter().map(Path::as_str), 3),
             });
         }
         Ok(Self {
-            state: reading.state,
-            finished: reading.finished,
+            state: replay.state,
+            finished: replay.finished,
             before: Path::new(step).ok(),
-            // What agents have of these steps goes further than that.
+            // The conversations of these steps have later messages, too.
             begun: BTreeSet::new(),
         })
     }
 
-    /// What the copy is started with: the spec that was in force, and what else the other was.
+    /// The first event of the fork: the current spec, and the properties of the source.
     pub(super) async fn created(
         &self,
         world: &World,
         summary: &Summary,
-        seat: &Seat,
+        target: &Target,
     ) -> Result<SessionCreated, Error> {
         let senseless = |reason: &str| Error::Senseless {
             session: summary.id,
@@ -122,10 +121,10 @@ impl Past {
         let entry = world.store.entry(summary.id, self.state.spec_seq).await?;
         let spec = entry.event.text().cloned();
         let spec = spec.ok_or_else(|| senseless("it has no spec"))?;
-        refresh(world, &spec).await?;
-        let moved = relocate::moved(&created, &seat.folder)?;
+        put_again(world, &spec).await?;
+        let moved = relocate::moved(&created, &target.folder)?;
         Ok(SessionCreated {
-            name: seat.name.clone(),
+            name: target.name.clone(),
             session_kind: created.kind,
             workspace: moved.workspace,
             spec_path: moved.spec_path,
@@ -136,40 +135,40 @@ impl Past {
                 .ok_or_else(|| senseless("its spec has no digest"))?,
             variables: created.variables,
             out: moved.out,
-            // What the other wrote is not the copy's to replace.
+            // The fork must not overwrite artifacts of the source.
             force: false,
             commit: created.commit,
         })
     }
 
-    /// Everything that happened in the steps that are finished, and in those that go on.
+    /// The events of all finished steps, and of those that continue.
     pub(super) async fn events(
         &self,
         world: &World,
         summary: &Summary,
-        talks: &[Talk],
+        conversations: &[ForkedConversation],
     ) -> Result<Vec<Event>, Error> {
         let (mut events, end) = (Vec::new(), self.state.head.seq);
         history::follow(world, summary.id, Head::genesis(summary.id), |entry| {
             if entry.seq <= end {
-                events.extend(self.copied(entry, talks));
+                events.extend(self.copied_event(entry, conversations));
             }
             Ok(())
         })
         .await?;
         for event in &events {
             if let Some(text) = event.text() {
-                refresh(world, text).await?;
+                put_again(world, text).await?;
             }
         }
         Ok(events)
     }
 
-    /// An entry as it stands in the copy, if it does: it is about a step that is finished or goes on, in
-    /// the revision that counts.
-    fn copied(&self, entry: Entry, talks: &[Talk]) -> Option<Event> {
+    /// An event as it is in the fork, if it is copied: its step is finished or continues, and its
+    /// revision is the current one.
+    fn copied_event(&self, entry: Entry, conversations: &[ForkedConversation]) -> Option<Event> {
         match entry.event {
-            // What was learnt stays true, whichever step it was learnt in. Places are others in the copy.
+            // Notes stay true, whichever step they are from. Journal positions differ in the fork.
             Event::MemosWritten(written) => {
                 let read_to = None;
                 return Some(MemosWritten { read_to, ..written }.into());
@@ -183,7 +182,8 @@ impl Past {
         if let Some(step) = self.finished.get(path) {
             match &entry.event {
                 Event::ExchangeEnded(_) => return Some(entry.event),
-                // What a program has of a chat is the other's: the copy begins anew, and is told.
+                // The transcript of a chat belongs to the source: the fork starts a new
+                // conversation with a resume context.
                 Event::AgentOpened(_) if self.state.chat.is_some() => return None,
                 _ => {}
             }
@@ -191,7 +191,7 @@ impl Past {
             return counts.then_some(entry.event);
         }
         if self.state.chat.is_some() && !self.state.open.contains_key(path) {
-            // What was said and never answered was said all the same.
+            // A message without an answer is still part of the chat.
             return (!matches!(entry.event, Event::AgentOpened(_))).then_some(entry.event);
         }
         let open = self
@@ -203,28 +203,30 @@ impl Past {
             return None;
         }
         match entry.event {
-            // The copy never goes on with a conversation of the other: it has its own, or begins one and
-            // is told what was said.
+            // The fork never continues a conversation of the source: it has its own copy, or starts
+            // a new one with a resume context.
             Event::AgentOpened(opened) => {
-                let talk = talks.iter().find(|talk| talk.is_opened_by(&opened))?;
-                let native = talk.id.clone();
+                let conversation = conversations
+                    .iter()
+                    .find(|conversation| conversation.is_opened_by(&opened))?;
+                let native = conversation.id.clone();
                 Some(AgentOpened { native, ..opened }.into())
             }
-            // The transcript is the other's.
+            // The adopted transcript belongs to the source.
             Event::TranscriptAdopted(_) => None,
             event => Some(event),
         }
     }
 }
 
-/// A session that is being read.
-struct Reading<'a> {
+/// Replays the events of the source.
+struct Replay<'a> {
     summary: &'a Summary,
     state: State,
     finished: Finished,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Replay<'a> {
     fn new(summary: &'a Summary) -> Self {
         Self {
             summary,
@@ -233,16 +235,15 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Passes by what came later. The copy works where the other works now, wherever that was when it
-    /// stood there.
-    fn pass(&mut self, entry: &Entry) {
+    /// Skips a later event. Moves still apply: the fork uses the current folder of the source.
+    fn skip(&mut self, entry: &Entry) {
         if let (Event::SessionMoved(moved), Some(created)) = (&entry.event, &mut self.state.created)
         {
             created.relocate(moved);
         }
     }
 
-    fn take(&mut self, entry: &Entry) -> Result<(), Error> {
+    fn apply(&mut self, entry: &Entry) -> Result<(), Error> {
         self.finished.apply(entry);
         self.state.apply(entry).map_err(|illegal| Error::Senseless {
             session: self.summary.id,
@@ -251,13 +252,17 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether an entry is something that was said in a conversation.
-fn is_said(event: &Event) -> bool {
+/// Whether an event is a message of a conversation.
+fn is_message(event: &Event) -> bool {
     matches!(event, Event::AgentSaid(_) | Event::ModelReplied(_))
 }
 
-/// Whether a checkpoint is one of this session, of the journal that is here.
-async fn check(world: &World, summary: &Summary, manifest: &Manifest) -> Result<(), Error> {
+/// Checks that a checkpoint belongs to this session and to this journal.
+async fn check_checkpoint(
+    world: &World,
+    summary: &Summary,
+    manifest: &Manifest,
+) -> Result<(), Error> {
     let foreign = |reason: String| Error::NotItsCheckpoint {
         checkpoint: manifest.id,
         name: summary.name.clone(),
@@ -288,8 +293,8 @@ async fn check(world: &World, summary: &Summary, manifest: &Manifest) -> Result<
     Ok(())
 }
 
-/// Keeps a long text once more: the other session may be deleted while the copy is made.
-async fn refresh(world: &World, text: &Text) -> Result<(), Error> {
+/// Stores a long text again: the source may be deleted while the fork is created.
+async fn put_again(world: &World, text: &Text) -> Result<(), Error> {
     if let Text::Blob { blob, .. } = text {
         let bytes = world.store.get(*blob).await?;
         world.store.put(bytes).await?;

@@ -1,7 +1,7 @@
-//! Conversations of a copy: what an agent's program has of the other's, under a name of its own.
+//! The conversations of a fork: copies of the source's transcripts, under new ids.
 //!
-//! The bytes wait in a snapshot that the copy's journal names, and are put where the program looks for
-//! them when the copy is first gone on with. The other conversation is only read.
+//! A snapshot that the fork's journal references holds the bytes. The first resume of the fork puts
+//! them where the CLI agent looks for transcripts. The source's conversation is only read.
 
 use std::path::Path as FilePath;
 
@@ -14,46 +14,45 @@ use segno_core::state::Native;
 use segno_core::step::Path;
 
 use super::Part;
-use super::past::Past;
-use crate::checkpoint::records::{self, as_papers};
+use super::source::SourceState;
+use crate::checkpoint::records::{self, to_attachments};
 use crate::claim;
 use crate::error::Error;
 use crate::world::World;
 
-/// A conversation that goes on in a copy.
-pub(super) struct Talk {
-    /// The step.
+/// A conversation that continues in a fork.
+pub(super) struct ForkedConversation {
     path: Path,
-    /// What it is in the other session.
+    /// The conversation in the source.
     native: Native,
-    /// What it is called in the copy.
+    /// Its id in the fork.
     pub(super) id: String,
-    /// What the program had of it.
+    /// The copy of the transcript.
     record: Kept,
 }
 
-impl Talk {
-    /// Whether an entry of the other session says that this conversation was begun or gone on with.
+impl ForkedConversation {
+    /// Whether an event of the source starts or continues this conversation.
     pub(super) fn is_opened_by(&self, opened: &AgentOpened) -> bool {
         (&self.path, self.native.program, &self.native.id)
             == (&opened.path, opened.program, &opened.native)
     }
 }
 
-/// The conversations that go on, as far as there are records of them that have nothing from later.
-pub(super) async fn gather(
+/// The conversations that continue, if there is a transcript without later messages.
+pub(super) async fn collect(
     world: &World,
     summary: &Summary,
-    past: &Past,
+    source: &SourceState,
     part: &Part,
-) -> Result<Vec<Talk>, Error> {
-    let mut talks = Vec::new();
-    for path in &past.begun {
-        let Some(native) = past.state.open[path].native.clone() else {
+) -> Result<Vec<ForkedConversation>, Error> {
+    let mut conversations = Vec::new();
+    for path in &source.begun {
+        let Some(native) = source.state.open[path].native.clone() else {
             continue;
         };
-        if let Some(record) = record(world, summary, past, part, &native).await? {
-            talks.push(Talk {
+        if let Some(record) = record(world, summary, source, part, &native).await? {
+            conversations.push(ForkedConversation {
                 path: path.clone(),
                 native,
                 id: companion::fresh(&*world.random),
@@ -61,13 +60,13 @@ pub(super) async fn gather(
             });
         }
     }
-    Ok(talks)
+    Ok(conversations)
 }
 
 async fn record(
     world: &World,
     summary: &Summary,
-    past: &Past,
+    source: &SourceState,
     part: &Part,
     native: &Native,
 ) -> Result<Option<Kept>, Error> {
@@ -75,31 +74,36 @@ async fn record(
         return newest(world, summary, native).await;
     };
     if let Some(papers) = manifest.papers
-        && let Some(record) = records::among(world, papers, native).await?
+        && let Some(record) = records::read_transcript(world, papers, native).await?
     {
         return Ok(Some(record));
     }
-    // The program's own record is of now. It has nothing from later only if nothing happened since.
-    let adopted = past.state.adopted.as_ref();
+    // The vendor's transcript has the current state. It has no later messages only if the session
+    // has no later events.
+    let adopted = source.state.adopted.as_ref();
     let lease = world.store.lease(summary.id).await?;
     let at_rest = claim::verdict(world, &lease) != Verdict::Held;
     if at_rest && adopted.is_none() && summary.head.seq == manifest.journal.seq {
         return newest(world, summary, native).await;
     }
-    let forked = past.state.forked.as_ref().and_then(|forked| forked.papers);
+    let forked = source
+        .state
+        .forked
+        .as_ref()
+        .and_then(|forked| forked.papers);
     for papers in adopted
         .map(|adopted| adopted.papers)
         .into_iter()
         .chain(forked)
     {
-        if let Some(record) = records::among(world, papers, native).await? {
+        if let Some(record) = records::read_transcript(world, papers, native).await? {
             return Ok(Some(record));
         }
     }
     Ok(None)
 }
 
-/// What the program has now, or what is kept of it.
+/// The vendor's current transcript, or the newest stored copy.
 async fn newest(world: &World, summary: &Summary, native: &Native) -> Result<Option<Kept>, Error> {
     if let Some(companion) = world.drivers.companion(native.program)
         && let Some(records) = companion.records()
@@ -116,16 +120,25 @@ async fn newest(world: &World, summary: &Summary, native: &Native) -> Result<Opt
     records::newest(world, summary.id, native).await
 }
 
-/// The records by the names that they have among papers.
-pub(super) fn papers(talks: &[Talk]) -> Vec<(String, Vec<u8>)> {
-    let paper = |talk: &Talk| as_papers(talk.native.program, &talk.id, talk.record.clone());
-    talks.iter().flat_map(paper).collect()
+/// The transcripts as attachments.
+pub(super) fn papers(conversations: &[ForkedConversation]) -> Vec<(String, Vec<u8>)> {
+    let paper = |conversation: &ForkedConversation| {
+        to_attachments(
+            conversation.native.program,
+            &conversation.id,
+            conversation.record.clone(),
+        )
+    };
+    conversations.iter().flat_map(paper).collect()
 }
 
-/// Keeps the records; durable when it returns.
-pub(super) async fn keep(world: &World, talks: &[Talk]) -> Result<Option<Digest>, Error> {
-    if talks.is_empty() {
+/// Stores the transcripts; durable when it returns.
+pub(super) async fn put(
+    world: &World,
+    conversations: &[ForkedConversation],
+) -> Result<Option<Digest>, Error> {
+    if conversations.is_empty() {
         return Ok(None);
     }
-    Ok(Some(world.snapshots.keep(papers(talks)).await?))
+    Ok(Some(world.snapshots.keep(papers(conversations)).await?))
 }

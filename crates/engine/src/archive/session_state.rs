@@ -1,4 +1,4 @@
-//! Where a session stood, for people and other programs.
+//! Writes `session_state.json`: the state of a session, for humans and other programs.
 
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::Manifest;
@@ -7,10 +7,10 @@ use segno_core::state::{Open, Question};
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
-/// The version of its shape.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// The content of `session_state.json`. Without a session, as much as the checkpoint says.
+/// The content of `session_state.json`. Without a session, only what the manifest has.
 pub(super) fn state(manifest: &Manifest, bundle: Option<&Bundle>) -> Value {
     let mut shape = json!({
         "segno_state": VERSION,
@@ -58,7 +58,7 @@ pub(super) fn state(manifest: &Manifest, bundle: Option<&Bundle>) -> Value {
     shape
 }
 
-/// The spec in force, with secrets replaced.
+/// The current spec, with secrets redacted.
 fn spec(bundle: &Bundle) -> Option<String> {
     let mut head = Head::genesis(bundle.header.session);
     for record in &bundle.records {

@@ -1,4 +1,4 @@
-//! A world whose time, chance and processes are the test's.
+//! A test environment with its own clock, randomness and processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,21 +21,21 @@ use segno_testkit::clock::{HandClock, Seeded};
 use segno_testkit::journal::owner;
 use tempfile::TempDir;
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) clock: Arc<HandClock>,
     script: Arc<Mutex<String>>,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<EventRecorder>,
     pub(crate) folder: TempDir,
 }
 
-/// Remembers what it was shown.
+/// Records all events.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct EventRecorder {
     pub(crate) entries: Mutex<Vec<Entry>>,
 }
 
-impl Observer for Seen {
+impl Observer for EventRecorder {
     fn entry(&self, _: SessionId, entry: &Entry) {
         self.entries.lock().unwrap().push(entry.clone());
     }
@@ -43,9 +43,9 @@ impl Observer for Seen {
     fn notice(&self, _: &str) {}
 }
 
-struct AllGone;
+struct NoLiveProcesses;
 
-impl Processes for AllGone {
+impl Processes for NoLiveProcesses {
     fn current(&self) -> Owner {
         owner(7)
     }
@@ -59,9 +59,9 @@ impl Processes for AllGone {
     }
 }
 
-struct OneScript(Arc<HandClock>, Arc<Mutex<String>>);
+struct ScriptedDrivers(Arc<HandClock>, Arc<Mutex<String>>);
 
-impl Drivers for OneScript {
+impl Drivers for ScriptedDrivers {
     fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
         let script = Script::parse(&self.1.lock().unwrap()).unwrap();
         let scripted = Scripted::new(script, self.0.clone(), None);
@@ -69,8 +69,8 @@ impl Drivers for OneScript {
     }
 }
 
-/// A stage on which agents answer from `script`.
-pub(crate) fn stage(script: &str) -> Stage {
+/// An environment in which agents answer from `script`.
+pub(crate) fn harness(script: &str) -> Harness {
     let clock = Arc::new(HandClock::default());
     let script = Arc::new(Mutex::new(script.to_owned()));
     let world = World {
@@ -84,13 +84,13 @@ pub(crate) fn stage(script: &str) -> Stage {
         clock: clock.clone(),
         random: Arc::new(Seeded::new(1)),
         disk: Arc::new(LocalDisk),
-        processes: Arc::new(AllGone),
-        drivers: Arc::new(OneScript(clock.clone(), Arc::clone(&script))),
+        processes: Arc::new(NoLiveProcesses),
+        drivers: Arc::new(ScriptedDrivers(clock.clone(), Arc::clone(&script))),
         redactor: Arc::new(Redactor::new([])),
         ttl: Duration::from_secs(30),
         version: "0",
     };
-    Stage {
+    Harness {
         world,
         clock,
         script,
@@ -99,8 +99,8 @@ pub(crate) fn stage(script: &str) -> Stage {
     }
 }
 
-impl Stage {
-    /// Runs a spec from its beginning.
+impl Harness {
+    /// Runs a spec in a new session.
     pub(crate) async fn run(&self, spec: &str) -> Result<Outcome, Error> {
         start(
             &self.world,
@@ -125,25 +125,25 @@ impl Stage {
         }
     }
 
-    /// Returns when an entry of this kind was shown.
-    pub(crate) async fn until(&self, kind: &str) {
+    /// Waits for an event of this kind.
+    pub(crate) async fn wait_for(&self, kind: &str) {
         let shown = |entry: &Entry| entry.event.kind() == kind;
         while !self.seen.entries.lock().unwrap().iter().any(shown) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Lets agents answer from another script from now on.
-    pub(crate) fn mend(&self, script: &str) {
+    /// Replaces the script of the agents.
+    pub(crate) fn set_script(&self, script: &str) {
         script.clone_into(&mut self.script.lock().unwrap());
     }
 
-    /// Goes on with the only session there is.
+    /// Resumes the only session.
     pub(crate) async fn resume(&self) -> Result<Outcome, Error> {
         self.resume_with(Options::default()).await
     }
 
-    /// The same, whatever it was told to wait for.
+    /// Like [`Harness::resume`], and does not wait for rate limits.
     pub(crate) async fn resume_asking(&self) -> Result<Outcome, Error> {
         let on_limit = Some(OnLimit::Ask);
         self.resume_with(Options {
@@ -160,14 +160,14 @@ impl Stage {
         resume(&self.world, summary, options, observer, Brake::default()).await
     }
 
-    /// The only session there is.
+    /// The only session.
     pub(crate) async fn summary(&self) -> Summary {
         let mut all = self.world.store.list().await.unwrap();
         all.pop().unwrap().unwrap()
     }
 
-    /// What a step was asked.
-    pub(crate) fn asked(&self, step: &str) -> Option<String> {
+    /// The prompt of a step.
+    pub(crate) fn prompt_of(&self, step: &str) -> Option<String> {
         let entries = self.seen.entries.lock().unwrap();
         entries.iter().find_map(|entry| match &entry.event {
             Event::StepStarted(event) if event.path.as_str() == step => match &event.input {
@@ -178,8 +178,8 @@ impl Stage {
         })
     }
 
-    /// The steps that were begun, in this order.
-    pub(crate) fn begun(&self) -> Vec<String> {
+    /// The steps that started, in order.
+    pub(crate) fn started_steps(&self) -> Vec<String> {
         let entries = self.seen.entries.lock().unwrap();
         let step = |entry: &Entry| match &entry.event {
             Event::StepStarted(event) => Some(event.path.to_string()),
@@ -188,15 +188,15 @@ impl Stage {
         entries.iter().filter_map(step).collect()
     }
 
-    /// What an artifact holds.
+    /// The content of an artifact.
     pub(crate) fn artifact(&self, name: &str) -> String {
         let path = self.folder.path().join("artifacts").join(name);
         #[expect(clippy::disallowed_methods, reason = "the test's own file")]
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// The kinds of the entries that were shown, with their steps.
-    pub(crate) fn kinds(&self) -> Vec<String> {
+    /// The kinds of the observed events, with their steps.
+    pub(crate) fn event_kinds(&self) -> Vec<String> {
         let describe = |entry: &Entry| match entry.event.step() {
             Some((path, _)) => format!("{} {path}", entry.event.kind()),
             None => entry.event.kind().to_owned(),
@@ -211,14 +211,14 @@ impl Stage {
     }
 }
 
-/// A spec with two agents, this pattern and this more.
+/// A spec with two agents, this pattern, and more blocks.
 pub(crate) fn spec(pattern: &str, more: &str) -> String {
     format!(
         "version: 0\nname: flow\nruntime: {{provider: scripted, script: s.yaml, failure_policy: {{retries: 0}}}}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\n{more}"
     )
 }
 
-/// A chain of `steps` with this runtime beside the provider.
+/// A chain of `steps`, with more keys of `runtime`.
 pub(crate) fn chain(runtime: &str, steps: &[&str]) -> String {
     let steps: Vec<String> = steps
         .iter()

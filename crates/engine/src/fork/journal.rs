@@ -1,4 +1,4 @@
-//! The journal of a copy.
+//! The journal of a fork.
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Event, Head, Record, Run, RunEnded, SessionCreated};
@@ -12,14 +12,14 @@ use crate::world::World;
 use crate::{flow, pen};
 
 /// A journal that is written at once, in one run.
-pub(super) struct Copy {
+pub(super) struct ForkJournal {
     pub(super) session: SessionId,
     pub(super) state: State,
     at: Timestamp,
     records: Vec<Record>,
 }
 
-impl Copy {
+impl ForkJournal {
     pub(super) fn new(world: &World) -> Self {
         let mut entropy = [0; 10];
         world.random.fill(&mut entropy);
@@ -52,7 +52,7 @@ impl Copy {
             })
     }
 
-    /// What was in flight has an outcome that the copy does not know (P6), and the copy stands still.
+    /// Ends the journal: steps in flight get an unknown outcome (P6), and the session is paused.
     pub(super) fn end(&mut self) -> Result<(), Error> {
         for event in flow::unknown(&self.state) {
             self.write(event)?;
@@ -64,7 +64,7 @@ impl Copy {
         self.write(ended.into())
     }
 
-    /// The session, ready to be made. Nobody holds its lease afterwards.
+    /// The session, ready for creation. No process holds its lease afterwards.
     pub(super) fn ready(self, world: &World, created: &SessionCreated) -> New {
         let batch = Batch {
             session: self.session,

@@ -1,8 +1,8 @@
-//! Walks the values of a spec and collects everything that is wrong with them.
+//! Walks the values of a spec and collects all problems.
 //!
-//! A reader never stops at a problem: it reports it and goes on with a stand-in (an empty text, the
-//! first choice). That is safe because `parse` returns a workflow only if nothing was reported, and
-//! it lets one pass find all there is to find.
+//! A reader does not stop at a problem: it reports the problem and continues with a placeholder (an
+//! empty text, the first choice). This is safe because `parse` returns a workflow only if no
+//! problem was reported, and it lets one pass find all problems.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt::Display;
@@ -19,32 +19,31 @@ use crate::template::{self, Templates};
 /// Names become parts of paths, which must stay readable.
 const LONGEST_NAME: usize = 128;
 
-/// What readers share: where problems go, what compiles templates, and what the blocks before have
-/// declared for those after them.
+/// What all readers share: the collected problems, the template engine, and the declarations of
+/// earlier blocks that later blocks are checked against.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct ParseState {
     pub(super) problems: RefCell<Vec<Problem>>,
     pub(super) declared: OnceCell<Declared>,
     pub(super) guardrails: OnceCell<Guardrails>,
     templates: Templates,
 }
 
-/// A value, and how to get to it.
+/// A value of a spec with its JSON pointer and line.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
-    desk: &'a Desk,
+pub(super) struct Cursor<'a> {
+    state: &'a ParseState,
     node: &'a Node,
     pointer: String,
     line: usize,
 }
 
-impl<'a> Place<'a> {
-    /// The whole document.
-    pub(super) fn root(desk: &'a Desk, node: &'a Node) -> Self {
+impl<'a> Cursor<'a> {
+    pub(super) fn root(state: &'a ParseState, node: &'a Node) -> Self {
         let line = node.line;
         let pointer = String::new();
         Self {
-            desk,
+            state,
             node,
             pointer,
             line,
@@ -54,7 +53,7 @@ impl<'a> Place<'a> {
     fn inside(&self, key: &str, line: usize, node: &'a Node) -> Self {
         let key = key.replace('~', "~0").replace('/', "~1");
         Self {
-            desk: self.desk,
+            state: self.state,
             node,
             pointer: format!("{}/{key}", self.pointer),
             line,
@@ -62,7 +61,7 @@ impl<'a> Place<'a> {
     }
 
     fn report(&self, fault: Fault, message: String, nearest: Option<String>) {
-        self.desk.problems.borrow_mut().push(Problem {
+        self.state.problems.borrow_mut().push(Problem {
             pointer: self.pointer.clone(),
             line: Some(self.line),
             message,
@@ -71,22 +70,21 @@ impl<'a> Place<'a> {
         });
     }
 
-    /// The tools that the spec declares.
+    /// The tools that the spec declares; empty until `tools` is read.
     pub(super) fn declared(&self) -> &'a Declared {
-        self.desk.declared.get_or_init(Declared::default)
+        self.state.declared.get_or_init(Declared::default)
     }
 
-    /// What no agent may do.
     pub(super) fn guardrails(&self) -> &'a Guardrails {
-        self.desk.guardrails.get_or_init(Guardrails::default)
+        self.state.guardrails.get_or_init(Guardrails::default)
     }
 
-    /// Reports that the format does not allow this.
+    /// Reports that the format does not allow this value.
     pub(super) fn invalid(&self, message: impl Into<String>) {
         self.report(Fault::Invalid, message.into(), None);
     }
 
-    /// Reports a word that is none of `known`.
+    /// Reports a word that is not in `known`, with the most similar known word.
     pub(super) fn unknown<'k>(
         &self,
         message: impl Into<String>,
@@ -96,7 +94,7 @@ impl<'a> Place<'a> {
         self.report(Fault::Invalid, message.into(), nearest(word, known));
     }
 
-    /// Reports that this version does not do this.
+    /// Reports that this version does not support this value.
     pub(super) fn unsupported(&self, message: impl Into<String>) {
         self.report(Fault::Unsupported, message.into(), None);
     }
@@ -105,7 +103,7 @@ impl<'a> Place<'a> {
         self.invalid(format!("must be {what}, not {}", self.found()));
     }
 
-    /// The value as a person would name it.
+    /// The value, as an error message describes it.
     fn found(&self) -> String {
         match &self.node.tree {
             Tree::Scalar(Value::Null) => "nothing".to_owned(),
@@ -116,12 +114,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The value as JSON.
     pub(super) fn json(&self) -> Value {
         self.node.to_json()
     }
 
-    /// A text.
     pub(super) fn text(&self) -> String {
         if let Tree::Scalar(Value::String(text)) = &self.node.tree {
             text.clone()
@@ -131,8 +127,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A text with at least one character and no control characters.
-    pub(super) fn line_of_text(&self) -> String {
+    pub(super) fn single_line(&self) -> String {
         let text = self.text();
         if matches!(&self.node.tree, Tree::Scalar(Value::String(text)) if text.is_empty()) {
             self.invalid("must not be empty");
@@ -146,18 +141,18 @@ impl<'a> Place<'a> {
     /// A text that compiles as a template.
     pub(super) fn template(&self) -> String {
         let text = self.text();
-        if let Err(error) = self.desk.templates.check(&text) {
+        if let Err(error) = self.state.templates.check(&text) {
             self.invalid(format!("template: {error}"));
         }
         text
     }
 
-    /// A condition: an expression, or `None` if it always holds.
+    /// A condition: an expression, or `None` if it is always true.
     pub(super) fn condition(&self) -> Option<String> {
         let text = self.text();
         let condition = template::condition(&text);
         if let Some(condition) = condition
-            && let Err(error) = self.desk.templates.check_condition(condition)
+            && let Err(error) = self.state.templates.check_condition(condition)
         {
             self.invalid(format!("condition: {error}"));
         }
@@ -166,7 +161,7 @@ impl<'a> Place<'a> {
 
     /// A name: letters, digits and `. _ : -`.
     pub(super) fn identifier(&self) -> String {
-        let name = self.line_of_text();
+        let name = self.single_line();
         if !name.is_empty() {
             self.check_name(&name);
         }
@@ -182,7 +177,6 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A whole number within `range`.
     pub(super) fn integer(&self, range: RangeInclusive<u32>) -> u32 {
         let value = match &self.node.tree {
             Tree::Scalar(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()),
@@ -196,7 +190,6 @@ impl<'a> Place<'a> {
             })
     }
 
-    /// A whole number of at least `least`.
     pub(super) fn count(&self, least: u64) -> u64 {
         let value = match &self.node.tree {
             Tree::Scalar(value) => value.as_u64(),
@@ -208,7 +201,6 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// A number within `range`.
     pub(super) fn number(&self, range: &RangeInclusive<f64>) -> f64 {
         let value = match &self.node.tree {
             Tree::Scalar(value) => value.as_f64(),
@@ -222,7 +214,6 @@ impl<'a> Place<'a> {
             })
     }
 
-    /// A text, a number or a boolean.
     pub(super) fn scalar(&self) -> Value {
         match &self.node.tree {
             Tree::Scalar(value) if !value.is_null() => value.clone(),
@@ -233,8 +224,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `true` or `false`.
-    pub(super) fn choice_of_truth(&self) -> bool {
+    pub(super) fn boolean(&self) -> bool {
         if let Tree::Scalar(Value::Bool(value)) = &self.node.tree {
             return *value;
         }
@@ -242,7 +232,6 @@ impl<'a> Place<'a> {
         false
     }
 
-    /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> T {
         let words = || choices.iter().map(|(word, _)| *word);
         if let Tree::Scalar(Value::String(text)) = &self.node.tree {
@@ -261,8 +250,8 @@ impl<'a> Place<'a> {
         choices[0].1
     }
 
-    /// The items of a list of at least `least`.
-    pub(super) fn list(&self, least: usize) -> Vec<Place<'a>> {
+    /// The items of a list; reports fewer than `least`.
+    pub(super) fn list(&self, least: usize) -> Vec<Cursor<'a>> {
         let Tree::List(items) = &self.node.tree else {
             self.expected("a list");
             return Vec::new();
@@ -270,26 +259,26 @@ impl<'a> Place<'a> {
         if items.len() < least {
             self.invalid(format!("must hold at least {least}"));
         }
-        let places = items.iter().enumerate();
-        places
+        let cursors = items.iter().enumerate();
+        cursors
             .map(|(n, item)| self.inside(&n.to_string(), item.line, item))
             .collect()
     }
 
-    /// The entries of a mapping whose keys the author chose.
-    pub(super) fn entries(&self) -> Vec<(&'a str, Place<'a>)> {
+    /// The entries of a mapping with arbitrary keys.
+    pub(super) fn entries(&self) -> Vec<(&'a str, Cursor<'a>)> {
         let Tree::Map(entries) = &self.node.tree else {
             self.expected("a mapping");
             return Vec::new();
         };
-        let place = |entry: &'a Entry| self.inside(&entry.key, entry.line, &entry.node);
+        let cursor = |entry: &'a Entry| self.inside(&entry.key, entry.line, &entry.node);
         entries
             .iter()
-            .map(|entry| (entry.key.as_str(), place(entry)))
+            .map(|entry| (entry.key.as_str(), cursor(entry)))
             .collect()
     }
 
-    /// The keys of a mapping; none if it is something else.
+    /// The keys of a mapping; none for other values.
     pub(super) fn keys(&self) -> Vec<&'a str> {
         match &self.node.tree {
             Tree::Map(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
@@ -297,32 +286,30 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The entries of a mapping whose keys are identifiers.
-    pub(super) fn named(&self) -> Vec<(&'a str, Place<'a>)> {
+    pub(super) fn identifier_entries(&self) -> Vec<(&'a str, Cursor<'a>)> {
         let entries = self.entries();
-        for (key, place) in &entries {
-            place.check_name(key);
+        for (key, cursor) in &entries {
+            cursor.check_name(key);
         }
         entries
     }
 
-    /// Whether this is the text `word`.
     pub(super) fn is_text(&self, word: &str) -> bool {
         matches!(&self.node.tree, Tree::Scalar(Value::String(text)) if text == word)
     }
 
-    /// Whether this is a mapping.
     pub(super) fn is_map(&self) -> bool {
         matches!(self.node.tree, Tree::Map(_))
     }
 
-    /// Whether this mapping has `key`, before its keys are checked.
+    /// Whether this mapping has `key`; works before its keys are checked.
     pub(super) fn has(&self, key: &str) -> bool {
         self.keys().contains(&key)
     }
 
-    /// An empty list or mapping asks for nothing, so nothing is ignored by accepting it.
-    pub(super) fn asks_for_nothing(&self) -> bool {
+    /// Whether this is an empty list or mapping. It requests nothing, so accepting it ignores
+    /// nothing.
+    pub(super) fn is_empty_collection(&self) -> bool {
         match &self.node.tree {
             Tree::List(items) => items.is_empty(),
             Tree::Map(entries) => entries.is_empty(),
@@ -331,7 +318,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// `0 to 2`, or `from 1` where there is no upper bound to speak of.
+/// `from 0 to 2`, or `from 1` without an upper bound.
 fn bounds<T: Display + PartialEq>(range: &RangeInclusive<T>, unbounded: &T) -> String {
     if range.end() == unbounded {
         format!("from {}", range.start())
@@ -340,13 +327,13 @@ fn bounds<T: Display + PartialEq>(range: &RangeInclusive<T>, unbounded: &T) -> S
     }
 }
 
-/// `` `a`, `b` ``.
+/// Formats as `` `a`, `b` ``.
 pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
     words.join(", ")
 }
 
-/// Enough of a text to recognise it.
+/// The first 40 characters of a text, for messages.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,5 @@
-//! Who does, plans and reviews the tasks: agents of a spec that is there, or programs that Segno knows.
+//! Resolves the roles of a plan (worker, planner, reviewer) to agents of a spec, or to known CLI
+//! agents.
 
 use std::path::Path;
 
@@ -10,32 +11,28 @@ use crate::spec;
 use crate::start::read_spec;
 use crate::world::World;
 
-/// Whom a person names. What is not named is who the spec calls `worker`, `planner` and `reviewer`, or
-/// whoever does the tasks.
+/// The agents that the user names. The others are the spec's agents `worker`, `planner` and
+/// `reviewer`, or the agent that does the tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Crew {
-    /// Who does the tasks.
+    /// Does the tasks.
     pub agent: Option<String>,
-    /// Who makes the plan.
+    /// Makes the plan.
     pub planner: Option<String>,
-    /// Who reviews.
     pub reviewer: Reviewer,
 }
 
-/// Who reviews.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reviewer {
-    /// Whoever is called so, or whoever does the tasks, in another conversation.
+    /// The spec's agent `reviewer`, or the agent that does the tasks, in another conversation.
     #[default]
     Usual,
-    /// This one.
     Named(String),
-    /// Nobody.
     Nobody,
 }
 
-/// Blocks of a spec that are about one workflow and not about who does it.
-const ITS_OWN: [&str; 6] = [
+/// Blocks of a spec that describe one workflow, and not its agents.
+const WORKFLOW_BLOCKS: [&str; 6] = [
     "name",
     "description",
     "metadata",
@@ -44,23 +41,27 @@ const ITS_OWN: [&str; 6] = [
     "pattern",
 ];
 
-/// Who a program is told to be.
+/// The prompts of CLI agents in each role.
 const WORKER: &str = "You are a careful software engineer. You do one task at a time, completely, and test what you did.";
 const PLANNER: &str = "You are a software architect. You look at the code before you plan, and plan no more than is asked for.";
 const REVIEWER: &str = "You are a strict and fair reviewer of code. You look for what is wrong, missing or untested, and approve what is good enough to be merged.";
 
-/// A spec without a pattern, and the names of its agents.
-pub(super) struct Cast {
+/// A spec without a pattern, and the names of its agents per role.
+pub(super) struct ResolvedRoles {
     pub(super) spec: Map<String, Value>,
     pub(super) agent: String,
     pub(super) planner: String,
     pub(super) reviewer: Option<String>,
 }
 
-/// Gathers them, from the spec at `path` if there is one.
-pub(super) fn gather(world: &World, crew: &Crew, path: Option<&Path>) -> Result<Cast, Error> {
+/// Resolves the roles, with the agents of the spec at `path` if there is one.
+pub(super) fn resolve(
+    world: &World,
+    crew: &Crew,
+    path: Option<&Path>,
+) -> Result<ResolvedRoles, Error> {
     let mut spec = match path {
-        Some(path) => base(world, path)?,
+        Some(path) => agent_blocks(world, path)?,
         None => Map::new(),
     };
     let mut agents = match spec.remove("agents") {
@@ -80,17 +81,17 @@ pub(super) fn gather(world: &World, crew: &Crew, path: Option<&Path>) -> Result<
         reason: "the spec has several agents, and none of that name: say which with `--agent`"
             .to_owned(),
     })?;
-    let agent = someone(&mut agents, "worker", &wanted, WORKER)?;
+    let agent = resolve_agent(&mut agents, "worker", &wanted, WORKER)?;
     let planner = match crew.planner.clone().or_else(|| called(&agents, "planner")) {
-        Some(name) => someone(&mut agents, "planner", &name, PLANNER)?,
-        None => like(&mut agents, &agent, "planner", PLANNER),
+        Some(name) => resolve_agent(&mut agents, "planner", &name, PLANNER)?,
+        None => copy_for_role(&mut agents, &agent, "planner", PLANNER),
     };
     let reviewer = match &crew.reviewer {
         Reviewer::Nobody => None,
-        Reviewer::Named(name) => Some(someone(&mut agents, "reviewer", name, REVIEWER)?),
+        Reviewer::Named(name) => Some(resolve_agent(&mut agents, "reviewer", name, REVIEWER)?),
         Reviewer::Usual => Some(match called(&agents, "reviewer") {
             Some(name) => name,
-            None => like(&mut agents, &agent, "reviewer", REVIEWER),
+            None => copy_for_role(&mut agents, &agent, "reviewer", REVIEWER),
         }),
     };
     if !spec.contains_key("runtime") {
@@ -99,7 +100,7 @@ pub(super) fn gather(world: &World, crew: &Crew, path: Option<&Path>) -> Result<
     }
     spec.insert("version".to_owned(), json!(0));
     spec.insert("agents".to_owned(), Value::Object(agents));
-    Ok(Cast {
+    Ok(ResolvedRoles {
         spec,
         agent,
         planner,
@@ -107,8 +108,8 @@ pub(super) fn gather(world: &World, crew: &Crew, path: Option<&Path>) -> Result<
     })
 }
 
-/// The agent of that name, or the program, which is added under the name of its role.
-fn someone(
+/// The agent with this name, or a CLI agent, which is added under the name of its role.
+fn resolve_agent(
     agents: &mut Map<String, Value>,
     role: &str,
     name: &str,
@@ -135,8 +136,9 @@ fn someone(
     Ok(role.to_owned())
 }
 
-/// The same agent in another role: by its own name if a spec says who it is, otherwise told to be another.
-fn like(agents: &mut Map<String, Value>, agent: &str, role: &str, prompt: &str) -> String {
+/// The worker's agent in another role: under its own name if the spec has a prompt for it,
+/// otherwise a copy with the prompt of the role.
+fn copy_for_role(agents: &mut Map<String, Value>, agent: &str, role: &str, prompt: &str) -> String {
     let worker = &agents[agent];
     if worker["prompt"] != WORKER {
         return agent.to_owned();
@@ -147,8 +149,8 @@ fn like(agents: &mut Map<String, Value>, agent: &str, role: &str, prompt: &str) 
     role.to_owned()
 }
 
-/// A spec's blocks about who does it, with the files that it names found from anywhere.
-fn base(world: &World, path: &Path) -> Result<Map<String, Value>, Error> {
+/// The blocks of a spec that describe its agents, with absolute paths.
+fn agent_blocks(world: &World, path: &Path) -> Result<Map<String, Value>, Error> {
     let (text, _) = read_spec(world, path)?;
     let mut spec = match spec::as_json(&text) {
         Ok(Value::Object(spec)) => spec,
@@ -158,38 +160,40 @@ fn base(world: &World, path: &Path) -> Result<Map<String, Value>, Error> {
             return Err(Error::Spec { path, problems });
         }
     };
-    for block in ITS_OWN {
+    for block in WORKFLOW_BLOCKS {
         spec.remove(block);
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     for block in spec.values_mut() {
-        found_from(folder, block);
+        make_paths_absolute(folder, block);
     }
     Ok(spec)
 }
 
-/// Makes files that are named relative to the spec absolute: what is made of it stands nowhere.
-fn found_from(folder: &Path, value: &mut Value) {
+/// Makes paths relative to the spec absolute, because the new spec has no folder.
+fn make_paths_absolute(folder: &Path, value: &mut Value) {
     let absolute = |name: &mut Value| {
         if let Some(text) = name.as_str().filter(|text| Path::new(text).is_relative()) {
             *name = folder.join(text).to_string_lossy().into_owned().into();
         }
     };
-    // A bare word is looked for in PATH.
+    // A bare word is searched in PATH.
     let program = |name: &mut Value| {
         if name.as_str().is_some_and(|name| name.contains('/')) {
             absolute(name);
         }
     };
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| found_from(folder, item)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| make_paths_absolute(folder, item)),
         Value::Object(fields) => {
             for (key, field) in fields {
                 match (key.as_str(), field) {
                     ("script" | "path", name @ Value::String(_)) => absolute(name),
                     ("command", Value::Array(words)) => words.first_mut().map_or((), program),
                     ("command", name) => program(name),
-                    (_, field) => found_from(folder, field),
+                    (_, field) => make_paths_absolute(folder, field),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The folder of a copy, and what it is called.
+//! Chooses the name and folder of a fork, and restores files into it.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -10,21 +10,20 @@ use segno_core::snapshot::{Change, Progress, Restored, Sort};
 use segno_core::store::Error as StoreError;
 
 use super::{Part, Place};
-use crate::checkpoint::{self, Returned};
+use crate::checkpoint::{self, RestoreOutcome};
 use crate::claim;
 use crate::error::Error;
 use crate::world::World;
 
-/// Where a copy works, under which name.
-pub(super) struct Seat {
+pub(super) struct Target {
     pub(super) name: Name,
     pub(super) folder: PathBuf,
-    /// Whose numbers the name may have; `None` if a person chose it.
+    /// The base of numbered names; `None` if the user chose the name.
     pub(super) family: Option<Name>,
 }
 
-impl Seat {
-    /// The first name that is free, whose folder is, too.
+impl Target {
+    /// The first free name whose folder is free, too.
     pub(super) async fn choose(
         world: &World,
         summary: &Summary,
@@ -32,7 +31,7 @@ impl Seat {
         name: Option<Name>,
     ) -> Result<Self, Error> {
         let workspace = PathBuf::from(&summary.workspace);
-        let taken = names(world).await?;
+        let taken = taken_names(world).await?;
         let like = || Name::like(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
@@ -47,20 +46,20 @@ impl Seat {
             let folder = match part {
                 Part::All | Part::Before(_) | Part::Until(_, Place::Back) => workspace.clone(),
                 Part::Apart(folder) => {
-                    let folder = settled(folder);
-                    free(world, summary, &folder, None).await?;
+                    let folder = canonical_path(folder);
+                    check_folder_is_free(world, summary, &folder, None).await?;
                     folder
                 }
                 Part::Until(manifest, Place::Into(folder)) => {
-                    let folder = settled(folder);
-                    free(world, summary, &folder, Some(manifest)).await?;
+                    let folder = canonical_path(folder);
+                    check_folder_is_free(world, summary, &folder, Some(manifest)).await?;
                     folder
                 }
                 Part::Until(manifest, Place::Beside) => {
-                    let folder = beside(&workspace, &name)?;
-                    match free(world, summary, &folder, Some(manifest)).await {
+                    let folder = folder_beside(&workspace, &name)?;
+                    match check_folder_is_free(world, summary, &folder, Some(manifest)).await {
                         Err(Error::FolderTaken { .. }) if family.is_some() => continue,
-                        free => free?,
+                        other => other?,
                     }
                     folder
                 }
@@ -74,23 +73,23 @@ impl Seat {
         unreachable!("there are more numbers than sessions")
     }
 
-    /// Another name of the family.
+    /// The next free numbered name.
     pub(super) async fn next(&self, world: &World) -> Result<Name, Error> {
-        let taken = names(world).await?;
+        let taken = taken_names(world).await?;
         let family = self.family.as_ref().unwrap_or(&self.name);
         let mut all = (1..).map(|number| family.numbered(number));
         let free = all.find(|name| !taken.contains(name));
         Ok(free.expect("there are more numbers than sessions"))
     }
 
-    /// Brings the files of a checkpoint to where the copy works.
-    pub(super) async fn fill(
+    /// Restores the files of a checkpoint into the fork's folder.
+    pub(super) async fn restore_files(
         &self,
         world: &World,
         manifest: &Manifest,
         place: &Place,
         progress: &Progress,
-    ) -> Result<Returned, Error> {
+    ) -> Result<RestoreOutcome, Error> {
         let mut into = Some(self.folder.clone());
         if *place == Place::Back {
             into = None;
@@ -101,25 +100,25 @@ impl Seat {
                 });
             }
         }
-        checkpoint::restore(world, manifest, exactly(into), progress).await
+        checkpoint::restore(world, manifest, exact_request(into), progress).await
     }
 
-    /// What that would do to the files that are there.
-    pub(super) async fn foresee(
+    /// Reports what a restore would do to the existing files.
+    pub(super) async fn dry_run(
         &self,
         world: &World,
         manifest: &Manifest,
     ) -> Result<Restored, Error> {
         let request = checkpoint::Request {
             dry: true,
-            ..exactly(None)
+            ..exact_request(None)
         };
         let returned = checkpoint::restore(world, manifest, request, &|_, _| {}).await?;
         Ok(returned.restored)
     }
 }
 
-fn exactly(into: Option<PathBuf>) -> checkpoint::Request {
+fn exact_request(into: Option<PathBuf>) -> checkpoint::Request {
     checkpoint::Request {
         into,
         exact: true,
@@ -128,14 +127,14 @@ fn exactly(into: Option<PathBuf>) -> checkpoint::Request {
     }
 }
 
-async fn names(world: &World) -> Result<BTreeSet<Name>, Error> {
-    // What is damaged is told where sessions are listed.
+async fn taken_names(world: &World) -> Result<BTreeSet<Name>, Error> {
+    // `sessions::list` reports damaged sessions; here they are skipped.
     let all = world.store.list().await?.into_iter().flatten();
     Ok(all.map(|summary| summary.name).collect())
 }
 
-/// The folder beside a workspace that is called after a copy.
-fn beside(workspace: &Path, name: &Name) -> Result<PathBuf, Error> {
+/// The folder beside a workspace that is named after a fork.
+fn folder_beside(workspace: &Path, name: &Name) -> Result<PathBuf, Error> {
     match (workspace.parent(), workspace.file_name()) {
         (Some(parent), Some(own)) => {
             let own = own.to_string_lossy();
@@ -148,8 +147,8 @@ fn beside(workspace: &Path, name: &Name) -> Result<PathBuf, Error> {
     }
 }
 
-/// A folder by the one name that it has, or will have if it is not there yet.
-pub(crate) fn settled(folder: &Path) -> PathBuf {
+/// The canonical path of a folder; works also if the folder does not exist yet.
+pub(crate) fn canonical_path(folder: &Path) -> PathBuf {
     let step = |mut known: PathBuf, part: Component<'_>| match part {
         Component::ParentDir => {
             known.pop();
@@ -160,9 +159,9 @@ pub(crate) fn settled(folder: &Path) -> PathBuf {
     folder.components().fold(PathBuf::new(), step)
 }
 
-/// Whether the files of a checkpoint can go to a folder and nothing of anyone's be touched. One that is
-/// there may have nothing but some of these files, as a killed fork leaves it.
-async fn free(
+/// Checks that a restore into this folder touches no other files. An existing folder may only have
+/// some of the checkpoint's files, as a killed fork leaves it.
+async fn check_folder_is_free(
     world: &World,
     summary: &Summary,
     folder: &Path,
@@ -207,8 +206,8 @@ async fn free(
     }
 }
 
-/// Whether a difference from the checkpoint's files is more than that some are not there yet. A git folder
-/// from outside of the workspace comes to lie in it.
+/// Whether a difference from the checkpoint's files is more than a missing file. Git folders from
+/// outside of the workspace are restored inside it, so these do not count.
 fn is_foreign(change: &Change, manifest: &Manifest) -> bool {
     let outside = manifest.repositories.iter();
     let outside = outside.filter(|repository| repository.outside.is_some());
