@@ -282,7 +282,7 @@ fn captured_output(output: &std::process::Output) -> Said {
     }
 }
 
-/// Waits until `condition` holds, and panics after [`DEADLINE`].
+/// Waits until `condition` holds, and panics after [`deadline`].
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
