@@ -1,4 +1,4 @@
-//! Any target, guided by coverage: `SEGNO_FUZZ_TARGET` names it.
+//! The libFuzzer entry point: runs the target named in `SEGNO_FUZZ_TARGET`, guided by coverage.
 
 #![no_main]
 
@@ -14,5 +14,5 @@ fuzz_target!(|bytes: &[u8]| {
         let name = std::env::var("SEGNO_FUZZ_TARGET").unwrap_or_default();
         Target::named(&name).expect("SEGNO_FUZZ_TARGET is the name of a target")
     });
-    (target.hold)(bytes);
+    (target.check)(bytes);
 });

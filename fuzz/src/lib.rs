@@ -1,10 +1,10 @@
-//! What must hold of every parser of bytes from outside, whatever the bytes are.
+//! Properties that must hold for every parser of external bytes, whatever the bytes are.
 //!
-//! Two ways to run it: `cargo run --release -- TARGET MINUTES [SEED]`, which needs nothing but a
-//! stable compiler, and `SEGNO_FUZZ_TARGET=TARGET cargo +nightly fuzz run guided --features
-//! libfuzzer`, guided by coverage. `README.md` lists the targets.
+//! There are two ways to run them: `cargo run --release -- TARGET MINUTES [SEED]` needs only a
+//! stable compiler; `SEGNO_FUZZ_TARGET=TARGET cargo +nightly fuzz run guided --features libfuzzer`
+//! is guided by coverage. `README.md` lists the targets.
 
-pub mod kept;
+pub mod files;
 pub mod mutate;
 pub mod runner;
 pub mod seeds;

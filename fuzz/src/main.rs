@@ -1,7 +1,7 @@
 //! Runs targets without libFuzzer: `segno-fuzz TARGET|all MINUTES [SEED]`, or `segno-fuzz list`.
 //!
-//! What breaks a promise is written to `artifacts/`, by its seed, and ends the run. So does a case
-//! that takes too long, and more memory than any case may need.
+//! A case that violates a property, takes too long, or exceeds the memory limit is written to
+//! `artifacts/` under its seed, and ends the run.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use segno_fuzz::mutate::{Chance, mutate};
+use segno_fuzz::mutate::{Rng, mutate};
 use segno_fuzz::target::Target;
 
-/// No case has more than a few hundred kilobytes.
-const LONGEST: Duration = Duration::from_secs(20);
-/// What this program may take at most, in MiB: its corpus and the largest case.
-const MOST: u64 = 512;
-/// How often memory is looked at.
-const EVERY: u64 = 256;
+/// Time limit of a case. No case has more than a few hundred kilobytes.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// Memory limit of this process in MiB: for its corpus and the largest case.
+const MEMORY_LIMIT: u64 = 512;
+/// Memory is checked every so many cases.
+const MEMORY_CHECK_INTERVAL: u64 = 256;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, otherwise: u64| {
-        let word = words.get(at);
+        let word = args.get(at);
         word.and_then(|word| word.parse().ok()).unwrap_or(otherwise)
     };
     let (minutes, seed) = (number(1, 1), number(2, 1));
-    let run = |target: &Target| run(target, Duration::from_secs(minutes * 60), seed);
-    match words.first().map(String::as_str) {
+    let run = |target: &Target| fuzz(target, Duration::from_secs(minutes * 60), seed);
+    match args.first().map(String::as_str) {
         Some("list") => {
             for target in &Target::ALL {
                 println!("{}", target.name);
@@ -55,8 +55,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tries a target for so long. Whether every promise held.
-fn run(target: &Target, time: Duration, first: u64) -> bool {
+/// Fuzzes a target for this long. Returns whether all properties held.
+fn fuzz(target: &Target, time: Duration, first: u64) -> bool {
     let name = target.name;
     let corpus = (target.seeds)();
     println!(
@@ -67,24 +67,24 @@ fn run(target: &Target, time: Duration, first: u64) -> bool {
     let begun = Instant::now();
     let (mut seed, mut bytes, mut longest) = (first, 0, Duration::ZERO);
     while begun.elapsed() < time {
-        let mut chance = Chance(seed);
-        let mut case = mutate(&corpus, target.words, &mut chance);
-        (target.mend)(&mut case, &mut chance);
+        let mut rng = Rng(seed);
+        let mut case = mutate(&corpus, target.dictionary, &mut rng);
+        (target.fix_checksums)(&mut case, &mut rng);
         bytes += case.len();
         let started = Instant::now();
-        let held = catch_unwind(AssertUnwindSafe(|| (target.hold)(&case)));
+        let held = catch_unwind(AssertUnwindSafe(|| (target.check)(&case)));
         longest = longest.max(started.elapsed());
         let wrong = if held.is_err() {
             Some("breaks a promise")
-        } else if longest > LONGEST {
+        } else if longest > TIME_LIMIT {
             Some("takes too long")
-        } else if seed.is_multiple_of(EVERY) && memory() > MOST {
+        } else if seed.is_multiple_of(MEMORY_CHECK_INTERVAL) && memory() > MEMORY_LIMIT {
             Some("is one of the cases that took too much memory")
         } else {
             None
         };
         if let Some(wrong) = wrong {
-            let path = keep(name, seed, &case);
+            let path = store_case(name, seed, &case);
             eprintln!("{name}: seed {seed} {wrong}: {}", path.display());
             return false;
         }
@@ -101,7 +101,7 @@ fn run(target: &Target, time: Duration, first: u64) -> bool {
     true
 }
 
-/// The most memory that this process has had, in MiB.
+/// Peak memory of this process in MiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -109,7 +109,7 @@ fn memory() -> u64 {
     kib.unwrap_or_default() / 1024
 }
 
-fn keep(target: &str, seed: u64, case: &[u8]) -> PathBuf {
+fn store_case(target: &str, seed: u64, case: &[u8]) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("artifacts")
         .join(target);

@@ -1,5 +1,5 @@
-//! The promises of `segno_core::memo::Reader`: what commands print is read, and never believed more
-//! than it says.
+//! Target for `segno_core::memo::Reader`, which reads the output of commands: it must not conclude
+//! more than the output says.
 
 use segno_core::conversation::{Answer, Entry, Outcome, Part, Said, Utterance};
 use segno_core::memo::{Memo, Phase, Reader};
@@ -8,7 +8,7 @@ use segno_core::model::ToolCall;
 use crate::seeds;
 use crate::target::Target;
 
-/// Command lines, among them one that only shows a file.
+/// Commands, among them one that only shows a file.
 const COMMANDS: [&str; 8] = [
     "cat log.txt",
     "cargo test",
@@ -23,7 +23,7 @@ const COMMANDS: [&str; 8] = [
 pub const RUNNER_OUTPUT: Target = Target {
     name: "runner_output",
     seeds: || seeds::files("crates/core/tests/golden/runners", ".txt"),
-    words: &[
+    dictionary: &[
         b"test result: ok. 1 passed; 0 failed; ",
         b"\nfailures:\n    ",
         b" in 0.01s",
@@ -34,13 +34,13 @@ pub const RUNNER_OUTPUT: Target = Target {
         b"\x1b[31m",
         b"Exit code 1\n",
     ],
-    mend: |_, _| (),
-    hold,
+    fix_checksums: |_, _| (),
+    check,
 };
 
-fn hold(bytes: &[u8]) {
+fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    // The bytes are a command line, too.
+    // The bytes are also used as a command.
     for command in COMMANDS.into_iter().chain([&*text]) {
         let mut last = None;
         for outcome in [Outcome::Succeeded, Outcome::Failed] {
@@ -61,7 +61,7 @@ fn hold(bytes: &[u8]) {
         let Some((mut reader, found)) = last else {
             continue;
         };
-        // What is heard again tells nothing new about what went wrong.
+        // The same output again must not report the same error again.
         reader.read(&asked(command));
         let again = reader.read(&answered(&text, Outcome::Failed));
         let errors = |memo: &Memo| matches!(memo, Memo::Error(_));

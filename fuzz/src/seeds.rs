@@ -1,4 +1,4 @@
-//! What cases are made of: files beside the tests, and files of the fuzzer's own.
+//! Loads seeds: test data of the other crates, and the fuzzer's own files.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files in a folder of this repository whose names end so, in order.
+/// Reads the files in a folder of this repository whose names end with `end`, sorted by name.
 pub fn files(folder: &str, end: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
@@ -21,7 +21,7 @@ pub fn files(folder: &str, end: &str) -> Vec<Vec<u8>> {
     paths.iter().map(read).collect()
 }
 
-/// The seeds that are kept for a target itself.
+/// Reads the fuzzer's own seeds of a target.
 pub fn own(target: &str) -> Vec<Vec<u8>> {
     files(&format!("fuzz/seeds/{target}"), "")
 }

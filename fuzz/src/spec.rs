@@ -1,4 +1,5 @@
-//! Workflow specs: YAML that a person wrote, or somebody else. And plans, which agents write.
+//! Targets for workflow specs, which are YAML from users and strangers, and for plans, which agents
+//! write.
 
 use segno_engine::spec::{load, parse};
 use segno_engine::work::checklist;
@@ -10,7 +11,7 @@ use crate::target::Target;
 pub const SPEC: Target = Target {
     name: "spec",
     seeds: || seeds::files("examples", ".yaml"),
-    words: &[
+    dictionary: &[
         b"&a [*a, *a]",
         b"*a",
         b"!!binary ",
@@ -28,13 +29,13 @@ pub const SPEC: Target = Target {
         b".inf",
         b".nan",
     ],
-    mend: |_, _| (),
-    hold,
+    fix_checksums: |_, _| (),
+    check,
 };
 
-/// A spec holds together or is refused in the same words each time; one that stands alone says the same
-/// as what was read.
-fn hold(bytes: &[u8]) {
+/// A spec is accepted or refused in the same way each time, and its self-contained form parses to
+/// the same workflow.
+fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let files = |_: &str| Ok("{\"type\": \"object\", \"provider\": \"scripted\"}".to_owned());
     let read = || load(&text, &files);
@@ -49,7 +50,7 @@ fn hold(bytes: &[u8]) {
     }
 }
 
-/// Plans.
+/// Plans as Markdown checklists.
 pub const CHECKLIST: Target = Target {
     name: "checklist",
     seeds: || {
@@ -57,7 +58,7 @@ pub const CHECKLIST: Target = Target {
         seeds.push(b"- [x] **T1**: a\n- [ ] T2: b (after T1)\n  c\n\n  - [ ] d\n1. [ ] `e` f (needs T1, T2)\n   Depends on: T1\n".to_vec());
         seeds
     },
-    words: &[
+    dictionary: &[
         b"- [ ] ",
         b"* [x] ",
         b"1) [X] ",
@@ -72,13 +73,13 @@ pub const CHECKLIST: Target = Target {
         b"    ",
         b"\r\n",
     ],
-    mend: |_, _| (),
-    hold: hold_plan,
+    fix_checksums: |_, _| (),
+    check: check_plan,
 };
 
-/// A plan is refused, or each of its tasks comes after those that it needs, and it is written as it is
-/// read.
-fn hold_plan(bytes: &[u8]) {
+/// A plan is refused, or each of its tasks comes after its dependencies and the plan can be written
+/// and read again without a difference.
+fn check_plan(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(list) = checklist::read(&text) else {
         return;

@@ -1,20 +1,20 @@
-//! What programs and servers say while they work: whatever the bytes are and in whatever pieces they
-//! come, the same is made of them.
+//! Targets for streams of agents and servers: the result does not depend on how the bytes are split
+//! into pieces.
 
 use std::path::Path;
 
 use segno_agents::{acp, anthropic, bedrock, claude_code, codex, mcp, openai};
 use serde_json::Value;
 
-use crate::mutate::Chance;
+use crate::mutate::Rng;
 use crate::seeds;
 use crate::target::Target;
 
-/// As the recordings have it.
+/// The conversation ids in the recordings.
 const CLAUDE_ID: &str = "00000000-0000-4000-8000-000000000001";
 const CODEX_ID: &str = "00000000-0000-7000-8000-000000000001";
 
-/// More than any case has.
+/// Larger than any case.
 const WHOLE: usize = 1 << 30;
 
 /// `claude -p --output-format=stream-json`.
@@ -26,7 +26,7 @@ pub const CLAUDE: Target = Target {
             ".stream.jsonl",
         )
     },
-    words: &[
+    dictionary: &[
         b"\"type\":\"result\",",
         b"\"type\":\"assistant\",",
         b"\"is_error\":true,",
@@ -35,9 +35,9 @@ pub const CLAUDE: Target = Target {
         b"\"costUSD\":-1e308,",
         b"limit reached|99999999999999999999",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
-        alike(bytes, |piece| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
+        check_pieces(bytes, |piece| {
             claude_code::probe::heard(CLAUDE_ID, bytes, piece)
         });
     },
@@ -47,7 +47,7 @@ pub const CLAUDE: Target = Target {
 pub const CODEX: Target = Target {
     name: "codex_stream",
     seeds: || seeds::files("crates/agents/tests/golden/codex/0.166.0", ".stream.jsonl"),
-    words: &[
+    dictionary: &[
         b"\"type\":\"turn.completed\",",
         b"\"type\":\"turn.failed\",",
         b"\"type\":\"item.completed\",",
@@ -55,10 +55,10 @@ pub const CODEX: Target = Target {
         b"try again in 99999999999999999999 days",
         b"try again in 9 days 99999999999999999 hours",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
         for id in [None, Some(CODEX_ID)] {
-            alike(bytes, |piece| codex::probe::heard(id, bytes, piece));
+            check_pieces(bytes, |piece| codex::probe::heard(id, bytes, piece));
         }
     },
 };
@@ -67,21 +67,19 @@ pub const CODEX: Target = Target {
 pub const CODEX_TAIL: Target = Target {
     name: "codex_tail",
     seeds: || seeds::files("crates/agents/tests/golden/codex/transcripts", ".jsonl"),
-    words: &[
+    dictionary: &[
         b"\"type\":\"token_count\",",
         b"\"model_context_window\":18446744073709551615,",
         b"\"last_token_usage\":{\"input_tokens\":18446744073709551615,\"output_tokens\":9},",
         b"\"thread_token_usage\":{\"input_tokens\":1,\"output_tokens\":2},",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
-        alike(bytes, |piece| {
-            codex::probe::counted(CODEX_ID, bytes, piece)
-        });
+    fix_checksums: |_, _| (),
+    check: |bytes| {
+        check_pieces(bytes, |piece| codex::probe::counted(CODEX_ID, bytes, piece));
     },
 };
 
-/// When a limit is lifted: in words, and in the headers of answers.
+/// When a rate limit is lifted: from messages and from response headers.
 pub const LIMITS: Target = Target {
     name: "limits",
     seeds: || {
@@ -98,7 +96,7 @@ pub const LIMITS: Target = Target {
         .map(|seed| seed.as_bytes().to_vec())
         .to_vec()
     },
-    words: &[
+    dictionary: &[
         b"99999999999999999999",
         b"1e308",
         b"try again in ",
@@ -106,26 +104,26 @@ pub const LIMITS: Target = Target {
         b"12:00 AM",
         b"feb 29",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
         let words = String::from_utf8_lossy(bytes);
         assert_eq!(codex::probe::limited(&words), codex::probe::limited(&words));
         assert_eq!(anthropic::probe::wait(bytes), anthropic::probe::wait(bytes));
     },
 };
 
-/// The Agent Client Protocol, and the fold of what it reports.
+/// The Agent Client Protocol, and the state that its updates are merged into.
 pub const ACP: Target = Target {
     name: "acp",
     seeds: || {
-        let mut seeds = recorded("crates/agents/tests/golden/acp/claude/0.99.0", ".jsonl");
-        seeds.extend(recorded(
+        let mut seeds = recorded_messages("crates/agents/tests/golden/acp/claude/0.99.0", ".jsonl");
+        seeds.extend(recorded_messages(
             "crates/agents/tests/golden/acp/codex/2.6.0",
             ".jsonl",
         ));
         seeds
     },
-    words: &[
+    dictionary: &[
         b"\"status\":\"completed\",",
         b"\"stopReason\":\"end_turn\",",
         b"\"sessionUpdate\":\"tool_call_update\",",
@@ -133,18 +131,18 @@ pub const ACP: Target = Target {
         b"\"path\":\"../../etc/passwd\",",
         b"\"amount\":-1e308,\"currency\":\"USD\"",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
         let heard = || acp::probe::heard(bytes, Path::new("/nonexistent"));
         assert_eq!(heard(), heard());
     },
 };
 
-/// Streams of the Messages API.
+/// Event streams of the Messages API.
 pub const ANTHROPIC: Target = Target {
     name: "anthropic_events",
     seeds: || seeds::own("anthropic_events"),
-    words: &[
+    dictionary: &[
         b"data: ",
         b"\r\n\r\n",
         b"\r\r",
@@ -152,15 +150,15 @@ pub const ANTHROPIC: Target = Target {
         b"\"index\":9",
         b"\"partial_json\":\"",
     ],
-    mend: |_, _| (),
-    hold: |bytes| alike(bytes, |piece| anthropic::probe::heard(bytes, piece)),
+    fix_checksums: |_, _| (),
+    check: |bytes| check_pieces(bytes, |piece| anthropic::probe::heard(bytes, piece)),
 };
 
-/// Streams of chat completions.
+/// Event streams of chat completions.
 pub const OPENAI: Target = Target {
     name: "openai_events",
     seeds: || seeds::own("openai_events"),
-    words: &[
+    dictionary: &[
         b"data: ",
         b"data: [DONE]\n\n",
         b"\r\n\r\n",
@@ -168,15 +166,15 @@ pub const OPENAI: Target = Target {
         b"\"finish_reason\":\"stop\"",
         b"\"error\":{}",
     ],
-    mend: |_, _| (),
-    hold: |bytes| alike(bytes, |piece| openai::probe::heard(bytes, piece)),
+    fix_checksums: |_, _| (),
+    check: |bytes| check_pieces(bytes, |piece| openai::probe::heard(bytes, piece)),
 };
 
-/// Frames of Amazon Bedrock.
+/// Event frames of Amazon Bedrock.
 pub const BEDROCK: Target = Target {
     name: "bedrock_frames",
-    seeds: framed,
-    words: &[
+    seeds: bedrock_answers,
+    dictionary: &[
         b":message-type",
         b":event-type",
         b":exception-type",
@@ -184,35 +182,35 @@ pub const BEDROCK: Target = Target {
         b"\"contentBlockIndex\":9",
         b"\x00\x00\x00\x10",
     ],
-    mend: |bytes, chance| mend_frames(bytes, chance),
-    hold: |bytes| alike(bytes, |piece| bedrock::probe::heard(bytes, piece)),
+    fix_checksums: |bytes, rng| fix_frames(bytes, rng),
+    check: |bytes| check_pieces(bytes, |piece| bedrock::probe::heard(bytes, piece)),
 };
 
 /// Messages of MCP servers.
 pub const MCP: Target = Target {
     name: "mcp",
     seeds: || seeds::own("mcp"),
-    words: &[
+    dictionary: &[
         b"\"jsonrpc\":\"2.0\",",
         b"\"id\":1,",
         b"\"isError\":true,",
         b"\"content\":[],",
         b"\"inputSchema\":{},",
     ],
-    mend: |_, _| (),
-    hold: |bytes| assert_eq!(mcp::probe::heard(bytes), mcp::probe::heard(bytes)),
+    fix_checksums: |_, _| (),
+    check: |bytes| assert_eq!(mcp::probe::heard(bytes), mcp::probe::heard(bytes)),
 };
 
-/// The same is heard at once, again, and in pieces.
-fn alike(bytes: &[u8], heard: impl Fn(usize) -> String) {
+/// The result is the same at once, repeated, and in pieces.
+fn check_pieces(bytes: &[u8], heard: impl Fn(usize) -> String) {
     let whole = heard(WHOLE);
     assert_eq!(whole, heard(WHOLE));
-    // Pieces of a byte would make a long case take for ever.
+    // Pieces of one byte would take too long for a large case.
     assert_eq!(whole, heard(bytes.len() / 50 + 1));
 }
 
-/// What an agent said in a recording of both sides.
-fn recorded(folder: &str, end: &str) -> Vec<Vec<u8>> {
+/// Extracts the messages of the agent from a recording of both sides.
+fn recorded_messages(folder: &str, end: &str) -> Vec<Vec<u8>> {
     let said = |recording: Vec<u8>| {
         let lines = recording.split(|byte| *byte == b'\n');
         let values = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
@@ -223,8 +221,8 @@ fn recorded(folder: &str, end: &str) -> Vec<Vec<u8>> {
     recordings.into_iter().map(said).collect()
 }
 
-/// Answers of Bedrock, as frames.
-fn framed() -> Vec<Vec<u8>> {
+/// Answers of Bedrock, encoded as frames.
+fn bedrock_answers() -> Vec<Vec<u8>> {
     let answer = |events: &[(&str, &str)]| {
         let frames = events.iter().map(|(kind, payload)| frame(kind, payload));
         frames.collect::<Vec<_>>().concat()
@@ -300,14 +298,14 @@ fn frame(kind: &str, payload: &str) -> Vec<u8> {
     frame
 }
 
-/// Makes the checksums of all frames right, and the length of the last; of some only the first.
-fn mend_frames(bytes: &mut [u8], chance: &mut Chance) {
+/// Corrects the checksums of the frames, and mostly their lengths. Stops early at random.
+fn fix_frames(bytes: &mut [u8], rng: &mut Rng) {
     let mut at = 0;
-    while at + 16 <= bytes.len() && chance.below(12) > 0 {
+    while at + 16 <= bytes.len() && rng.below(12) > 0 {
         let left = bytes.len() - at;
         let said = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let total = usize::try_from(said).unwrap_or(left).clamp(16, left);
-        if chance.below(4) > 0 {
+        if rng.below(4) > 0 {
             let total = u32::try_from(total).expect("the cases are short");
             bytes[at..at + 4].copy_from_slice(&total.to_be_bytes());
         }

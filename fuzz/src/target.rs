@@ -1,27 +1,25 @@
-//! The targets: one for each parser of bytes from outside.
+//! The fuzz targets: one for each parser of external bytes.
 
 use segno_agents::transcript::Native;
 
-use crate::mutate::Chance;
-use crate::{kept, runner, seeds, spec, streams, transcript};
+use crate::mutate::Rng;
+use crate::{files, runner, seeds, spec, streams, transcript};
 
-/// One parser, and how it is tried.
+/// A parser, and how to fuzz it.
 pub struct Target {
-    /// What it is called.
     pub name: &'static str,
-    /// What cases are made of.
+    /// The seeds that cases are mutated from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Words that mean something to it.
-    pub words: &'static [&'static [u8]],
-    /// Makes lengths and checksums right again, which would otherwise keep every change out; it may
-    /// leave some wrong.
-    pub mend: fn(&mut Vec<u8>, &mut Chance),
-    /// Panics if a promise is broken.
-    pub hold: fn(&[u8]),
+    /// Byte strings that the parser gives a meaning.
+    pub dictionary: &'static [&'static [u8]],
+    /// Corrects lengths and checksums, which would otherwise reject every mutation. May leave some
+    /// wrong.
+    pub fix_checksums: fn(&mut Vec<u8>, &mut Rng),
+    /// Panics if a property is violated.
+    pub check: fn(&[u8]),
 }
 
 impl Target {
-    /// Every one.
     pub const ALL: [Target; 19] = [
         Target {
             name: "claude_transcript",
@@ -31,16 +29,16 @@ impl Target {
                     ".jsonl",
                 )
             },
-            words: transcript::WORDS,
-            mend: |_, _| (),
-            hold: |bytes| transcript::hold(Native::ClaudeCode, bytes),
+            dictionary: transcript::WORDS,
+            fix_checksums: |_, _| (),
+            check: |bytes| transcript::check(Native::ClaudeCode, bytes),
         },
         Target {
             name: "codex_rollout",
             seeds: || seeds::files("crates/agents/tests/golden/codex/transcripts", ".jsonl"),
-            words: transcript::WORDS,
-            mend: |_, _| (),
-            hold: |bytes| transcript::hold(Native::Codex, bytes),
+            dictionary: transcript::WORDS,
+            fix_checksums: |_, _| (),
+            check: |bytes| transcript::check(Native::Codex, bytes),
         },
         streams::CLAUDE,
         streams::CODEX,
@@ -51,17 +49,17 @@ impl Target {
         streams::OPENAI,
         streams::BEDROCK,
         streams::MCP,
-        kept::BUNDLE,
-        kept::LETTER,
-        kept::ARCHIVE,
-        kept::GIT_INDEX,
-        kept::PATTERNS,
+        files::BUNDLE,
+        files::ANNOUNCEMENT,
+        files::ARCHIVE,
+        files::GIT_INDEX,
+        files::PATTERNS,
         spec::SPEC,
         spec::CHECKLIST,
         runner::RUNNER_OUTPUT,
     ];
 
-    /// The one of this name.
+    /// Finds a target by name.
     pub fn named(name: &str) -> Option<&'static Target> {
         const ALL: &[Target] = &Target::ALL;
         ALL.iter().find(|target| target.name == name)

@@ -1,4 +1,4 @@
-//! The promises of `segno_agents::transcript`.
+//! Properties of `segno_agents::transcript`.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use segno_core::conversation::turns::Loss;
 use segno_core::conversation::{Entry, Said, UNKNOWN_OUTCOME, words};
 use segno_core::time::Timestamp;
 
-/// Words that mean something in a transcript.
+/// Byte strings with a meaning in transcripts.
 pub const WORDS: &[&[u8]] = &[
     b"\"type\":\"user\",",
     b"\"parentUuid\":null,",
@@ -19,9 +19,9 @@ pub const WORDS: &[&[u8]] = &[
 
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
 
-/// Panics if a promise is broken.
-pub fn hold(native: Native, bytes: &[u8]) {
-    // The limits are part of what is tried.
+/// Panics if a property is violated.
+pub fn check(native: Native, bytes: &[u8]) {
+    // The limits vary with the input, so that they are tested, too.
     let limits = match bytes.len() % 4 {
         0 => Limits {
             line: 600,
@@ -34,10 +34,10 @@ pub fn hold(native: Native, bytes: &[u8]) {
         _ => Limits::default(),
     };
     let (entries, damage) = read(native, bytes, limits);
-    places(bytes, &entries, &damage);
-    repaired(native, bytes, limits, &entries);
-    moved(native, bytes);
-    written(
+    check_spans(bytes, &entries, &damage);
+    check_repair(native, bytes, limits, &entries);
+    check_move(native, bytes);
+    check_write(
         &entries
             .into_iter()
             .map(|(entry, _)| entry)
@@ -59,8 +59,8 @@ fn read(native: Native, bytes: &[u8], limits: Limits) -> (Vec<(Entry, Span)>, Ve
     (entries, damage)
 }
 
-/// Everything is where it is said to be: a line of the file, and nothing is said by no line.
-fn places(bytes: &[u8], entries: &[(Entry, Span)], damage: &[Damage]) {
+/// Every span is a line of the file.
+fn check_spans(bytes: &[u8], entries: &[(Entry, Span)], damage: &[Damage]) {
     let spans = entries
         .iter()
         .map(|(_, at)| at)
@@ -78,8 +78,8 @@ fn index(number: u64) -> usize {
     usize::try_from(number).expect("it is within memory")
 }
 
-/// A repair keeps what can be read, adds nothing but its own, and is done after once.
-fn repaired(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, Span)]) {
+/// A repair keeps everything readable, adds only its own records, and is idempotent.
+fn check_repair(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, Span)]) {
     let mut once = Vec::new();
     let done = native
         .repair_within(Cursor::new(bytes), &mut once, limits)
@@ -101,11 +101,11 @@ fn repaired(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, Span
     let open = report.summary.unanswered.len() as u64 + report.summary.unanswered_unlisted;
     assert_eq!(open, done.left_open);
     let (after, _) = read(native, &once, limits);
-    assert_eq!(own(before), own(&after));
+    assert_eq!(without_repairs(before), without_repairs(&after));
 }
 
-/// What was said, without what a repair may add.
-fn own(entries: &[(Entry, Span)]) -> Vec<&Said> {
+/// The conversation without the records that a repair may add.
+fn without_repairs(entries: &[(Entry, Span)]) -> Vec<&Said> {
     let added = |said: &Said| match said {
         Said::Result(answer) => words(&answer.parts) == UNKNOWN_OUTCOME,
         Said::Raw { record } => record == "system/informational",
@@ -115,8 +115,8 @@ fn own(entries: &[(Entry, Span)]) -> Vec<&Said> {
     said.filter(|said| !added(said)).collect()
 }
 
-/// A move changes no byte that it need not.
-fn moved(native: Native, bytes: &[u8]) {
+/// A move changes no byte that it does not have to.
+fn check_move(native: Native, bytes: &[u8]) {
     let rehome = |from: &str, to: &str, session: Option<&str>| {
         let target = Move {
             from: from.into(),
@@ -145,8 +145,8 @@ fn moved(native: Native, bytes: &[u8]) {
     assert_eq!(said(bytes), said(&made));
 }
 
-/// Whatever was said can be written for every agent, and is taken whole.
-fn written(entries: &[Entry]) {
+/// Every conversation can be written for every agent, and read back completely.
+fn check_write(entries: &[Entry]) {
     let target = Target {
         session: SESSION.into(),
         cwd: "/srv".into(),

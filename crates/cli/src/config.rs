@@ -1,4 +1,7 @@
-//! Where things are, and what the person has set.
+//! Locations and user settings: where sessions and `config.toml` live, and what `config.toml` sets.
+//!
+//! The module validates every value and reports unknown keys as notices. Other modules interpret
+//! the settings.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,7 +21,7 @@ use segno_engine::chat::Limits;
 use segno_engine::retention::Retention;
 use segno_store::LocalDisk;
 
-/// What can be set in `config.toml`.
+/// The settings of `config.toml`, with defaults for everything the file does not set.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
@@ -26,47 +29,44 @@ pub(crate) struct Config {
     pub(crate) keep_completed: bool,
     pub(crate) cleanup_auto: bool,
     pub(crate) trash_keep: Duration,
-    /// How many checkpoints stay.
     pub(crate) retention: Retention,
-    /// What the files of checkpoints are encrypted with.
+    /// The key that encrypts the files of checkpoints.
     pub(crate) key_file: Option<PathBuf>,
-    /// Which files belong to checkpoints.
+    /// Which files a checkpoint includes and excludes.
     pub(crate) rules: Rules,
-    /// Where checkpoints are sent, if anywhere.
+    /// URL of the remote that checkpoints are pushed to.
     pub(crate) storage: Option<String>,
-    /// Only those with more bytes than this are sent by themselves.
+    /// Checkpoints are pushed automatically only if they have more bytes than this.
     pub(crate) storage_above: u64,
-    /// Private addresses that tools may call.
+    /// Private network addresses that tools may call.
     pub(crate) reach: Reach,
-    /// What models cost, by name.
+    /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
-    /// How agents' programs are started, by the name of their provider.
-    pub(crate) programs: BTreeMap<&'static str, Started>,
-    /// Who does the tasks of a plan, and who reviews them, unless it is said otherwise.
+    /// How CLI agents are started, by provider name.
+    pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
+    /// Default agent and default reviewer of `segno work`.
     pub(crate) work_agent: Option<String>,
     pub(crate) work_reviewer: Option<String>,
-    /// How chats are opened, and for how long nothing may be said in them.
-    pub(crate) chat: Chat,
-    /// What the person should know about the file.
+    pub(crate) chat: ChatSettings,
+    /// Warnings about the file for the user, such as unknown keys.
     pub(crate) notices: Vec<String>,
 }
 
-/// How an agent's program is started.
+/// How a CLI agent is started.
 #[derive(Debug, Clone)]
-pub(crate) struct Started {
-    /// The program, if it is not found by its own name.
+pub(crate) struct ProgramSettings {
+    /// The executable, if it is not found under its usual name on PATH.
     pub(crate) program: Option<String>,
-    /// What it may do.
     pub(crate) permissions: Permissions,
-    /// Tools that it may use besides, in its own words.
+    /// Additional tools that it may use, in its own syntax.
     pub(crate) allow: Vec<String>,
-    /// How many tokens fit into its model's context.
+    /// Size of its model's context window in tokens.
     pub(crate) window: Option<u64>,
-    /// Whether it is given Segno's MCP server.
+    /// Whether the agent gets Segno's MCP server.
     pub(crate) mcp: bool,
 }
 
-impl Default for Started {
+impl Default for ProgramSettings {
     fn default() -> Self {
         Self {
             program: None,
@@ -78,14 +78,14 @@ impl Default for Started {
     }
 }
 
-/// What holds for chats.
+/// Settings for chats.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Chat {
-    /// Who is spoken to.
+pub(crate) struct ChatSettings {
+    /// Default agent.
     pub(crate) agent: Option<String>,
-    /// The spec that names them.
+    /// The spec that defines the agent.
     pub(crate) spec: Option<PathBuf>,
-    /// For how long nothing may be said.
+    /// After how long without a message a chat is paused, and archived.
     pub(crate) limits: Limits,
 }
 
@@ -107,7 +107,7 @@ impl Default for Config {
             programs: BTreeMap::new(),
             work_agent: None,
             work_reviewer: None,
-            chat: Chat::default(),
+            chat: ChatSettings::default(),
             notices: Vec::new(),
         }
     }
@@ -146,7 +146,6 @@ const KEYS: &[&str] = &[
     "chat.expires_after_s",
 ];
 
-/// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("there is no place to keep sessions: neither SEGNO_HOME nor HOME is set")]
@@ -175,8 +174,8 @@ impl Diagnose for Error {
     }
 }
 
-/// The folder that holds sessions, and the file that holds settings. Both come from the person's
-/// environment, never from the folder that is worked in: what lies there may not be trusted.
+/// Returns the folder that stores sessions and the path of the settings file. Both come from the
+/// user's environment, never from the current folder, because its contents may not be trusted.
 pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
     let path = |name: &str| {
         env::var_os(name)
@@ -190,10 +189,10 @@ pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
         let config = home.join("config.toml");
         return Ok((home, config));
     }
-    let person = path("HOME").filter(|home| home.is_absolute());
+    let home = path("HOME").filter(|home| home.is_absolute());
     let below = |variable: &str, default: &str| {
         let set = path(variable).filter(|folder| folder.is_absolute());
-        set.or_else(|| Some(person.as_ref()?.join(default)))
+        set.or_else(|| Some(home.as_ref()?.join(default)))
             .map(|folder| folder.join("segno"))
     };
     let state = below("XDG_STATE_HOME", ".local/state").ok_or(Error::NoHome)?;
@@ -201,7 +200,7 @@ pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
     Ok((state, config.join("config.toml")))
 }
 
-/// Reads the settings; a file that is not there sets nothing.
+/// Reads the settings. A missing file means defaults.
 pub(crate) fn read(path: &Path) -> Result<Config, Error> {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let unusable = |reason: String| Error::Unusable {
@@ -212,7 +211,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {
             return Ok(Config::default());
         }
-        // A folder that cannot be entered is the folder's fault, and whoever opens it says so.
+        // If the folder itself cannot be entered, the code that opens the folder reports the error.
         Err(error) if error.kind() == PermissionDenied && path.metadata().is_err() => {
             return Ok(Config::default());
         }
@@ -233,7 +232,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
 
 fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     let mut config = Config::default();
-    for key in names(table) {
+    for key in key_names(table) {
         if !KEYS.contains(&key.as_str()) && !key.starts_with("prices.") {
             let known = KEYS.join(", ");
             config.notices.push(format!(
@@ -292,10 +291,10 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     if let Some(megabytes) = number(table, "storage", "above_mb", 0..=1_000_000_000)? {
         config.storage_above = megabytes * 1024 * 1024;
     }
-    if let Some(keep) = choice(table, "cleanup", "keep_completed")? {
+    if let Some(keep) = boolean(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;
     }
-    if let Some(auto) = choice(table, "cleanup", "auto")? {
+    if let Some(auto) = boolean(table, "cleanup", "auto")? {
         config.cleanup_auto = auto;
     }
     if let Some(hosts) = texts(table, "network", "allow_private")? {
@@ -304,9 +303,9 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     for program in Program::ALL {
         let name = program.as_str();
-        config.programs.insert(name, started(table, name)?);
+        config.programs.insert(name, program_settings(table, name)?);
     }
-    config.chat = chat(table)?;
+    config.chat = chat_settings(table)?;
     if let Some(toml::Value::Table(prices)) = table.get("prices") {
         for (model, price) in prices {
             config
@@ -317,8 +316,8 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     Ok(config)
 }
 
-/// How an agent's program is started.
-fn started(table: &toml::Table, section: &str) -> Result<Started, String> {
+/// Parses how a CLI agent is started.
+fn program_settings(table: &toml::Table, section: &str) -> Result<ProgramSettings, String> {
     let text = |key: &str| {
         let value = table.get(section).and_then(|section| section.get(key));
         let wrong = |value: &toml::Value| format!("`{section}.{key}` must be a text, not {value}");
@@ -345,17 +344,17 @@ fn started(table: &toml::Table, section: &str) -> Result<Started, String> {
     if program.as_ref().is_some_and(String::is_empty) {
         return Err(format!("`{section}.program` must name a program"));
     }
-    Ok(Started {
+    Ok(ProgramSettings {
         program,
         permissions,
         allow,
         window: number(table, section, "context_window", 1_000..=100_000_000)?,
-        mcp: choice(table, section, "mcp")?.unwrap_or(true),
+        mcp: boolean(table, section, "mcp")?.unwrap_or(true),
     })
 }
 
-/// How chats are opened, and when they rest.
-fn chat(table: &toml::Table) -> Result<Chat, String> {
+/// Parses the `chat` section.
+fn chat_settings(table: &toml::Table) -> Result<ChatSettings, String> {
     const YEAR: u64 = 366 * 24 * 3600;
     let text = |key: &str| {
         let value = table.get("chat").and_then(|chat| chat.get(key));
@@ -370,18 +369,18 @@ fn chat(table: &toml::Table) -> Result<Chat, String> {
     }
     let seconds =
         |key| number(table, "chat", key, 1..=YEAR).map(|found| found.map(Duration::from_secs));
-    let usual = Limits::default();
-    Ok(Chat {
+    let defaults = Limits::default();
+    Ok(ChatSettings {
         agent: text("agent")?.map(str::to_owned),
         spec,
         limits: Limits {
-            idle: seconds("idle_after_s")?.unwrap_or(usual.idle),
-            expiry: seconds("expires_after_s")?.unwrap_or(usual.expiry),
+            idle: seconds("idle_after_s")?.unwrap_or(defaults.idle),
+            expiry: seconds("expires_after_s")?.unwrap_or(defaults.expiry),
         },
     })
 }
 
-/// What a model costs.
+/// Parses the price of a model.
 fn price(model: &str, table: &toml::Value) -> Result<Price, String> {
     let of = |key: &str| {
         let value = table.get(key);
@@ -423,7 +422,7 @@ fn number(
     }
 }
 
-/// A text with something in it.
+/// Returns a string setting. Blank strings are refused.
 fn text(table: &toml::Table, section: &str, key: &str) -> Result<Option<String>, String> {
     let Some(value) = table.get(section).and_then(|section| section.get(key)) else {
         return Ok(None);
@@ -433,7 +432,7 @@ fn text(table: &toml::Table, section: &str, key: &str) -> Result<Option<String>,
     text.map(|text| Some(text.to_owned())).ok_or_else(wrong)
 }
 
-/// A list of texts.
+/// Returns a setting that is a list of strings.
 fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<String>>, String> {
     let Some(value) = table.get(section).and_then(|section| section.get(key)) else {
         return Ok(None);
@@ -446,7 +445,8 @@ fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<Str
     texts.map(Some).ok_or_else(wrong)
 }
 
-/// Where the key is: an absolute path, so that it is the same from every folder.
+/// Returns the path of the key file. It must be absolute, so that it means the same file from every
+/// folder.
 fn key_file(table: &toml::Table) -> Result<Option<PathBuf>, String> {
     let section = table.get("encryption");
     let Some(value) = section.and_then(|section| section.get("key_file")) else {
@@ -459,7 +459,7 @@ fn key_file(table: &toml::Table) -> Result<Option<PathBuf>, String> {
         .ok_or_else(wrong)
 }
 
-/// Patterns of files.
+/// Returns file patterns. A pattern that can match nothing is refused.
 fn patterns(table: &toml::Table, key: &str) -> Result<Vec<String>, String> {
     let patterns = texts(table, "checkpoints", key)?.unwrap_or_default();
     match patterns.iter().find(|text| !Rules::says_something(text)) {
@@ -470,7 +470,7 @@ fn patterns(table: &toml::Table, key: &str) -> Result<Vec<String>, String> {
     }
 }
 
-fn choice(table: &toml::Table, section: &str, key: &str) -> Result<Option<bool>, String> {
+fn boolean(table: &toml::Table, section: &str, key: &str) -> Result<Option<bool>, String> {
     match table.get(section).and_then(|section| section.get(key)) {
         None => Ok(None),
         Some(toml::Value::Boolean(choice)) => Ok(Some(*choice)),
@@ -480,7 +480,7 @@ fn choice(table: &toml::Table, section: &str, key: &str) -> Result<Option<bool>,
     }
 }
 
-fn names(table: &toml::Table) -> Vec<String> {
+fn key_names(table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table {
         match value {

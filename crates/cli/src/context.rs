@@ -1,4 +1,5 @@
-//! The parts, joined: what every command works with.
+//! Wiring: builds the environment (`World`) that every command works with, from the settings, the
+//! store, the clock, the drivers and the other adapters.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,19 +19,19 @@ use segno_store::{Home, LocalDisk, Memory, Sealed, Sqlite, Warehouse};
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
-    Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom,
-    MachineSnapshots, MachineWorktrees, PASSPHRASE, Place,
+    FileWork, Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses,
+    MachineRandom, MachineSnapshots, MachineWorktrees, PASSPHRASE,
 };
 use crate::mcp;
-use crate::mcp::snippets::Started;
-use crate::output::say;
+use crate::mcp::snippets::ServerCommand;
+use crate::output::stderr_line;
 
-/// Where a run's session is kept.
+/// Where the sessions of this process are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// In the person's home.
+pub(crate) enum Persistence {
+    /// In Segno's home folder, durably.
     Home,
-    /// Nowhere.
+    /// In memory only; they are lost when the process ends.
     Memory,
 }
 
@@ -41,10 +42,10 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Reads a spec, to look at it. Nothing is kept, so no home is needed.
+    /// Reads a spec without running it. Stores nothing, so it needs no home folder.
     pub(crate) fn read(&self, spec: &Path) -> Result<Workflow, Failure> {
-        let (world, _) = self.world(Keep::Memory)?;
-        let (_, workflow) = read_spec(&world, &workspace()?.join(spec))?;
+        let (env, _) = self.env(Persistence::Memory)?;
+        let (_, workflow) = read_spec(&env, &workspace()?.join(spec))?;
         Ok(workflow)
     }
 
@@ -55,58 +56,59 @@ impl Context {
         }
     }
 
-    /// The depot at a URL, with what the person's environment says about how to get there.
-    fn depot(&self, url: &str, keyring: Arc<Keyring>) -> Result<Sealed, Failure> {
+    /// Opens the remote at a URL, with the credentials and options from the environment of this
+    /// process.
+    fn remote(&self, url: &str, keyring: Arc<Keyring>) -> Result<Sealed, Failure> {
         let variables = own_environment();
         let clock = Arc::clone(&self.clock);
         let opened = Warehouse::new(url, variables, clock, Arc::new(MachineRandom));
-        let depot = Arc::new(opened.map_err(segno_engine::Error::Depot)?);
+        let remote = Arc::new(opened.map_err(segno_engine::Error::Depot)?);
         let key = move || keyring.cipher().map_err(|error| error.to_string());
-        Ok(Sealed::new(depot, Box::new(key), Arc::new(MachineRandom)))
+        Ok(Sealed::new(remote, Box::new(key), Arc::new(MachineRandom)))
     }
 
-    /// The world of a command that works with sessions, and the person's settings.
-    pub(crate) fn world(&self, keep: Keep) -> Result<(World, Config), Failure> {
-        self.join(keep, Place::Beside, None)
+    /// Builds the environment for a command that works with sessions. Also returns the settings.
+    pub(crate) fn env(&self, persistence: Persistence) -> Result<(World, Config), Failure> {
+        self.build(persistence, FileWork::Background, None)
     }
 
-    /// The same, where it was said what agents' programs may do.
-    pub(crate) fn world_with(
+    /// Like [`Context::env`], with permissions for CLI agents that override the settings.
+    pub(crate) fn env_with_permissions(
         &self,
-        keep: Keep,
+        persistence: Persistence,
         permissions: Option<Permissions>,
     ) -> Result<(World, Config), Failure> {
-        self.join(keep, Place::Beside, permissions)
+        self.build(persistence, FileWork::Background, permissions)
     }
 
-    /// The world of a command that does one thing after the other, so that nothing has to go on
-    /// while it works with files.
-    pub(crate) fn still_world(&self) -> Result<World, Failure> {
-        self.join(Keep::Home, Place::Here, None)
-            .map(|(world, _)| world)
+    /// Builds the environment for a command that does one thing at a time. File work runs on the
+    /// calling thread, because nothing else has to make progress meanwhile.
+    pub(crate) fn env_inline(&self) -> Result<World, Failure> {
+        self.build(Persistence::Home, FileWork::Inline, None)
+            .map(|(env, _)| env)
     }
 
-    fn join(
+    fn build(
         &self,
-        keep: Keep,
-        place: Place,
+        persistence: Persistence,
+        file_work: FileWork,
         permissions: Option<Permissions>,
     ) -> Result<(World, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
         let mut snapshots: Arc<dyn Snapshots> = Arc::new(Nowhere);
-        let store: Arc<dyn Store> = match keep {
-            Keep::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
-            Keep::Home => {
+        let store: Arc<dyn Store> = match persistence {
+            Persistence::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
+            Persistence::Home => {
                 let (root, file) = config::locations()?;
                 config = config::read(&file)?;
                 for notice in &config.notices {
-                    say(&format!("note: {notice}"));
+                    stderr_line(&format!("note: {notice}"));
                 }
                 let home = Home::open(root, Arc::clone(&disk))?;
                 if let Some(kind) = home.network_file_system() {
-                    say(&format!(
+                    stderr_line(&format!(
                         "note: {} is on {kind}, where SQLite's locks do not hold; point SEGNO_HOME at a local disk",
                         home.root().display()
                     ));
@@ -114,23 +116,23 @@ impl Context {
                 keyring = Arc::new(Keyring::new(config.key_file.clone()));
                 snapshots = Arc::new(MachineSnapshots {
                     root: home.snapshots(),
-                    person: std::env::var_os("HOME").map(PathBuf::from),
+                    user_home: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
                     keyring: Arc::clone(&keyring),
                     clock: Arc::clone(&self.clock),
-                    place,
+                    file_work,
                 });
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }
         };
         let storage = match &config.storage {
             Some(url) => Some(Storage {
-                depot: Arc::new(self.depot(url, keyring)?),
+                depot: Arc::new(self.remote(url, keyring)?),
                 above: config.storage_above,
             }),
             None => None,
         };
-        let world = World {
+        let env = World {
             store,
             clock: Arc::clone(&self.clock),
             random: Arc::new(MachineRandom),
@@ -142,9 +144,9 @@ impl Context {
                 prices: config.prices.clone(),
                 programs: config.programs.clone(),
                 permissions,
-                service: match keep {
-                    Keep::Home => service(),
-                    Keep::Memory => None,
+                service: match persistence {
+                    Persistence::Home => mcp_service(),
+                    Persistence::Memory => None,
                 },
                 web: std::sync::OnceLock::new(),
             }),
@@ -158,20 +160,21 @@ impl Context {
             ttl: config.lease_ttl,
             version: env!("CARGO_PKG_VERSION"),
         };
-        Ok((world, config))
+        Ok((env, config))
     }
 }
 
-/// The environment of this process. A variable that is not UTF-8 cannot turn up in text that is.
+/// The environment variables of this process. Variables that are not UTF-8 are skipped: they cannot
+/// appear in UTF-8 text, so nothing has to redact them.
 pub(crate) fn own_environment() -> impl Iterator<Item = (String, String)> {
     let pairs = std::env::vars_os();
     pairs.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// The MCP server, as agents are told of it. One whose program cannot be named is done without: what
-/// agents do for a session does not depend on it.
-fn service() -> Option<Service> {
-    let Started { program, args, env } = Started::here([]).ok()?;
+/// Describes Segno's MCP server for CLI agents. Returns `None` if the path of this executable is
+/// unknown: agents work without the server, too.
+fn mcp_service() -> Option<Service> {
+    let ServerCommand { program, args, env } = ServerCommand::from_this_process([]).ok()?;
     let is_set = |name: &&str| std::env::var_os(name).is_some();
     let inherit = [PASSPHRASE].into_iter().filter(is_set);
     Some(Service {
@@ -183,7 +186,7 @@ fn service() -> Option<Service> {
     })
 }
 
-/// The folder that the person is in.
+/// Returns the current folder.
 pub(crate) fn workspace() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
         Failure::usage(format!("the current folder cannot be used: {error}"), None)

@@ -1,4 +1,4 @@
-//! What goes wrong, as people see it, and the exit code it leads to.
+//! Errors as users see them, and the exit code of each.
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::redact::Redactor;
@@ -6,9 +6,9 @@ use segno_core::session::Status;
 use segno_engine::chat;
 use serde_json::json;
 
-use crate::output::{json_line, plain, say};
+use crate::output::{json_line, stderr_line, text};
 
-/// An error on its way to the person.
+/// An error that is reported to the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -20,12 +20,12 @@ pub(crate) struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} [{}]", plain::plain(&self.message), self.code)
+        write!(f, "{} [{}]", text::sanitize(&self.message), self.code)
     }
 }
 
 impl Failure {
-    fn of(error: &dyn Diagnose, exit: u8) -> Self {
+    fn from_diagnose(error: &dyn Diagnose, exit: u8) -> Self {
         let mut causes = Vec::new();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// A fault in how the command was called.
+    /// A usage error: the command was called wrongly.
     pub(crate) fn usage(message: impl Into<String>, hint: Option<String>) -> Self {
         Self {
             message: message.into(),
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// A fault of this program or its machine.
+    /// An internal error of this program or the machine.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -63,8 +63,8 @@ impl Failure {
         }
     }
 
-    /// What was to be printed could not be.
-    pub(crate) fn unprinted(message: &str) -> Self {
+    /// Output could not be written to stdout.
+    pub(crate) fn stdout_write(message: &str) -> Self {
         let message = format!("the output could not be written: {message}");
         Self {
             message,
@@ -75,8 +75,8 @@ impl Failure {
         }
     }
 
-    /// A file for the person could not be written.
-    pub(crate) fn unwritten(message: impl Into<String>, hint: Option<String>) -> Self {
+    /// A file for the user could not be written.
+    pub(crate) fn file_write(message: impl Into<String>, hint: Option<String>) -> Self {
         Self {
             message: message.into(),
             causes: Vec::new(),
@@ -86,13 +86,13 @@ impl Failure {
         }
     }
 
-    /// The same, after what went well before it.
-    pub(crate) fn after(self, before: &str) -> Self {
+    /// Prefixes the message with what succeeded before the error.
+    pub(crate) fn with_prefix(self, before: &str) -> Self {
         let message = format!("{before}: {}", self.message);
         Self { message, ..self }
     }
 
-    /// The same without its way out, where that does not hold.
+    /// Removes the hint, where it does not apply.
     pub(crate) fn without_hint(self) -> Self {
         Self { hint: None, ..self }
     }
@@ -108,8 +108,8 @@ impl Failure {
         }
     }
 
-    /// It in one text, for whoever is no person at a terminal.
-    pub(crate) fn told(&self, redactor: &Redactor) -> String {
+    /// Renders the error as one redacted text, for readers other than a terminal (MCP clients).
+    pub(crate) fn to_text(&self, redactor: &Redactor) -> String {
         let hint = self.hint.as_deref().map(|hint| format!("; {hint}"));
         let text = format!(
             "{} [{}]{}",
@@ -117,12 +117,12 @@ impl Failure {
             self.code,
             hint.unwrap_or_default()
         );
-        plain::lines(&redactor.redact(&text))
+        text::sanitize_lines(&redactor.redact(&text))
     }
 
-    /// Says it: in a few lines on stderr, and as one line of JSON where a program listens.
+    /// Prints the error: a few lines on stderr, and with `json` also one JSON line on stdout.
     pub(crate) fn report(&self, json: bool, redactor: &Redactor) {
-        let clean = |text: &str| plain::lines(&redactor.redact(text));
+        let clean = |text: &str| text::sanitize_lines(&redactor.redact(text));
         if json {
             let line = json!({
                 "v": 1, "kind": "error", "code": self.code, "exit": self.exit,
@@ -132,7 +132,7 @@ impl Failure {
             });
             json_line(&line);
         }
-        // What someone asked for is no error.
+        // A stop that someone requested is not called an error.
         let word = match self.code {
             "R0102" | "R0112" => "stopped",
             "R0123" => "suspended",
@@ -141,16 +141,17 @@ impl Failure {
         };
         let message = clean(&self.message);
         let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
-        say(&format!("{word}: {first} [{}]", self.code));
-        rest.lines().for_each(|line| say(&format!("  {line}")));
+        stderr_line(&format!("{word}: {first} [{}]", self.code));
+        rest.lines()
+            .for_each(|line| stderr_line(&format!("  {line}")));
         for cause in &self.causes {
-            say(&format!(
+            stderr_line(&format!(
                 "  cause: {}",
                 clean(cause).replace('\n', "\n         ")
             ));
         }
         if let Some(hint) = &self.hint {
-            say(&format!("  hint: {}", clean(hint)));
+            stderr_line(&format!("  hint: {}", clean(hint)));
         }
     }
 }
@@ -249,7 +250,7 @@ impl From<segno_engine::Error> for Failure {
             | E::Unwritten { .. }
             | E::Artifact { .. } => 12,
         };
-        Self::of(&error, exit)
+        Self::from_diagnose(&error, exit)
     }
 }
 
@@ -259,7 +260,7 @@ impl From<&chat::Error> for Failure {
             chat::Error::Other { .. } | chat::Error::NoneHere { .. } => 17,
             _ => 2,
         };
-        Self::of(error, exit)
+        Self::from_diagnose(error, exit)
     }
 }
 
@@ -272,13 +273,13 @@ impl From<segno_core::store::Error> for Failure {
             Kind::Internal => 70,
             Kind::Unavailable | Kind::Invalid | Kind::Forbidden => 12,
         };
-        Self::of(&error, exit)
+        Self::from_diagnose(&error, exit)
     }
 }
 
 impl From<crate::config::Error> for Failure {
     fn from(error: crate::config::Error) -> Self {
-        Self::of(&error, 2)
+        Self::from_diagnose(&error, 2)
     }
 }
 
@@ -288,12 +289,12 @@ impl From<crate::hooks::Error> for Failure {
             Kind::Invalid => 2,
             _ => 12,
         };
-        Self::of(&error, exit)
+        Self::from_diagnose(&error, exit)
     }
 }
 
-impl From<crate::watch::Held> for Failure {
-    fn from(error: crate::watch::Held) -> Self {
-        Self::of(&error, 21)
+impl From<crate::watch::LockError> for Failure {
+    fn from(error: crate::watch::LockError) -> Self {
+        Self::from_diagnose(&error, 21)
     }
 }

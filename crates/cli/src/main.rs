@@ -1,4 +1,4 @@
-//! `segno`: reads the command line, joins the parts, runs one command.
+//! `segno`: parses the command line, builds the environment, runs one command.
 
 mod commands;
 mod config;
@@ -18,26 +18,26 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let hat = std::env::args_os().nth(1);
-    // The warden is this program under another hat, and must be alone in its process: see
+    let mode = std::env::args_os().nth(1);
+    // The process guard is this executable in another mode. It must be alone in its process: see
     // `segno_agents::command`.
-    if hat.as_deref() == Some(OsStr::new(machine::WARDEN)) {
+    if mode.as_deref() == Some(OsStr::new(machine::PROCESS_GUARD)) {
         return segno_agents::command::warden::main();
     }
-    // An agent waits for it: nothing is made ready that it does not need.
-    if hat.as_deref() == Some(OsStr::new(hooks::HOOK)) {
+    // A CLI agent waits for the hook, so nothing is set up that the hook does not need.
+    if mode.as_deref() == Some(OsStr::new(hooks::HOOK)) {
         return hooks::event::main();
     }
     #[cfg(feature = "failpoints")]
-    arm();
+    arm_failpoints();
     let context = Context::new();
     let command = match commands::Cli::read() {
         Ok(command) => command,
         Err(error) => return explain(&error, &context),
     };
     let json = command.is_json();
-    let ended = play(command, &context).and_then(|exit| match output::trouble() {
-        Some(trouble) => Err(Failure::unprinted(trouble)),
+    let ended = run_command(command, &context).and_then(|exit| match output::stdout_error() {
+        Some(error) => Err(Failure::stdout_write(error)),
         None => Ok(exit),
     });
     ended.unwrap_or_else(|failure| {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn play(command: commands::Cli, context: &Context) -> Result<ExitCode, Failure> {
+fn run_command(command: commands::Cli, context: &Context) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -55,27 +55,30 @@ fn play(command: commands::Cli, context: &Context) -> Result<ExitCode, Failure> 
     runtime.block_on(command.run(context))
 }
 
-/// Help goes to stdout as it is; a wrong call is shown without what it may smuggle to the terminal.
+/// Prints a clap result. Help goes to stdout unchanged; usage errors go to stderr redacted and
+/// without control characters.
 fn explain(error: &clap::Error, context: &Context) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
-        output::say(output::plain::lines(&context.redactor.redact(&text)).trim_end());
+        output::stderr_line(
+            output::text::sanitize_lines(&context.redactor.redact(&text)).trim_end(),
+        );
         ExitCode::from(2)
     } else {
-        output::data(text.trim_end());
+        output::stdout_line(text.trim_end());
         ExitCode::SUCCESS
     }
 }
 
-/// Places to die, for the crash runner: `SEGNO_FAILPOINT=name[:visit]` kills, and
-/// `SEGNO_FAILPOINT_LOG=file` lists every visit.
+/// Arms failpoints for the crash tests: `SEGNO_FAILPOINT=name[:visit]` kills the process there, and
+/// `SEGNO_FAILPOINT_LOG=file` logs every visit.
 #[cfg(feature = "failpoints")]
-fn arm() {
+fn arm_failpoints() {
     use std::io::Write;
     if let Ok(spec) = std::env::var("SEGNO_FAILPOINT")
         && !segno_core::fault::arm(&spec)
     {
-        output::say(&format!("error: there is no failpoint `{spec}`"));
+        output::stderr_line(&format!("error: there is no failpoint `{spec}`"));
         std::process::exit(2);
     }
     if std::env::var_os("SEGNO_FAILPOINT_LOG").is_some() {
@@ -86,7 +89,7 @@ fn arm() {
                 .append(true)
                 .open(path)
             {
-                // In one write: two threads may come by at the same moment.
+                // One write per line: two threads may visit at the same time.
                 let _ = file.write_all(format!("{}\n", point.name()).as_bytes());
             }
         });

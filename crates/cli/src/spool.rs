@@ -1,8 +1,10 @@
-//! Notes about transcripts that changed, left by hooks and taken by whoever mirrors transcripts.
+//! The spool: hooks write notifications about changed transcripts, `segno watch` claims and
+//! processes them.
 //!
-//! There is one note per session: a newer one replaces it, so the folder stays small however long
-//! nobody takes them. A note is a hint and is never relied upon; it is not made durable, since an
-//! agent waits for whoever writes it, and what it says can be found by looking.
+//! There is one notification per session and a newer one replaces it, so the folder stays small
+//! even if no process reads it. A notification is only a hint. It is not synced to disk, because a
+//! CLI agent waits for the hook that writes it, and `segno watch` also finds changed transcripts by
+//! scanning.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,42 +18,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::hooks::Agent;
 
-/// The longest note.
-const LONGEST: u64 = 64 * 1024;
-/// How many notes are taken at a time.
-const AT_ONCE: usize = 1000;
-/// How old a draft must be, in seconds, before it is taken for one whose writer was killed.
-const STALE: i64 = 60;
+/// Maximum size of a notification in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Maximum number of notifications that one call claims.
+const MAX_CLAIMED: usize = 1000;
+/// Age in seconds after which a temporary file counts as left behind by a killed writer.
+const STALE_SECONDS: i64 = 60;
 
-/// Which transcript changed.
+/// A notification: this transcript changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub(crate) struct Notification {
     v: u32,
-    /// Whose it is.
     agent: String,
-    /// Its session.
     session: String,
-    /// Where the program keeps everything.
+    /// The folder in which the CLI agent stores its data.
     root: PathBuf,
-    /// The transcript, below that.
+    /// The transcript, inside `root`.
     file: PathBuf,
 }
 
-/// A note that was taken: no new one takes its place. It is there until it is [`Taken::done`].
+/// A claimed notification. It stays on disk until [`Claimed::delete`], so that a killed reader loses
+/// nothing; a newer notification does not replace it.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Claimed {
     pub(crate) agent: Agent,
     pub(crate) file: PathBuf,
-    place: PathBuf,
+    spool_file: PathBuf,
 }
 
-/// The folder of notes.
+/// The spool folder.
 pub(crate) fn folder(home: &Path) -> PathBuf {
     home.join("spool")
 }
 
-impl Note {
-    /// A note, if this is where the agent keeps the transcript of that session.
+impl Notification {
+    /// Creates a notification, if `file` is where the agent stores the transcript of that session.
     pub(crate) fn new(agent: Agent, session: &str, root: &Path, file: &Path) -> Option<Self> {
         (agent.session(root, file)? == session).then(|| Self {
             v: 1,
@@ -62,8 +63,9 @@ impl Note {
         })
     }
 
-    /// Leaves it in a home. A home that is not there, or not ours alone, gets none.
-    pub(crate) fn leave(&self, home: &Path) -> io::Result<()> {
+    /// Writes the notification into a home folder. Fails if the folder does not exist or others can
+    /// write to it.
+    pub(crate) fn write(&self, home: &Path) -> io::Result<()> {
         let found = home.metadata()?;
         let user = rustix::process::geteuid().as_raw();
         if !found.is_dir() || found.mode() & 0o022 != 0 || (found.uid() != user && user != 0) {
@@ -91,33 +93,34 @@ impl Note {
     }
 }
 
-impl Taken {
-    /// What it said was done.
-    pub(crate) fn done(self) {
-        // If it stays, the same is done once more.
-        let _ = LocalDisk.remove(&self.place);
+impl Claimed {
+    /// Deletes the notification after it was processed.
+    pub(crate) fn delete(self) {
+        // If the deletion fails, the notification is processed once more, which is harmless.
+        let _ = LocalDisk.remove(&self.spool_file);
     }
 }
 
-/// Which notes are taken.
+/// Which notifications to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Those that were left since.
+pub(crate) enum ClaimMode {
+    /// Only notifications that no process has claimed yet.
     New,
-    /// Those that someone took and was not done with, too: nobody else may be at work.
+    /// Also notifications that another process claimed and did not finish. The caller must be the
+    /// only reader.
     All,
 }
 
-/// Takes notes about the sessions of some agents. `now` is in seconds since 1970.
-pub(crate) fn take(
+/// Claims notifications about the sessions of some agents. `now` is in seconds since 1970.
+pub(crate) fn claim(
     home: &Path,
     agents: &[Agent],
-    which: Which,
+    mode: ClaimMode,
     now: i64,
-) -> io::Result<Vec<Taken>> {
-    let mut taken = Vec::new();
+) -> io::Result<Vec<Claimed>> {
+    let mut claimed = Vec::new();
     for path in LocalDisk.list(&folder(home))? {
-        if taken.len() == AT_ONCE {
+        if claimed.len() == MAX_CLAIMED {
             break;
         }
         let name = path
@@ -127,17 +130,17 @@ pub(crate) fn take(
         if !agents.iter().any(|agent| name.starts_with(agent.word())) {
             continue;
         }
-        let place = match path.extension().and_then(|end| end.to_str()) {
-            Some("taken") if which == Which::All => path,
+        let spool_file = match path.extension().and_then(|end| end.to_str()) {
+            Some("taken") if mode == ClaimMode::All => path,
             Some("json") => {
-                let place = path.with_extension("taken");
-                LocalDisk.rename(&path, &place)?;
-                place
+                let spool_file = path.with_extension("taken");
+                LocalDisk.rename(&path, &spool_file)?;
+                spool_file
             }
             Some("tmp") => {
                 let stale = path
                     .metadata()
-                    .is_ok_and(|found| found.mtime() + STALE < now);
+                    .is_ok_and(|found| found.mtime() + STALE_SECONDS < now);
                 if stale {
                     LocalDisk.remove(&path)?;
                 }
@@ -145,20 +148,31 @@ pub(crate) fn take(
             }
             _ => continue,
         };
-        match read(&place) {
-            Some((agent, file)) => taken.push(Taken { agent, file, place }),
-            None => LocalDisk.remove(&place)?,
+        match read(&spool_file) {
+            Some((agent, file)) => claimed.push(Claimed {
+                agent,
+                file,
+                spool_file,
+            }),
+            None => LocalDisk.remove(&spool_file)?,
         }
     }
-    Ok(taken)
+    Ok(claimed)
 }
 
-/// What a note says, if it makes sense: its writer may have been killed, or the machine.
-fn read(place: &Path) -> Option<(Agent, PathBuf)> {
-    let note: Note = serde_json::from_slice(&LocalDisk.read(place, LONGEST).ok()?).ok()?;
-    let agent = Agent::of(&note.agent)?;
-    let again = Note::new(agent, &note.session, &note.root, &note.file)?;
-    (again == note).then_some((agent, note.file))
+/// Reads a notification. Returns `None` if it is malformed: its writer or the machine may have been
+/// killed.
+fn read(spool_file: &Path) -> Option<(Agent, PathBuf)> {
+    let notification: Notification =
+        serde_json::from_slice(&LocalDisk.read(spool_file, MAX_BYTES).ok()?).ok()?;
+    let agent = Agent::parse(&notification.agent)?;
+    let valid = Notification::new(
+        agent,
+        &notification.session,
+        &notification.root,
+        &notification.file,
+    )?;
+    (valid == notification).then_some((agent, notification.file))
 }
 
 #[cfg(test)]
@@ -167,39 +181,39 @@ mod tests {
 
     const ID: &str = "5e550000-0000-4000-8000-000000000001";
 
-    fn note(root: &str) -> Note {
+    fn notification(root: &str) -> Notification {
         let file = format!("{root}/projects/-a/{ID}.jsonl");
-        Note::new(Agent::Claude, ID, Path::new(root), Path::new(&file)).unwrap()
+        Notification::new(Agent::Claude, ID, Path::new(root), Path::new(&file)).unwrap()
     }
 
     #[test]
-    fn a_note_is_taken_once_it_was_done_and_never_lost_before() {
+    fn claimed_notification_stays_until_deleted() {
         let home = tempfile::tempdir().unwrap();
         assert!(
-            take(home.path(), &Agent::ALL, Which::All, 0)
+            claim(home.path(), &Agent::ALL, ClaimMode::All, 0)
                 .unwrap()
                 .is_empty()
         );
-        note("/one").leave(home.path()).unwrap();
-        let first = take(home.path(), &Agent::ALL, Which::All, 0)
+        notification("/one").write(home.path()).unwrap();
+        let first = claim(home.path(), &Agent::ALL, ClaimMode::All, 0)
             .unwrap()
             .remove(0);
-        // Left while the first is worked on.
-        note("/two").leave(home.path()).unwrap();
-        first.done();
-        let second = take(home.path(), &Agent::ALL, Which::All, 0).unwrap();
+        // Written while the first one is processed.
+        notification("/two").write(home.path()).unwrap();
+        first.delete();
+        let second = claim(home.path(), &Agent::ALL, ClaimMode::All, 0).unwrap();
         assert_eq!(second.len(), 1);
         assert!(second[0].file.starts_with("/two"));
-        // Whoever took it was killed.
+        // The reader was killed.
         drop(second);
-        let new = take(home.path(), &Agent::ALL, Which::New, 0).unwrap();
+        let new = claim(home.path(), &Agent::ALL, ClaimMode::New, 0).unwrap();
         assert!(new.is_empty());
-        let third = take(home.path(), &Agent::ALL, Which::All, 0)
+        let third = claim(home.path(), &Agent::ALL, ClaimMode::All, 0)
             .unwrap()
             .remove(0);
-        third.done();
+        third.delete();
         assert!(
-            take(home.path(), &Agent::ALL, Which::All, 0)
+            claim(home.path(), &Agent::ALL, ClaimMode::All, 0)
                 .unwrap()
                 .is_empty()
         );
@@ -210,11 +224,11 @@ mod tests {
         clippy::disallowed_methods,
         reason = "a test breaks files as anything might"
     )]
-    fn notes_that_make_no_sense_go() {
+    fn malformed_notifications_are_deleted() {
         let home = tempfile::tempdir().unwrap();
-        note("/one").leave(home.path()).unwrap();
-        let place = folder(home.path()).join(format!("claude-{ID}.json"));
-        let text = std::fs::read_to_string(&place).unwrap();
+        notification("/one").write(home.path()).unwrap();
+        let spool_file = folder(home.path()).join(format!("claude-{ID}.json"));
+        let text = std::fs::read_to_string(&spool_file).unwrap();
         let wrong = [
             String::new(),
             text[..20].to_owned(),
@@ -224,9 +238,9 @@ mod tests {
             text.replace("claude", "other"),
         ];
         for wrong in wrong {
-            std::fs::write(&place, &wrong).unwrap();
+            std::fs::write(&spool_file, &wrong).unwrap();
             assert!(
-                take(home.path(), &Agent::ALL, Which::All, 0)
+                claim(home.path(), &Agent::ALL, ClaimMode::All, 0)
                     .unwrap()
                     .is_empty(),
                 "{wrong}"

@@ -1,3 +1,5 @@
+//! `segno answer`: shows the open questions of a session, or answers one.
+
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -6,30 +8,30 @@ use segno_engine::resume::{self, Options};
 use segno_engine::sessions;
 use serde_json::json;
 
-use super::run::{conduct, watch_signals};
-use crate::context::{Context, Keep};
+use super::run::{run_with_progress, watch_signals};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::machine::people;
-use crate::output::{data, json_line, plain};
+use crate::machine::human;
+use crate::output::{json_line, stdout_line, text};
 
-/// The longest answer that is read.
-const LONGEST: u64 = 1024 * 1024;
+/// Maximum length of an answer in bytes.
+const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Answer what a session asks, or see what it asks.
+/// Show the open questions of a session, or answer one.
 ///
-/// The answer is kept with the session. A run that waits takes it at once; otherwise it counts when
-/// the session is resumed.
+/// The answer is stored in the session. A waiting run receives it immediately; otherwise it applies
+/// when the session is resumed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// The answer, or `-` to read it from stdin [default: show what is asked]
+    /// The answer, or `-` to read it from stdin [default: show the open questions]
     #[arg(allow_hyphen_values = true)]
     text: Option<String>,
-    /// The step that asks, where several do
+    /// Step whose question is answered, if several steps ask
     #[arg(long, value_name = "STEP", requires = "text")]
     step: Option<String>,
-    /// Go on with the session at once
+    /// Resume the session after answering
     #[arg(long, requires = "text")]
     resume: bool,
     /// Print JSON, one object per line
@@ -38,23 +40,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (mut world, _) = context.world(Keep::Home)?;
-    let summary = sessions::find(&world, &args.session).await?;
+    let (mut env, _) = context.env(Persistence::Home)?;
+    let summary = sessions::find(&env, &args.session).await?;
     let Some(text) = args.text else {
-        for asked in answer::open(&world, &summary).await? {
+        for asked in answer::open(&env, &summary).await? {
             show(&asked, args.json);
         }
         return Ok(ExitCode::SUCCESS);
     };
     let text = if text == "-" { stdin()? } else { text };
     let by = std::env::var("USER").unwrap_or_else(|_| "segno answer".into());
-    let path = answer::answer(&world, &summary, args.step.as_deref(), &text, &by).await?;
+    let path = answer::answer(&env, &summary, args.step.as_deref(), &text, &by).await?;
     if args.json {
         json_line(
             &json!({"v": 1, "kind": "answered", "session": summary.id, "name": summary.name, "path": path}),
         );
     } else {
-        data(&format!(
+        stdout_line(&format!(
             "{} ({}): {path} is answered",
             summary.name, summary.id
         ));
@@ -62,10 +64,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if !args.resume {
         return Ok(ExitCode::SUCCESS);
     }
-    world.people = people::here(args.json);
-    let brake = watch_signals();
-    conduct(&world, args.json, async |progress| {
-        resume::resume(&world, summary, Options::default(), progress, brake).await
+    env.people = human::at_terminal(args.json);
+    let stop_token = watch_signals();
+    run_with_progress(&env, args.json, async |progress| {
+        resume::resume(&env, summary, Options::default(), progress, stop_token).await
     })
     .await
 }
@@ -84,30 +86,32 @@ fn show(asked: &Asked, json: bool) {
             "until": asked.question.until().map(|until| until.to_string()),
         }));
     }
-    data(&format!(
+    stdout_line(&format!(
         "{}: {}",
         asked.path,
-        plain::lines(&asked.question.prompt)
+        text::sanitize_lines(&asked.question.prompt)
     ));
     if let Some(context) = &asked.context {
-        for line in plain::lines(context).lines() {
-            data(&format!("  {line}"));
+        for line in text::sanitize_lines(context).lines() {
+            stdout_line(&format!("  {line}"));
         }
     }
     if let Some(default) = &asked.question.default {
-        data(&format!("  default: {}", plain::plain(default)));
+        stdout_line(&format!("  default: {}", text::sanitize(default)));
     }
     if let Some(until) = asked.question.until() {
-        data(&format!("  until {until}"));
+        stdout_line(&format!("  until {until}"));
     }
 }
 
 fn stdin() -> Result<String, Failure> {
     let mut text = String::new();
-    let read = std::io::stdin().take(LONGEST + 1).read_to_string(&mut text);
+    let read = std::io::stdin()
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text);
     match read {
-        Ok(_) if text.len() as u64 > LONGEST => Err(Failure::usage(
-            format!("an answer has at most {LONGEST} bytes"),
+        Ok(_) if text.len() as u64 > MAX_BYTES => Err(Failure::usage(
+            format!("an answer has at most {MAX_BYTES} bytes"),
             None,
         )),
         Ok(_) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),

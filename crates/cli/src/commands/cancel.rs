@@ -1,3 +1,5 @@
+//! `segno cancel`: ends a session for good, running or not.
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -7,36 +9,36 @@ use segno_engine::observe::Quiet;
 use segno_engine::sessions;
 use serde_json::json;
 
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line};
+use crate::output::{json_line, stdout_line};
 
-/// Give a session up. It cannot be resumed afterwards.
+/// Cancel a session permanently.
 ///
-/// If it is running, its run stops after the step in flight, in a plan after the task; `--now` ends
-/// the agent at once.
+/// A running session stops after the current step, or after the current task of a plan; with
+/// `--now` its agent is killed immediately. A cancelled session cannot be resumed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// Do not wait for the step in flight
+    /// Do not wait for the current step
     #[arg(long)]
     now: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let summary = sessions::find(&world, &args.session).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let summary = sessions::find(&env, &args.session).await?;
     let mode = if args.now {
         StopMode::Now
     } else {
         StopMode::Boundary
     };
     let by = format!("segno cancel (process {})", std::process::id());
-    let cancelled = cancel::cancel(&world, &summary, mode, &by, Arc::new(Quiet)).await?;
+    let cancelled = cancel::cancel(&env, &summary, mode, &by, Arc::new(Quiet)).await?;
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
         (Cancelled::Told, StopMode::Boundary) => (
@@ -48,7 +50,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if args.json {
         json_line(&json!({"v": 1, "kind": word, "session": summary.id, "name": summary.name}));
     } else {
-        data(&format!("{} ({}) {sentence}", summary.name, summary.id));
+        stdout_line(&format!("{} ({}) {sentence}", summary.name, summary.id));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,3 +1,5 @@
+//! `segno context`: shows the resume context of a session, or opens it in an editor.
+
 use std::path::Path;
 use std::process::{Command as Program, ExitCode};
 
@@ -9,31 +11,31 @@ use segno_engine::World;
 use segno_engine::brief::{self, Section};
 use serde_json::json;
 
-use super::note::session;
-use crate::context::{Context, Keep};
+use super::note::find_session;
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// The longest file that is read from an editor.
-const LONGEST: u64 = 1024 * 1024;
+/// Maximum size of the edited file in bytes.
+const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Show what an agent is told that knows nothing of the work before it, or edit it.
+/// Show or edit the resume context that a new agent receives.
 ///
-/// It is compiled from the journal, from memos and from git, and bounded. An agent whose own conversation
-/// goes on is not told; a fresh one is, as quoted data.
+/// The resume context is compiled from the journal, the notes and git, and bounded in size. Only an
+/// agent that starts a new conversation receives it, as quoted data; an agent whose own
+/// conversation is resumed does not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the newest one of this
-    /// folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Only this section; may be given several times
+    /// Show only this section (repeatable)
     #[arg(long, value_name = "SECTION", value_parser = sections())]
     section: Vec<Section>,
-    /// Edit it with $VISUAL or $EDITOR: what is saved is told in the next run instead; nothing at all
-    /// lets it be compiled again
+    /// Edit it with $VISUAL or $EDITOR. The saved text replaces it in the next run; an empty file
+    /// restores the compiled one
     #[arg(long, conflicts_with_all = ["section", "json"])]
     edit: bool,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -47,14 +49,14 @@ fn sections() -> impl clap::builder::TypedValueParser<Value = Section> {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let summary = session(&world, args.session.as_deref()).await?;
-    let whole = brief::gather(&world, summary.clone()).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let summary = find_session(&env, args.session.as_deref()).await?;
+    let whole = brief::gather(&env, summary.clone()).await?;
     let wanted = |section| args.section.is_empty() || args.section.contains(&section);
     let brief = whole.brief().only(wanted);
     if args.edit {
         let now = whole.edited.clone().unwrap_or_else(|| brief.text());
-        return edit(&world, &summary, &now, whole.edited.is_some()).await;
+        return edit(&env, &summary, &now, whole.edited.is_some()).await;
     }
     if args.json {
         json_line(&json!({
@@ -71,17 +73,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     match &whole.edited {
         Some(edited) if args.section.is_empty() => {
-            say("a person has edited this; `--section` shows what would be compiled");
-            data(&plain::lines(edited.trim_end()));
+            stderr_line("a person has edited this; `--section` shows what would be compiled");
+            stdout_line(&text::sanitize_lines(edited.trim_end()));
         }
-        _ => data(&plain::lines(brief.text().trim_end())),
+        _ => stdout_line(&text::sanitize_lines(brief.text().trim_end())),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets a person edit what is told, and keeps it.
+/// Opens the resume context in the user's editor and stores the result.
 async fn edit(
-    world: &World,
+    env: &World,
     summary: &Summary,
     now: &str,
     was_edited: bool,
@@ -93,29 +95,29 @@ async fn edit(
         let message = format!("{} cannot be used: {error}", file.display());
         Failure::usage(message, Some(hint.to_owned()))
     };
-    let created = world.disk.create(&file, now.as_bytes(), Access::Private);
+    let created = env.disk.create(&file, now.as_bytes(), Access::Private);
     created.map_err(unusable)?;
-    let edited = editor(&file).and_then(|()| {
-        let read = world.disk.read(&file, LONGEST).map_err(unusable)?;
+    let edited = open_editor(&file).and_then(|()| {
+        let read = env.disk.read(&file, MAX_BYTES).map_err(unusable)?;
         Ok(String::from_utf8_lossy(&read).trim_end().to_owned())
     });
-    let kept = match &edited {
-        Ok(text) => keep(world, summary, now, was_edited, text).await,
+    let stored = match &edited {
+        Ok(text) => store_edit(env, summary, now, was_edited, text).await,
         Err(_) => Ok(""),
     };
-    if kept.is_err() {
-        say(&format!("what you wrote is in {}", file.display()));
+    if stored.is_err() {
+        stderr_line(&format!("what you wrote is in {}", file.display()));
     } else {
-        let _ = world.disk.remove(&file);
+        let _ = env.disk.remove(&file);
     }
     edited?;
-    data(kept?);
+    stdout_line(stored?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps what a person wrote. Returns what that changes.
-async fn keep(
-    world: &World,
+/// Stores the edited text. Returns a sentence that says what changed.
+async fn store_edit(
+    env: &World,
     summary: &Summary,
     now: &str,
     was_edited: bool,
@@ -125,7 +127,7 @@ async fn keep(
         return Ok("nothing was changed");
     }
     let by = std::env::var("USER").unwrap_or_else(|_| "segno context".into());
-    brief::edit(world, summary, text, &by).await?;
+    brief::edit(env, summary, text, &by).await?;
     Ok(if text.is_empty() {
         "what agents are told is compiled again"
     } else {
@@ -133,13 +135,13 @@ async fn keep(
     })
 }
 
-/// Opens a person's editor, and waits for it.
-fn editor(file: &Path) -> Result<(), Failure> {
+/// Opens the user's editor and waits until it exits.
+fn open_editor(file: &Path) -> Result<(), Failure> {
     let editor = ["VISUAL", "EDITOR"].into_iter();
     let mut editor = editor.filter_map(|name| std::env::var(name).ok());
     let editor = editor.find(|editor| !editor.trim().is_empty());
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
-    // It may be given with arguments, as git takes it.
+    // The variable may contain arguments, as in git.
     let ended = Program::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file)

@@ -1,3 +1,5 @@
+//! `segno demo`: kills a scripted run and resumes it, to show that no answered call is repeated.
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,16 +10,16 @@ use segno_core::ports::{Access, Disk};
 use segno_store::LocalDisk;
 
 use crate::failure::Failure;
-use crate::output::{data, plain};
+use crate::output::{stdout_line, text};
 
-/// Watch a run being killed and coming back. Needs no network and no key.
+/// Watch a run being killed and resumed. Needs no network and no API key.
 ///
-/// Runs a chain of five steps with scripted answers in a folder of its own, kills it with SIGKILL in
-/// the middle, resumes it, and counts the calls that were made: the count is kept by the scripted
-/// agent, outside of Segno's journal.
+/// Runs a chain of five steps with scripted answers in a separate folder, kills it with SIGKILL in
+/// the middle, resumes it, and counts the calls. The scripted agent keeps the count, outside of
+/// Segno's journal.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keep the demo's files here, to look at them [default: a temporary folder, removed at the end]
+    /// Keep the demo's files in this folder [default: a temporary folder, deleted at the end]
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
@@ -30,11 +32,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(folder) => crate::context::workspace()?.join(folder),
         None => std::env::temp_dir().join(format!("segno-demo-{}", std::process::id())),
     };
-    let played = prepare(&folder).and_then(|()| play(&folder));
+    let result = prepare(&folder).and_then(|()| run_demo(&folder));
     if args.keep.is_none() {
         remove(&folder);
     }
-    let repeated = played.map_err(|error| {
+    let repeated = result.map_err(|error| {
         Failure::usage(
             format!(
                 "the demo could not be played in {}: {error}",
@@ -60,8 +62,8 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
     )
 }
 
-/// Plays it, and returns how many answered calls were made again.
-fn play(folder: &Path) -> std::io::Result<usize> {
+/// Runs the demo. Returns how many answered calls were repeated.
+fn run_demo(folder: &Path) -> std::io::Result<usize> {
     let segno = |words: &[&str]| {
         let mut command = Command::new("/proc/self/exe");
         command
@@ -72,7 +74,7 @@ fn play(folder: &Path) -> std::io::Result<usize> {
         command
     };
 
-    data("$ segno run tides.yaml");
+    stdout_line("$ segno run tides.yaml");
     let mut child = segno(&["run", "tides.yaml", "--json"])
         .stdout(Stdio::piped())
         .spawn()?;
@@ -81,8 +83,8 @@ fn play(folder: &Path) -> std::io::Result<usize> {
         let event: serde_json::Value = serde_json::from_str(&event?)?;
         let path = event["path"].as_str().unwrap_or_default();
         match event["kind"].as_str() {
-            Some("step_finished") => data(&format!("  ✓ {path}")),
-            Some("step_started") => data(&format!(
+            Some("step_finished") => stdout_line(&format!("  ✓ {path}")),
+            Some("step_started") => stdout_line(&format!(
                 "  … {path} {}",
                 event["agent"].as_str().unwrap_or_default()
             )),
@@ -92,12 +94,12 @@ fn play(folder: &Path) -> std::io::Result<usize> {
             while !calls(folder)?.contains(&path.to_owned()) {
                 std::thread::park_timeout(Duration::from_millis(5));
             }
-            // No warning, no handler, no chance to save anything.
+            // SIGKILL: no warning, no handler, no time to save anything.
             child.kill()?;
         }
     }
     let status = child.wait()?;
-    data(&format!(
+    stdout_line(&format!(
         "  ✗ killed while steps/3 was in flight ({status})\n"
     ));
     let answered: BTreeSet<String> = calls(folder)?
@@ -105,10 +107,10 @@ fn play(folder: &Path) -> std::io::Result<usize> {
         .filter(|step| step != "steps/3")
         .collect();
 
-    data("$ segno resume");
+    stdout_line("$ segno resume");
     let resumed = segno(&["resume"]).stdout(Stdio::piped()).output()?;
     for line in String::from_utf8_lossy(&resumed.stderr).lines() {
-        data(&plain::plain(line));
+        stdout_line(&text::sanitize(line));
     }
     if !resumed.status.success() {
         return Err(std::io::Error::other(format!(
@@ -119,23 +121,23 @@ fn play(folder: &Path) -> std::io::Result<usize> {
 
     let all = calls(folder)?;
     let repeated = all.iter().filter(|step| answered.contains(*step)).count() - answered.len();
-    data(&format!(
+    stdout_line(&format!(
         "\n{} calls were made for 5 steps: the one in flight was asked again, and of the {} answered calls {repeated} repeated.",
         all.len(),
         answered.len(),
     ));
-    data(&format!(
+    stdout_line(&format!(
         "finished steps skipped: {}, answered calls repeated: {repeated}",
         answered.len()
     ));
     Ok(repeated)
 }
 
-/// The steps that were asked, as the scripted agent counted them.
+/// The steps that were called, from the log of the scripted agent.
 fn calls(folder: &Path) -> std::io::Result<Vec<String>> {
-    let ledger = LocalDisk.read(&folder.join("calls.log"), 1024 * 1024)?;
+    let log = LocalDisk.read(&folder.join("calls.log"), 1024 * 1024)?;
     let step = |line: &str| line.split(' ').nth(2).unwrap_or_default().to_owned();
-    Ok(String::from_utf8_lossy(&ledger).lines().map(step).collect())
+    Ok(String::from_utf8_lossy(&log).lines().map(step).collect())
 }
 
 #[expect(

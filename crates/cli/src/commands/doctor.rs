@@ -1,37 +1,39 @@
+//! `segno doctor`: verifies all stored data.
+
 use std::process::ExitCode;
 
 use segno_core::store::Severity;
 use segno_engine::{doctor, remote};
 use serde_json::json;
 
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, is_live, json as shapes, json_line, passing, plain};
+use crate::output::{is_live, json as shapes, json_line, live_line, stdout_line, text};
 
-/// Verify everything that is kept, and name what is damaged.
+/// Verify all stored data and report damage.
 ///
-/// Reads every journal entry and every blob and compares them with their hashes. Changes nothing.
+/// Reads every journal event and every blob and compares them with their hashes. Changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also see whether the storage answers
+    /// Also check that the remote responds
     #[arg(long)]
     storage: bool,
-    /// Print findings as JSON, one per line, and a summary
+    /// Print JSON: one finding per line, then a summary
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let live = is_live() && !args.json;
-    let report = doctor::examine(&world, |done, total| {
+    let report = doctor::examine(&env, |done, total| {
         if live {
-            passing(&format!("reading session {} of {total}", done + 1));
+            live_line(&format!("reading session {} of {total}", done + 1));
         }
     })
     .await?;
     if live {
-        passing("");
+        live_line("");
     }
     for finding in &report.findings {
         if args.json {
@@ -46,7 +48,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let session = finding
             .session
             .map_or(String::new(), |session| format!("session {session}: "));
-        data(&plain::plain(&format!(
+        stdout_line(&text::sanitize(&format!(
             "{word}: {session}{}: {}",
             finding.object, finding.problem
         )));
@@ -61,35 +63,35 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             &json!({"v": 1, "kind": "report", "sessions": report.sessions, "entries": report.entries, "blobs": report.blobs, "damaged": damaged}),
         );
     } else {
-        data(&format!(
+        stdout_line(&format!(
             "verified {}, {}, {}",
-            plain::count(report.sessions, "session"),
+            text::count(report.sessions, "session"),
             if report.entries == 1 {
                 "1 entry".into()
             } else {
-                format!("{} entries", plain::number(report.entries))
+                format!("{} entries", text::number(report.entries))
             },
-            plain::count(report.blobs, "blob"),
+            text::count(report.blobs, "blob"),
         ));
     }
     if args.storage {
-        let (stored, unreadable) = remote::list(&world).await?;
+        let (stored, unreadable) = remote::list(&env).await?;
         if args.json {
             json_line(
                 &json!({"v": 1, "kind": "storage", "checkpoints": stored.len(), "unreadable": unreadable.len()}),
             );
         } else {
             for error in &unreadable {
-                data(&plain::plain(&format!("damaged: {error}")));
+                stdout_line(&text::sanitize(&format!("damaged: {error}")));
             }
-            let count = plain::count(stored.len() as u64, "checkpoint");
-            data(&format!("the storage answers, and has {count}"));
+            let count = text::count(stored.len() as u64, "checkpoint");
+            stdout_line(&format!("the storage answers, and has {count}"));
         }
     }
     if report.is_damaged() {
         return Err(Failure::verification(format!(
             "{} damaged",
-            plain::count(damaged as u64, "thing") + if damaged == 1 { " is" } else { " are" }
+            text::count(damaged as u64, "thing") + if damaged == 1 { " is" } else { " are" }
         )));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,3 +1,5 @@
+//! `segno explain`: describes a workflow spec for humans.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,14 +10,14 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Explain a workflow's spec in words: what it wants, who is asked, what limits it, what it writes.
+/// Explain a workflow spec: its inputs, agents, steps, limits and artifacts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The spec, YAML or JSON
+    /// Workflow spec, YAML or JSON
     spec: PathBuf,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
         json_line(&as_json(&workflow));
     } else {
         for line in as_text(&workflow) {
-            data(&plain::plain(&line));
+            stdout_line(&text::sanitize(&line));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -34,13 +36,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
 
 fn as_text(workflow: &Workflow) -> Vec<String> {
     let parts = outline(workflow);
-    let mut lines = vec![format!("{}: {}", workflow.name, sentence(workflow))];
+    let mut lines = vec![format!("{}: {}", workflow.name, describe_pattern(workflow))];
     if let Some(description) = &workflow.description {
         lines.push(format!("  {description}"));
     }
     lines.push("inputs:".into());
     for (name, input) in &workflow.inputs.0 {
-        lines.push(format!("  {name}: {}", wanted(input)));
+        lines.push(format!("  {name}: {}", describe_input(input)));
     }
     if workflow.inputs.0.is_empty() {
         lines.push("  none declared".into());
@@ -74,8 +76,8 @@ fn as_text(workflow: &Workflow) -> Vec<String> {
     lines
 }
 
-/// What the pattern does.
-fn sentence(workflow: &Workflow) -> &'static str {
+/// Describes what the pattern does.
+fn describe_pattern(workflow: &Workflow) -> &'static str {
     match workflow.pattern.name() {
         "chain" => "a chain: one step after the other",
         "workflow" => "a workflow: each task begins when the tasks it needs are done",
@@ -88,7 +90,7 @@ fn sentence(workflow: &Workflow) -> &'static str {
     }
 }
 
-fn wanted(input: &Input) -> String {
+fn describe_input(input: &Input) -> String {
     let mut words = input.kind.to_string();
     if input.required {
         words.push_str(", required");
@@ -123,8 +125,8 @@ fn limits(workflow: &Workflow) -> Vec<String> {
         ..
     } = workflow.budgets();
     let budgets = [
-        max_steps.map(|most| plain::count(most, "step")),
-        max_tokens.map(|most| plain::count(most, "token")),
+        max_steps.map(|most| text::count(most, "step")),
+        max_tokens.map(|most| text::count(most, "token")),
         max_duration_s.map(|most| time::human(Duration::from_secs(most))),
         max_cost.map(|most| most.to_string()),
     ];

@@ -1,53 +1,56 @@
+//! `segno gc`: frees disk space that no checkpoint needs.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_engine::{remote, retention};
 use serde_json::json;
 
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Free the room of files that no checkpoint names any more, here and in the storage.
+/// Delete snapshot data that no checkpoint references, locally and in the remote.
 ///
-/// Checkpoints that were let go of longer than 7 days ago (`trash.keep_days` in config.toml) are
-/// erased for good. What became needless lately waits for a while: someone may be about to name it.
+/// Also deletes checkpoints for good that were pruned more than 7 days ago (`trash.keep_days` in
+/// config.toml). Data that became unreferenced recently stays for a grace period, because a new
+/// checkpoint may be about to reference it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long needless files wait
+    /// Grace period for unreferenced data
     #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=8760))]
     grace_hours: u64,
-    /// Only tell which checkpoints would be erased for good
+    /// Only show which checkpoints would be deleted for good
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let grace = Duration::from_hours(args.grace_hours);
-    let erased = retention::erasable(&world).await?;
+    let erased = retention::erasable(&env).await?;
     if args.dry_run {
         for manifest in &erased {
             if args.json {
                 json_line(&json!({"v": 1, "kind": "would_erase", "checkpoint": manifest.id}));
             } else {
-                data(&format!("would erase {} for good", manifest.id));
+                stdout_line(&format!("would erase {} for good", manifest.id));
             }
         }
         if !args.json {
-            let count = plain::count(erased.len() as u64, "checkpoint");
-            data(&format!(
+            let count = text::count(erased.len() as u64, "checkpoint");
+            stdout_line(&format!(
                 "would erase {count}; files that no other needs go with them"
             ));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let swept = retention::sweep(&world, grace).await?;
-    let stored = match world.storage {
-        Some(_) => Some(remote::sweep(&world, grace).await),
+    let swept = retention::sweep(&env, grace).await?;
+    let stored = match env.storage {
+        Some(_) => Some(remote::sweep(&env, grace).await),
         None => None,
     };
     if args.json {
@@ -70,32 +73,34 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         }
         json_line(&shape);
     } else if swept.busy {
-        data("files are being kept or brought back right now: nothing was done, try again later");
+        stdout_line(
+            "files are being kept or brought back right now: nothing was done, try again later",
+        );
     } else {
-        data(&format!(
+        stdout_line(&format!(
             "erased {}, let go of {}; freed {} bytes; {} wait for {} hours",
-            plain::count(erased.len() as u64, "checkpoint"),
-            plain::count(swept.snapshots, "snapshot"),
-            plain::number(swept.freed),
-            plain::count(swept.waiting, "file"),
+            text::count(erased.len() as u64, "checkpoint"),
+            text::count(swept.snapshots, "snapshot"),
+            text::number(swept.freed),
+            text::count(swept.waiting, "file"),
             args.grace_hours
         ));
     }
-    // What was swept here is told first, whatever became of the storage.
+    // Print the local result first, even if the remote failed.
     match stored.transpose()? {
-        Some(stored) if !args.json => tell(stored, args.grace_hours),
+        Some(stored) if !args.json => print_remote(stored, args.grace_hours),
         _ => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(stored: remote::Swept, hours: u64) {
-    data(&format!(
+fn print_remote(stored: remote::Swept, hours: u64) {
+    stdout_line(&format!(
         "in the storage: freed {} bytes; {} wait for {hours} hours",
-        plain::number(stored.bytes),
-        plain::count(stored.waiting, "object"),
+        text::number(stored.bytes),
+        text::count(stored.waiting, "object"),
     ));
     if stored.unfinished {
-        data("there is more to delete in the storage: `segno gc` goes on with it");
+        stdout_line("there is more to delete in the storage: `segno gc` goes on with it");
     }
 }

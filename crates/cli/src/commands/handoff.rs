@@ -1,32 +1,35 @@
+//! `segno handoff`: resumes a session with another agent.
+
 use std::process::ExitCode;
 
-use super::resume::{Wishes, go_on};
+use super::resume::{Overrides, find_and_resume};
 use super::run::Policy;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Hand a session that stopped in the middle of a step to another agent.
+/// Hand an interrupted step over to another agent.
 ///
-/// The other agent is given what was said and done, as a conversation of its own where its program
-/// takes one, and goes on with the step. `segno resume --with AGENT --plan` shows what that would lose.
+/// The other agent receives the conversation and the work so far, as a conversation of its own if
+/// its CLI supports that, and continues the step. `segno resume --with AGENT --plan` shows what
+/// would be lost.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the newest of this folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Who goes on: `claude`, `codex`, or an agent of the spec
+    /// Agent that takes over: `claude`, `codex`, or an agent of the spec
     #[arg(long, value_name = "AGENT")]
     to: String,
-    /// Tell the agent this, too
+    /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
     say: Option<String>,
     #[command(flatten)]
     policy: Policy,
-    /// Print events as JSON, one per line
+    /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let wishes = Wishes::handing(args.to, args.say);
-    go_on(args.session, wishes, args.policy, args.json, context).await
+    let overrides = Overrides::hand_off(args.to, args.say);
+    find_and_resume(args.session, overrides, args.policy, args.json, context).await
 }

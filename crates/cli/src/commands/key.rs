@@ -1,3 +1,5 @@
+//! `segno key`: creates encryption keys.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,27 +12,27 @@ use serde_json::json;
 use crate::context::{Context, workspace};
 use crate::failure::Failure;
 use crate::machine::{MachineRandom, PASSPHRASE, passphrase};
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Make a key that the files of checkpoints are encrypted with.
+/// Create encryption keys for checkpoints.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     New(Args),
 }
 
-/// Write a new key into a file, which must not be there yet.
+/// Write a new key to a file.
 ///
-/// Name the file in config.toml as `encryption.key_file`; from then on the files of checkpoints are
-/// encrypted, and `segno gc` encrypts those that are there. Keep a copy of the key elsewhere: what
-/// was encrypted with it cannot be read without it, by anyone.
+/// The file must not exist yet. Set `encryption.key_file` in config.toml to its path: new
+/// checkpoints are then encrypted, and `segno gc` encrypts the existing ones. Keep a copy of the
+/// key elsewhere: without it, nobody can read what was encrypted with it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to write it
+    /// File to create
     path: PathBuf,
-    /// Lock it with a passphrase: typed, or taken from `SEGNO_PASSPHRASE`
+    /// Protect the key with a passphrase, typed or from `SEGNO_PASSPHRASE`
     #[arg(long)]
     passphrase: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -51,16 +53,16 @@ impl Command {
 
 fn new(args: &Args) -> Result<ExitCode, Failure> {
     let path = workspace()?.join(&args.path);
-    let (mut key, mut salt, mut chance) = ([0; 32], [0; 16], [0; 32]);
+    let (mut key, mut salt, mut randomness) = ([0; 32], [0; 16], [0; 32]);
     MachineRandom.fill(&mut key);
     let text = if args.passphrase {
         MachineRandom.fill(&mut salt);
-        MachineRandom.fill(&mut chance);
+        MachineRandom.fill(&mut randomness);
         let passphrase = passphrase("a passphrase for the key: ").ok_or_else(|| {
             let hint = format!("set {PASSPHRASE}, or run it in a terminal");
             Failure::usage("there is no passphrase", Some(hint))
         })?;
-        KeyFile::locked_text(&key, &passphrase, salt, chance)
+        KeyFile::locked_text(&key, &passphrase, salt, randomness)
     } else {
         KeyFile::text(&key)
     };
@@ -79,11 +81,11 @@ fn new(args: &Args) -> Result<ExitCode, Failure> {
         json_line(&json!({"v": 1, "kind": "key", "path": path, "id": id}));
         return Ok(ExitCode::SUCCESS);
     }
-    data(&format!("wrote key {id} to {}", plain::plain(&path)));
-    say("put this into config.toml:");
-    say("  [encryption]");
-    say(&format!("  key_file = {path:?}"));
-    say(
+    stdout_line(&format!("wrote key {id} to {}", text::sanitize(&path)));
+    stderr_line("put this into config.toml:");
+    stderr_line("  [encryption]");
+    stderr_line(&format!("  key_file = {path:?}"));
+    stderr_line(
         "and keep a copy of the file where the checkpoints are not: without it they cannot be read",
     );
     Ok(ExitCode::SUCCESS)

@@ -1,3 +1,5 @@
+//! `segno logs`: prints the journal of a session.
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,57 +9,58 @@ use segno_core::journal::{Entry, Head};
 use segno_core::session::{Status, Summary};
 use segno_engine::{World, claim, history, sessions};
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{json, plain, printed, progress};
+use crate::output::{json, progress, text, try_stdout_line};
 
-/// Show what happened in a session, entry by entry.
+/// Show the journal of a session, event by event.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the newest of this folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Go on showing what happens, until the session stops
+    /// Follow new events until the session stops
     #[arg(short, long)]
     follow: bool,
-    /// Show what was asked and answered, too
+    /// Include prompts and answers
     #[arg(long)]
     full: bool,
-    /// Print entries as JSON, one per line
+    /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// How often a followed session is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Interval at which a followed session is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let summary = match &args.session {
-        Some(reference) => sessions::find(&world, reference).await?,
-        None => newest(&world).await?,
+        Some(reference) => sessions::find(&env, reference).await?,
+        None => newest(&env).await?,
     };
     let mut head = Head::genesis(summary.id);
     loop {
-        // Looked at before reading: what a run writes while it ends is then still read.
-        let now = world.store.summary(summary.id).await?;
-        let lease = world.store.lease(summary.id).await?;
-        let over = claim::standing(&world, &now, &lease) != Status::Running;
+        // Read the status before the journal: events that a run appends while it ends are then
+        // still printed.
+        let now = env.store.summary(summary.id).await?;
+        let lease = env.store.lease(summary.id).await?;
+        let stopped = claim::standing(&env, &now, &lease) != Status::Running;
         let mut closed = false;
-        head = history::follow(&world, summary.id, head, |entry| {
-            closed |= !printed(&line(args, summary.id, &entry));
+        head = history::follow(&env, summary.id, head, |entry| {
+            closed |= !try_stdout_line(&line(args, summary.id, &entry));
             Ok(())
         })
         .await?;
-        if !args.follow || over || closed {
+        if !args.follow || stopped || closed {
             return Ok(ExitCode::SUCCESS);
         }
-        world.clock.sleep(GLANCE).await;
+        env.clock.sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn newest(world: &World) -> Result<Summary, Failure> {
+async fn newest(env: &World) -> Result<Summary, Failure> {
     let here = workspace()?;
-    let (listed, _) = sessions::list(world).await?;
+    let (listed, _) = sessions::list(env).await?;
     let mut summaries = listed.into_iter().map(|listed| listed.summary);
     let found = summaries.find(|summary| Path::new(&summary.workspace) == here);
     found.ok_or_else(|| segno_engine::Error::NothingHere { workspace: here }.into())
@@ -65,14 +68,14 @@ async fn newest(world: &World) -> Result<Summary, Failure> {
 
 fn line(args: &Args, session: SessionId, entry: &Entry) -> String {
     if args.json {
-        return json::harmless(&json::entry(session, entry).to_string());
+        return json::escape_control(&json::entry(session, entry).to_string());
     }
     let what = progress::describe(entry);
-    let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, plain::plain(&what));
+    let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, text::sanitize(&what));
     if args.full
         && let Some(text) = entry.event.text()
     {
-        for part in plain::lines(&json::text(text)).lines() {
+        for part in text::sanitize_lines(&json::text(text)).lines() {
             line.push_str("\n                                | ");
             line.push_str(part);
         }

@@ -1,3 +1,5 @@
+//! `segno mcp`: serves agents over MCP, and prints the settings that agents need for it.
+
 use std::process::ExitCode;
 
 use segno_core::step::Path;
@@ -5,35 +7,35 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::mcp::snippets::Started;
-use crate::mcp::{Desk, serve};
-use crate::output::{data, say};
+use crate::mcp::snippets::ServerCommand;
+use crate::mcp::{BoundSession, serve};
+use crate::output::{stderr_line, stdout_line};
 
 /// Serve an agent over the Model Context Protocol, on stdin and stdout.
 ///
-/// The agent can record decisions, errors, feedback and things to do, read and search the history of its
-/// session, ask for a checkpoint, and pause. Agents that Segno starts have it already; others are told of
-/// it with `segno mcp config`. It is about one session, which the agent cannot choose.
+/// The agent can record decisions, errors, feedback and todos, read and search the history of its
+/// session, request a checkpoint, and pause. Agents that Segno starts have the server already;
+/// `segno mcp config` prints the settings for others. The server is bound to one session, which the
+/// agent cannot choose.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    place: Place,
-    /// The step that the agent is at work on
+    session_arg: SessionArg,
+    /// Step that the agent works on
     #[arg(long, value_name = "PATH")]
     step: Option<String>,
-    /// What the agent is called
+    /// Name of the agent
     #[arg(long, value_name = "NAME", default_value = "agent")]
     agent: String,
 }
 
-/// What the server is about.
+/// The session that the server is bound to.
 #[derive(Debug, clap::Args)]
-struct Place {
-    /// The session: its id, its name, or the beginning of either [default: the newest one of this
-    /// folder]
+struct SessionArg {
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
 }
@@ -43,70 +45,67 @@ enum Command {
     Config(Config),
 }
 
-/// Print how an agent is told of the server.
+/// Print the settings that add the server to an agent.
 ///
-/// The settings go to stdout, and the command that adds them, where there is one, to stderr. Nothing is
-/// changed.
+/// Prints the settings on stdout, and the command that adds them, if there is one, on stderr.
+/// Changes nothing.
 #[derive(Debug, clap::Args)]
 struct Config {
-    /// For which agent
+    /// Agent to print the settings for
     #[arg(value_enum)]
     agent: Agent,
     #[command(flatten)]
-    place: Place,
+    session_arg: SessionArg,
 }
 
-/// Whose settings.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Agent {
     /// Claude Code
     Claude,
     /// Codex
     Codex,
-    /// Agents that speak the Agent Client Protocol
+    /// Agents that use the Agent Client Protocol
     Acp,
-    /// Any other program
+    /// Any other MCP client
     Json,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     if let Some(Command::Config(config)) = args.command {
-        return show(config);
+        return print_config(config);
     }
     let path = args.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Failure::usage(error.to_string(), None))?;
-    let desk = Desk::new(context.clone(), args.place.session, path, args.agent);
-    serve(desk).await?;
+    let bound = BoundSession::new(context.clone(), args.session_arg.session, path, args.agent);
+    serve(bound).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(config: Config) -> Result<ExitCode, Failure> {
+fn print_config(config: Config) -> Result<ExitCode, Failure> {
     let session = config
-        .place
+        .session_arg
         .session
         .map(|session| format!("--session={session}"));
-    let started = Started::here(session)?;
-    let print = |value: &Value| data(&format!("{value:#}"));
+    let command = ServerCommand::from_this_process(session)?;
+    let print = |value: &Value| stdout_line(&format!("{value:#}"));
     match config.agent {
         Agent::Claude => {
-            print(&started.claude());
-            let command = started.command("claude", &["--scope", "local"]);
-            say(&format!(
-                "hint: for one project, as `.mcp.json`, or with `{command}`"
+            print(&command.claude());
+            let add = command.add_command("claude", &["--scope", "local"]);
+            stderr_line(&format!(
+                "hint: for one project, as `.mcp.json`, or with `{add}`"
             ));
         }
         Agent::Codex => {
-            data(&started.codex());
-            let command = started.command("codex", &[]);
-            say(&format!(
-                "hint: in ~/.codex/config.toml, or with `{command}`"
-            ));
+            stdout_line(&command.codex());
+            let add = command.add_command("codex", &[]);
+            stderr_line(&format!("hint: in ~/.codex/config.toml, or with `{add}`"));
         }
         Agent::Acp => {
-            print(&started.acp());
-            say("hint: a client sends it with `session/new` and `session/load`");
+            print(&command.acp());
+            stderr_line("hint: a client sends it with `session/new` and `session/load`");
         }
-        Agent::Json => print(&started.json()),
+        Agent::Json => print(&command.json()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,5 @@
-//! One file per command. Each has its arguments, whose documentation is the help, and one function.
+//! One module per command: its arguments, whose doc comments are the help text, and a `run`
+//! function.
 
 mod answer;
 mod cancel;
@@ -36,7 +37,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Keeps the work of AI agents alive: kill it anywhere, and it goes on where it stopped.
+/// Durable runs for AI agents: kill one anywhere, resume it where it stopped.
 #[derive(Debug, Parser)]
 #[command(
     name = "segno",
@@ -86,16 +87,16 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads the command line of this process.
+    /// Parses the command line of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        // All commands with their help are thousands of pieces, and giving them back one by one
-        // takes longer than some commands do. This is called once.
+        // The command tree with its help has thousands of allocations, and freeing them takes
+        // longer than some commands run. This is called once, so the tree is leaked.
         let mut known = ManuallyDrop::new(Self::command());
         let mut matches = known.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut known))
     }
 
-    /// Whether a program listens on stdout.
+    /// Whether stdout is JSON for a program.
     pub(crate) fn is_json(&self) -> bool {
         match &self.command {
             Command::Run(args) => args.json,

@@ -1,3 +1,5 @@
+//! `segno pause`: pauses a running session and waits until it is paused.
+
 use std::process::ExitCode;
 
 use segno_core::journal::StopMode;
@@ -6,40 +8,39 @@ use segno_engine::pause::{self, Paused, Request};
 use segno_engine::{World, history, sessions, work};
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::plain::{count, plain};
-use crate::output::{data, json_line, say};
+use crate::output::text::{count, sanitize};
+use crate::output::{json_line, stderr_line, stdout_line};
 
-/// Pause a session that is being run, wherever it runs.
+/// Pause a running session, whichever process runs it.
 ///
-/// It stops when the step in flight has ended, in a plan when the task has, or at once if that takes
-/// longer than the spec allows (`continuity.pause.within_s`, five minutes), and a checkpoint is taken.
-/// `segno resume` goes on.
+/// The session stops after the current step, or after the current task of a plan, and takes a
+/// checkpoint. If that takes longer than the spec allows (`continuity.pause.within_s`, five
+/// minutes), it stops immediately. Use `segno resume` to continue.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the one that is being
-    /// run in this folder]
+    /// Session id, name, or unique prefix of either [default: the running session in this folder]
     session: Option<String>,
-    /// Why, for whoever goes on
+    /// Reason for the pause, shown on resume
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Do not wait for the step in flight: its agent is ended, and goes on where it was
+    /// Do not wait for the current step: kill its agent, which is resumed later
     #[arg(long)]
     now: bool,
-    /// Only tell it, and do not wait until it is paused
+    /// Only request the pause, without waiting for it
     #[arg(long)]
     no_wait: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let summary = match &args.session {
-        Some(reference) => sessions::find(&world, reference).await?,
-        None => pause::running(&world, &workspace()?).await?,
+        Some(reference) => sessions::find(&env, reference).await?,
+        None => pause::running(&env, &workspace()?).await?,
     };
     let request = Request {
         mode: if args.now {
@@ -50,33 +51,33 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         by: format!("segno pause (process {})", std::process::id()),
         reason: args.reason,
     };
-    let told = pause::ask(&world, &summary, request).await?;
+    let request_sent = pause::ask(&env, &summary, request).await?;
     if args.no_wait {
         if args.json {
             json_line(
                 &json!({"v": 1, "kind": "told", "session": summary.id, "name": summary.name}),
             );
         } else {
-            data(&format!("{} ({}) was told", summary.name, summary.id));
+            stdout_line(&format!("{} ({}) was told", summary.name, summary.id));
         }
         return Ok(ExitCode::SUCCESS);
     }
     if !args.json && !args.now {
-        waits(&world, &summary).await?;
+        print_awaited(&env, &summary).await?;
     }
-    let paused = pause::wait(&world, &summary, &told).await?;
-    show(&world, paused, args.json).await
+    let paused = pause::wait(&env, &summary, &request_sent).await?;
+    print_result(&env, paused, args.json).await
 }
 
-/// Says what is waited for.
-async fn waits(world: &World, summary: &Summary) -> Result<(), Failure> {
-    let task = work::plan(world, summary)
+/// Prints what the pause waits for.
+async fn print_awaited(env: &World, summary: &Summary) -> Result<(), Failure> {
+    let task = work::plan(env, summary)
         .await?
         .and_then(|plan| plan.current);
     let awaited = if let Some(task) = task {
         format!("task {task} has ended")
     } else {
-        let state = history::look(world, summary.id).await?;
+        let state = history::look(env, summary.id).await?;
         let steps = state.in_flight().map(|(path, _)| path.to_string());
         let steps = steps.collect::<Vec<_>>().join(", ");
         if steps.is_empty() {
@@ -84,20 +85,20 @@ async fn waits(world: &World, summary: &Summary) -> Result<(), Failure> {
         }
         format!("the step in flight has ended ({steps})")
     };
-    say(&format!(
+    stderr_line(&format!(
         "it stops when {awaited}; `segno pause {} --now` does not wait",
         summary.name
     ));
     Ok(())
 }
 
-async fn show(world: &World, paused: Paused, json: bool) -> Result<ExitCode, Failure> {
+async fn print_result(env: &World, paused: Paused, json: bool) -> Result<ExitCode, Failure> {
     let Paused {
         summary,
         checkpoint,
     } = paused;
-    let state = history::look(world, summary.id).await?;
-    let (kept, problem) = match checkpoint {
+    let state = history::look(env, summary.id).await?;
+    let (checkpoint_id, problem) = match checkpoint {
         Some(Ok(manifest)) => (Some(manifest.id), None),
         Some(Err(error)) => (None, Some(error.to_string())),
         None => (None, None),
@@ -113,24 +114,24 @@ async fn show(world: &World, paused: Paused, json: bool) -> Result<ExitCode, Fai
             "status": summary.status,
             "reason": reason,
             "steps_finished": state.finished,
-            "checkpoint": kept,
+            "checkpoint": checkpoint_id,
             "problem": problem,
         }));
         return Ok(ExitCode::SUCCESS);
     }
     let done = count(state.finished, "step");
-    data(&format!(
+    stdout_line(&format!(
         "{} ({}) is {}, with {done} done",
         summary.name, summary.id, summary.status
     ));
-    if let Some(kept) = kept {
-        data(&format!("checkpoint {kept}"));
+    if let Some(checkpoint_id) = checkpoint_id {
+        stdout_line(&format!("checkpoint {checkpoint_id}"));
     }
     if let Some(problem) = problem {
-        say(&format!("there is no checkpoint: {}", plain(&problem)));
+        stderr_line(&format!("there is no checkpoint: {}", sanitize(&problem)));
     }
     if summary.status == Status::Paused {
-        say(&format!("`segno resume {}` goes on", summary.name));
+        stderr_line(&format!("`segno resume {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,3 +1,5 @@
+//! `segno plan`: shows the steps of a workflow.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,28 +9,28 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{columns, data, json_line, plain, table};
+use crate::output::{columns, json_line, stdout_line, table, text};
 
-/// Show what a workflow will run, in which order, without running it.
+/// Show the steps of a workflow and their order, without running it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The spec, YAML or JSON
+    /// Workflow spec, YAML or JSON
     spec: PathBuf,
-    /// How to show it
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// The same as `--format json`
+    /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A table
+    /// Table
     Text,
-    /// One JSON object
+    /// JSON object
     Json,
-    /// A graph in the language of Mermaid
+    /// Mermaid graph
     Mermaid,
 }
 
@@ -38,18 +40,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     match args.format {
         _ if args.json => json_line(&as_json(&workflow, &parts)),
         Format::Json => json_line(&as_json(&workflow, &parts)),
-        Format::Mermaid => data(&as_mermaid(&parts)),
+        Format::Mermaid => stdout_line(&as_mermaid(&parts)),
         Format::Text => as_text(&workflow, &parts),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn as_text(workflow: &Workflow, parts: &[Part]) {
-    data(&format!(
+    stdout_line(&format!(
         "{} `{}`, {}",
         workflow.pattern.name(),
-        plain::plain(&workflow.name),
-        plain::count(parts.len() as u64, "step")
+        text::sanitize(&workflow.name),
+        text::count(parts.len() as u64, "step")
     ));
     let rows: Vec<Vec<String>> = parts.iter().map(|part| row(workflow, part)).collect();
     for line in table::table(
@@ -57,7 +59,7 @@ fn as_text(workflow: &Workflow, parts: &[Part]) {
         &rows,
         columns(),
     ) {
-        data(&line);
+        stdout_line(&line);
     }
 }
 
@@ -131,7 +133,7 @@ fn as_json(workflow: &Workflow, parts: &[Part]) -> Value {
     })
 }
 
-/// A graph: rounded boxes are agents, slanted ones people.
+/// Renders a Mermaid graph: rounded boxes are agents, slanted boxes are users.
 fn as_mermaid(parts: &[Part]) -> String {
     let name = |path: &segno_core::step::Path| {
         let place = parts.iter().position(|part| part.path == *path);
@@ -156,9 +158,9 @@ fn as_mermaid(parts: &[Part]) -> String {
     lines.join("\n")
 }
 
-/// A label that Mermaid takes as it stands.
+/// Escapes a label for Mermaid.
 fn quoted(text: &str) -> String {
-    plain::plain(text)
+    text::sanitize(text)
         .replace('&', "&amp;")
         .replace('"', "&quot;")
         .replace('<', "&lt;")

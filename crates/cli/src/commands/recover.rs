@@ -1,3 +1,5 @@
+//! `segno recover`: finds sessions whose run crashed, and marks them as interrupted.
+
 use std::process::ExitCode;
 
 use segno_core::session::Summary;
@@ -6,87 +8,89 @@ use segno_engine::{World, sessions};
 use serde_json::json;
 
 use super::checkpoint::progress;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::plain::{count, plain};
-use crate::output::{data, json_line, say};
+use crate::output::text::{count, sanitize};
+use crate::output::{json_line, stderr_line, stdout_line};
 
-/// Find sessions whose run was lost, keep what it left behind, and mark them as interrupted.
+/// Find sessions whose run crashed, save their files, and mark them interrupted.
 ///
-/// A checkpoint of each is taken before anything else happens in its folder. Nothing is gone on with:
-/// `segno resume` does that.
+/// Takes a checkpoint of each session before anything else changes its folder. Resumes nothing: use
+/// `segno resume`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this session: its id, its name, or the beginning of either [default: all]
+    /// Session id, name, or unique prefix of either [default: all]
     session: Option<String>,
-    /// Only show which ones
+    /// Only list the sessions
     #[arg(long)]
     dry_run: bool,
-    /// Print sessions as JSON, one per line
+    /// Print JSON, one session per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let only = match &args.session {
-        Some(reference) => Some(sessions::find(&world, reference).await?.id),
+        Some(reference) => Some(sessions::find(&env, reference).await?.id),
         None => None,
     };
-    let (mut lost, damaged) = recover::lost(&world).await?;
+    let (mut lost, damaged) = recover::lost(&env).await?;
     lost.retain(|summary| only.is_none_or(|only| summary.id == only));
     for error in damaged {
-        say(&format!("passed over: {}", plain(&error.to_string())));
+        stderr_line(&format!("passed over: {}", sanitize(&error.to_string())));
     }
     let found = if args.dry_run {
-        lost.iter().for_each(|summary| shown(summary, args.json));
+        lost.iter()
+            .for_each(|summary| print_lost(summary, args.json));
         lost.len()
     } else {
-        mark(&world, &lost, args.json).await?
+        recover_all(&env, &lost, args.json).await?
     };
     if found == 0 && !args.json {
-        data("no run was lost");
+        stdout_line("no run was lost");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps and marks sessions whose run was lost, and says so. Returns how many there were.
-pub(crate) async fn mark(
-    world: &World,
+/// Takes a checkpoint of each crashed session, marks it as interrupted and prints the result.
+/// Returns how many sessions were recovered.
+pub(crate) async fn recover_all(
+    env: &World,
     lost: &[Summary],
     json: bool,
 ) -> Result<usize, segno_engine::Error> {
     let mut found = 0;
     for summary in lost {
-        let progress = progress(world, "keeping");
-        let recovered = recover::recover(world, summary, &progress).await?;
+        let progress = progress(env, "keeping");
+        let recovered = recover::recover(env, summary, &progress).await?;
         drop(progress);
         if let Some(recovered) = recovered {
             found += 1;
-            show(&recovered, json);
+            print_recovered(&recovered, json);
         }
     }
     Ok(found)
 }
 
-fn shown(summary: &Summary, json: bool) {
+fn print_lost(summary: &Summary, json: bool) {
     if json {
         json_line(
             &json!({"v": 1, "kind": "lost", "session": summary.id, "name": summary.name, "workspace": summary.workspace}),
         );
     } else {
-        data(&format!("{} ({}) was lost", summary.name, summary.id));
+        stdout_line(&format!("{} ({}) was lost", summary.name, summary.id));
     }
 }
 
-fn show(recovered: &Recovered, json: bool) {
+fn print_recovered(recovered: &Recovered, json: bool) {
     let Recovered {
         summary,
         checkpoint,
         unknown,
     } = recovered;
     let problem = checkpoint.as_ref().err().map(ToString::to_string);
-    let kept = checkpoint.as_ref().ok().map(|manifest| manifest.id);
+    let checkpoint_id = checkpoint.as_ref().ok().map(|manifest| manifest.id);
     if json {
         json_line(&json!({
             "v": 1,
@@ -94,7 +98,7 @@ fn show(recovered: &Recovered, json: bool) {
             "session": summary.id,
             "name": summary.name,
             "status": summary.status,
-            "checkpoint": kept,
+            "checkpoint": checkpoint_id,
             "problem": problem,
             "unknown": unknown,
         }));
@@ -104,15 +108,15 @@ fn show(recovered: &Recovered, json: bool) {
         0 => String::new(),
         steps => format!(", with {} of unknown outcome", count(steps, "step")),
     };
-    data(&format!(
+    stdout_line(&format!(
         "{} ({}) is {}{steps}",
         summary.name, summary.id, summary.status
     ));
-    if let Some(kept) = kept {
-        data(&format!("checkpoint {kept}"));
+    if let Some(checkpoint_id) = checkpoint_id {
+        stdout_line(&format!("checkpoint {checkpoint_id}"));
     }
     if let Some(problem) = problem {
-        say(&format!("there is no checkpoint: {}", plain(&problem)));
+        stderr_line(&format!("there is no checkpoint: {}", sanitize(&problem)));
     }
-    say(&format!("`segno resume {}` goes on", summary.name));
+    stderr_line(&format!("`segno resume {}` goes on", summary.name));
 }

@@ -1,3 +1,5 @@
+//! `segno resume`: resumes a session, a fork of it, or shows the plan for it.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,137 +13,137 @@ use segno_engine::resume::{OnLimit, Options};
 use segno_engine::{World, checkpoint, plan, resume, sessions};
 
 use super::chat;
-use super::run::{Policy, conduct, tidied, watch_signals};
-use super::sessions::fork as copies;
+use super::run::{Policy, run_with_progress, watch_signals, with_auto_cleanup};
+use super::sessions::fork as fork_command;
 use crate::config::Config;
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::machine::people;
-use crate::output::{data, json, json_line, plans};
+use crate::machine::human;
+use crate::output::{json, json_line, resume_plan, stdout_line};
 
-/// Go on where a session stopped.
+/// Resume a session where it stopped.
 ///
-/// Finished steps are not run again. A step that was in flight when the run was lost goes on: a model
-/// from what the journal has, an agent's program from its own conversation by the best way that there
-/// is, anything else by asking again, unless the spec says that a person decides.
+/// Finished steps are not run again. A step that was interrupted is continued: a model continues
+/// from the journal, a CLI agent in its own conversation with the best available resume strategy,
+/// anything else is run again, unless the spec lets a human decide.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the newest of this folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Show what would be done, what would be lost and what it may cost, and do nothing
+    /// Show what would be done, lost and paid, without resuming
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
-    copying: Copying,
+    fork_args: ForkArgs,
     #[command(flatten)]
-    wishes: Wishes,
+    overrides: Overrides,
     #[command(flatten)]
     policy: Policy,
-    /// Print events as JSON, one per line
+    /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Whether a copy of the session goes on instead of the session itself.
+/// Options that resume a fork instead of the session itself.
 #[derive(Debug, Clone, Default, clap::Args)]
-struct Copying {
-    /// Leave the session as it is, and go on with a copy of it
+struct ForkArgs {
+    /// Fork the session and resume the fork
     #[arg(long)]
     fork: bool,
-    /// Go back to a checkpoint: a copy of the session as it was then goes on, with the files of that
-    /// moment, and what they replace is kept in a checkpoint first
+    /// Fork the session at a checkpoint and restore its files; the replaced files are saved in a
+    /// checkpoint first
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<String>,
-    /// Let the copy work in this folder, with its own files [default: the session's folder]
+    /// Work in this folder, with a copy of the files [default: the session's folder]
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
 }
 
-impl Copying {
+impl ForkArgs {
     fn is_wanted(&self) -> bool {
         self.fork || self.from.is_some() || self.into.is_some()
     }
 
-    /// Which session is meant. A checkpoint knows its own.
-    async fn session(&self, world: &World, given: Option<String>) -> Result<Summary, Failure> {
+    /// Finds the session. A checkpoint implies its own session.
+    async fn session(&self, env: &World, given: Option<String>) -> Result<Summary, Failure> {
         match (&self.from, given) {
             (Some(reference), None) => {
-                let manifest = checkpoint::find(world, reference).await?;
-                Ok(sessions::find(world, &manifest.session.to_string()).await?)
+                let manifest = checkpoint::find(env, reference).await?;
+                Ok(sessions::find(env, &manifest.session.to_string()).await?)
             }
-            (_, given) => find(world, given).await,
+            (_, given) => find(env, given).await,
         }
     }
 
-    async fn request(self, world: &World) -> Result<fork::Request, Failure> {
+    async fn request(self, env: &World) -> Result<fork::Request, Failure> {
         let from = self.from.as_deref();
         Ok(fork::Request {
-            part: copies::part(world, from, self.into, Place::Back).await?,
+            part: fork_command::part_to_copy(env, from, self.into, Place::Back).await?,
             ..fork::Request::default()
         })
     }
 }
 
-/// How an agent's work is to go on, if not as usual.
+/// Options that change how the agent is resumed.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Wishes {
-    /// Let another agent go on: `claude`, `codex`, or an agent of the spec
+pub(crate) struct Overrides {
+    /// Continue with another agent: `claude`, `codex`, or an agent of the spec
     #[arg(long, value_name = "AGENT")]
     with: Option<String>,
-    /// The best way that may be taken [default: native]
+    /// Best resume strategy to use [default: native]
     #[arg(long, value_enum, value_name = "RUNG")]
-    rung: Option<RungArg>,
-    /// Tell the agent this, too
+    rung: Option<StrategyArg>,
+    /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
     say: Option<String>,
-    /// What to do if others changed the workspace since [default: warn]
+    /// What to do if the workspace was changed by others since [default: warn]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_drift: Option<OnDriftArg>,
-    /// What to do if a provider says that its limit is reached [default: as the spec says]
+    /// What to do if a provider reports a usage limit [default: as in the spec]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_limit: Option<OnLimitArg>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OnLimitArg {
-    /// Wait until it is lifted
+    /// Wait until the limit is lifted
     Wait,
     /// Pause the session
     Pause,
-    /// Ask at once, whatever an earlier run was told; then as the spec says
+    /// Try immediately, ignoring the limit that an earlier run received; then as in the spec
     Ask,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum RungArg {
-    /// The agent's own conversation, as it is
+enum StrategyArg {
+    /// Continue the agent's own conversation
     Native,
-    /// The same, after its record was put in order
+    /// Continue it after repairing its transcript
     Repaired,
-    /// The same, from a kept copy of its record
+    /// Continue it from a saved copy of its transcript
     Rehomed,
-    /// A fresh conversation that is told what was done
+    /// Start a new conversation with the resume context
     Compiled,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OnDriftArg {
-    /// Say so, and go on
+    /// Report the changes and resume
     Warn,
-    /// Refuse to go on
+    /// Refuse to resume
     Refuse,
-    /// Go on
+    /// Resume without a report
     Accept,
 }
 
-/// What agents' programs may do in this run.
+/// Permissions of CLI agents in this run.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum PermissionsArg {
-    /// Look, and change nothing
+    /// Read files only
     Read,
     /// Change files in the workspace
     Edit,
-    /// Everything, unasked
+    /// Do everything without asking
     All,
 }
 
@@ -155,17 +157,17 @@ impl From<PermissionsArg> for Permissions {
     }
 }
 
-impl Wishes {
-    /// Together with what is to be done if the world changed.
+impl Overrides {
+    /// Combines these overrides with the policy into resume options.
     fn options(self, policy: Policy) -> Options {
         Options {
             with: self.with,
             say: self.say,
             rung: self.rung.map(|rung| match rung {
-                RungArg::Native => Rung::Native,
-                RungArg::Repaired => Rung::Repaired,
-                RungArg::Rehomed => Rung::Rehomed,
-                RungArg::Compiled => Rung::Compiled,
+                StrategyArg::Native => Rung::Native,
+                StrategyArg::Repaired => Rung::Repaired,
+                StrategyArg::Rehomed => Rung::Rehomed,
+                StrategyArg::Compiled => Rung::Compiled,
             }),
             on_drift: match self.on_drift {
                 None | Some(OnDriftArg::Warn) => OnDrift::Warn,
@@ -181,8 +183,8 @@ impl Wishes {
         }
     }
 
-    /// Another agent goes on.
-    pub(crate) fn handing(to: String, say: Option<String>) -> Self {
+    /// Overrides that hand the session to another agent.
+    pub(crate) fn hand_off(to: String, say: Option<String>) -> Self {
         Self {
             with: Some(to),
             say,
@@ -193,82 +195,92 @@ impl Wishes {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     if args.plan {
-        return show(args, context).await;
+        return print_plan(args, context).await;
     }
-    if !args.copying.is_wanted() {
-        return go_on(args.session, args.wishes, args.policy, args.json, context).await;
+    if !args.fork_args.is_wanted() {
+        return find_and_resume(
+            args.session,
+            args.overrides,
+            args.policy,
+            args.json,
+            context,
+        )
+        .await;
     }
     let permissions = args.policy.permissions.map(Permissions::from);
-    let (mut world, config) = context.world_with(Keep::Home, permissions)?;
-    world.people = people::here(args.json);
-    let summary = args.copying.session(&world, args.session).await?;
-    let request = args.copying.request(&world).await?;
-    let copy = copies::make(&world, &summary, request, args.json).await?;
-    let options = args.wishes.options(args.policy);
-    carry_on(&world, &config, copy, options, args.json).await
+    let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
+    env.people = human::at_terminal(args.json);
+    let summary = args.fork_args.session(&env, args.session).await?;
+    let request = args.fork_args.request(&env).await?;
+    let fork = fork_command::fork_session(&env, &summary, request, args.json).await?;
+    let options = args.overrides.options(args.policy);
+    resume_session(&env, &config, fork, options, args.json).await
 }
 
-async fn show(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let options = args.wishes.options(args.policy);
-    if args.copying.is_wanted() {
-        let summary = args.copying.session(&world, args.session).await?;
-        let request = args.copying.request(&world).await?;
-        let plan = fork::plan(&world, &summary, request, &options).await?;
+async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (env, _) = context.env(Persistence::Home)?;
+    let options = args.overrides.options(args.policy);
+    if args.fork_args.is_wanted() {
+        let summary = args.fork_args.session(&env, args.session).await?;
+        let request = args.fork_args.request(&env).await?;
+        let plan = fork::plan(&env, &summary, request, &options).await?;
         if args.json {
             json_line(&json::fork_plan(&summary, &plan));
         } else {
-            data(&plans::fork_shown(&summary, &plan));
+            stdout_line(&resume_plan::render_fork(&summary, &plan));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let summary = find(&world, args.session).await?;
-    let plan = plan::plan(&world, &summary, &options).await?;
+    let summary = find(&env, args.session).await?;
+    let plan = plan::plan(&env, &summary, &options).await?;
     if args.json {
         json_line(&json::plan(&summary, &plan));
     } else {
-        data(&plans::shown(&summary, &plan));
+        stdout_line(&resume_plan::render(&summary, &plan));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Goes on with a session, and shows it meanwhile.
-pub(crate) async fn go_on(
+/// Finds a session, resumes it and shows its progress. A chat is continued at the prompt if there
+/// is a terminal.
+pub(crate) async fn find_and_resume(
     session: Option<String>,
-    wishes: Wishes,
+    overrides: Overrides,
     policy: Policy,
     json: bool,
     context: &Context,
 ) -> Result<ExitCode, Failure> {
     let permissions = policy.permissions.map(Permissions::from);
-    let (mut world, config) = context.world_with(Keep::Home, permissions)?;
-    world.people = people::here(json);
-    let summary = find(&world, session).await?;
-    let options = wishes.options(policy);
-    if !json && let Some(talked) = chat::reopened(&world, &config, &summary, &options).await {
-        return tidied(talked, &world, &config).await;
+    let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
+    env.people = human::at_terminal(json);
+    let summary = find(&env, session).await?;
+    let options = overrides.options(policy);
+    if !json
+        && let Some(chatted) = chat::continue_at_prompt(&env, &config, &summary, &options).await
+    {
+        return with_auto_cleanup(chatted, &env, &config).await;
     }
-    Box::pin(carry_on(&world, &config, summary, options, json)).await
+    Box::pin(resume_session(&env, &config, summary, options, json)).await
 }
 
-async fn carry_on(
-    world: &World,
+async fn resume_session(
+    env: &World,
     config: &Config,
     summary: Summary,
     options: Options,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let brake = watch_signals();
-    let ran = conduct(world, json, async |progress| {
-        resume::resume(world, summary, options, progress, brake).await
+    let stop_token = watch_signals();
+    let ran = run_with_progress(env, json, async |progress| {
+        resume::resume(env, summary, options, progress, stop_token).await
     })
     .await;
-    tidied(ran, world, config).await
+    with_auto_cleanup(ran, env, config).await
 }
 
-async fn find(world: &World, session: Option<String>) -> Result<Summary, Failure> {
+async fn find(env: &World, session: Option<String>) -> Result<Summary, Failure> {
     Ok(match session {
-        Some(reference) => sessions::find(world, &reference).await?,
-        None => resume::newest(world, &workspace()?).await?,
+        Some(reference) => sessions::find(env, &reference).await?,
+        None => resume::newest(env, &workspace()?).await?,
     })
 }

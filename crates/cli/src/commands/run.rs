@@ -1,3 +1,6 @@
+//! `segno run`: starts a workflow session. Also what all commands share that run a session:
+//! progress, signals, cleanup.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,81 +21,81 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::resume::PermissionsArg;
 use super::sessions::cleanup;
 use crate::config::Config;
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::machine::people;
+use crate::machine::human;
 use crate::output::progress::Progress;
-use crate::output::{data, plain, say};
+use crate::output::{stderr_line, stdout_line, text};
 
 /// Run a workflow.
 ///
-/// Every step's result is on the disk before the next step begins. If the run is killed, `segno
-/// resume` goes on with the first unfinished step. Ctrl-C stops after the step in flight, a second
-/// Ctrl-C at once; both can be resumed.
+/// Every step's result is on disk before the next step starts. If the run is killed, `segno resume`
+/// continues with the first unfinished step. Ctrl-C stops after the current step, a second Ctrl-C
+/// immediately; both can be resumed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The workflow's spec, YAML or JSON
+    /// Workflow spec, YAML or JSON
     #[arg(required_unless_present = "resume")]
     spec: Option<PathBuf>,
     /// Set a variable of the workflow (repeatable)
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
-    /// What to call the session [default: the workflow's name, numbered]
+    /// Name of the session [default: the workflow's name, numbered]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<Name>,
-    /// Go on with this session instead of starting one
+    /// Resume this session instead of starting one
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["spec", "variables", "name", "auto_resume", "no_save_session", "out", "force"])]
     resume: Option<String>,
-    /// Go on with the newest unfinished session of this spec in this folder, if there is one
+    /// Resume the newest unfinished session of this spec in this folder, if there is one
     #[arg(long, conflicts_with = "no_save_session")]
     auto_resume: bool,
-    /// Keep nothing: what is killed is lost
+    /// Store nothing: a killed run is lost
     #[arg(long)]
     no_save_session: bool,
     #[command(flatten)]
     policy: Policy,
-    /// Where artifacts go
+    /// Folder for artifacts
     #[arg(long, value_name = "FOLDER", default_value = "artifacts")]
     out: PathBuf,
-    /// Let artifacts replace files that this session did not write
+    /// Overwrite files that this session did not write
     #[arg(long)]
     force: bool,
-    /// Print events as JSON, one per line
+    /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What to do when the world changed since the session last ran.
+/// Options for what may have changed since the session last ran, and the permissions of CLI agents.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Policy {
-    /// What to do about finished steps that an edited spec asks differently [default: warn]
+    /// What to do about finished steps that the edited spec changes [default: warn]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_change: Option<OnChangeArg>,
-    /// What to do about a step that was in flight when its run was lost [default: as the spec says]
+    /// What to do about a step that was running when its run crashed [default: as in the spec]
     #[arg(long, value_enum, value_name = "POLICY")]
     in_flight: Option<InFlightArg>,
-    /// What agents' programs may do [default: as the settings say, else edit]
+    /// Permissions of CLI agents [default: as in config.toml, else edit]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) permissions: Option<PermissionsArg>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OnChangeArg {
-    /// Say which, keep their results, go on with the edited spec
+    /// Report them, keep their results, use the edited spec
     Warn,
     /// Run them again
     Rerun,
-    /// Refuse to go on
+    /// Refuse to resume
     Fail,
-    /// Go on with the spec as it was
+    /// Use the original spec
     Pinned,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum InFlightArg {
-    /// Ask it again
+    /// Run it again
     Repeat,
-    /// Stop and let a person decide
+    /// Stop and let a human decide
     Stop,
 }
 
@@ -128,41 +131,45 @@ pub(crate) fn name(text: &str) -> Result<Name, String> {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let keep = if args.no_save_session {
-        Keep::Memory
+    let persistence = if args.no_save_session {
+        Persistence::Memory
     } else {
-        Keep::Home
+        Persistence::Home
     };
     let permissions = args.policy.permissions.map(Permissions::from);
-    let (mut world, config) = context.world_with(keep, permissions)?;
-    world.people = people::here(args.json);
-    let ran = Box::pin(play(args, keep, &world)).await;
-    tidied(ran, &world, &config).await
+    let (mut env, config) = context.env_with_permissions(persistence, permissions)?;
+    env.people = human::at_terminal(args.json);
+    let ran = Box::pin(run_or_resume(args, persistence, &env)).await;
+    with_auto_cleanup(ran, &env, &config).await
 }
 
-/// Cleans up after a run, unless a person wants out.
-pub(crate) async fn tidied(
+/// Runs the automatic cleanup after a run, unless the user interrupted the run.
+pub(crate) async fn with_auto_cleanup(
     ran: Result<ExitCode, Failure>,
-    world: &World,
+    env: &World,
     config: &Config,
 ) -> Result<ExitCode, Failure> {
     if !ran
         .as_ref()
         .is_err_and(|failure| matches!(failure.exit, 130 | 143))
     {
-        cleanup::after_a_run(world, config).await;
+        cleanup::run_auto_cleanup(env, config).await;
     }
     ran
 }
 
-async fn play(args: Args, keep: Keep, world: &World) -> Result<ExitCode, Failure> {
-    let brake = watch_signals();
+async fn run_or_resume(
+    args: Args,
+    persistence: Persistence,
+    env: &World,
+) -> Result<ExitCode, Failure> {
+    let stop_token = watch_signals();
     let Some(spec) = args.spec else {
         let reference = args.resume.unwrap_or_default();
-        let summary = sessions::find(world, &reference).await?;
+        let summary = sessions::find(env, &reference).await?;
         let options = args.policy.options();
-        return conduct(world, args.json, async |progress| {
-            resume::resume(world, summary, options, progress, brake).await
+        return run_with_progress(env, args.json, async |progress| {
+            resume::resume(env, summary, options, progress, stop_token).await
         })
         .await;
     };
@@ -183,23 +190,23 @@ async fn play(args: Args, keep: Keep, world: &World) -> Result<ExitCode, Failure
         force: args.force,
     };
     if args.auto_resume
-        && let Some(summary) = resume::unfinished(world, &request).await?
+        && let Some(summary) = resume::unfinished(env, &request).await?
     {
-        say(&format!("going on with {} ({})", summary.name, summary.id));
+        stderr_line(&format!("going on with {} ({})", summary.name, summary.id));
         let options = args.policy.options();
-        return conduct(world, args.json, async |progress| {
-            resume::resume(world, summary, options, progress, brake).await
+        return run_with_progress(env, args.json, async |progress| {
+            resume::resume(env, summary, options, progress, stop_token).await
         })
         .await;
     }
-    let ran = conduct(world, args.json, async |progress| {
-        start::start(world, request, progress, brake).await
+    let ran = run_with_progress(env, args.json, async |progress| {
+        start::start(env, request, progress, stop_token).await
     })
     .await;
-    // What was not kept cannot be resumed.
-    match keep {
-        Keep::Home => ran,
-        Keep::Memory => ran.map_err(Failure::without_hint),
+    // A session that was not stored cannot be resumed, so the hint does not apply.
+    match persistence {
+        Persistence::Home => ran,
+        Persistence::Memory => ran.map_err(Failure::without_hint),
     }
 }
 
@@ -216,40 +223,41 @@ fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, F
     Ok(variables)
 }
 
-/// Shows a run while it goes on, and its result when it is done.
-pub(crate) async fn conduct(
-    world: &World,
+/// Runs a session with a progress display, and prints its result.
+pub(crate) async fn run_with_progress(
+    env: &World,
     json: bool,
     run: impl AsyncFnOnce(Arc<Progress>) -> Result<Outcome, segno_engine::Error>,
 ) -> Result<ExitCode, Failure> {
-    let progress = Arc::new(Progress::new(json, Arc::clone(&world.clock)));
+    let progress = Arc::new(Progress::new(json, Arc::clone(&env.clock)));
     let outcome = tokio::select! {
         outcome = run(Arc::clone(&progress)) => outcome,
-        () = forever(Arc::clone(&progress)) => unreachable!("it never ends"),
+        () = animate_forever(Arc::clone(&progress)) => unreachable!("it never ends"),
     };
     progress.clear();
     let outcome = outcome?;
     progress.finish(&outcome);
     if !json {
         let text = if stdout().is_terminal() {
-            plain::lines(&outcome.output)
+            text::sanitize_lines(&outcome.output)
         } else {
             outcome.output.clone()
         };
-        data(&text);
+        stdout_line(&text);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn forever(progress: Arc<Progress>) {
+async fn animate_forever(progress: Arc<Progress>) {
     progress.animate().await;
     std::future::pending::<()>().await;
 }
 
-/// Turns signals into a stop: Ctrl-C after the step, again at once; SIGTERM and SIGHUP at once.
+/// Turns signals into stop requests: the first Ctrl-C stops after the step, the second immediately,
+/// the third exits the process; SIGTERM and SIGHUP stop immediately.
 pub(crate) fn watch_signals() -> Brake {
-    let brake = Brake::default();
-    let pull = brake.clone();
+    let stop_token = Brake::default();
+    let token = stop_token.clone();
     let streams = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
@@ -264,21 +272,21 @@ pub(crate) fn watch_signals() -> Brake {
                         interrupts += 1;
                         match interrupts {
                             1 => {
-                                say(&format!(
+                                stderr_line(&format!(
                                     "stopping after {}; Ctrl-C again stops at once",
-                                    pull.last_piece()
+                                    token.last_piece()
                                 ));
-                                pull.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
+                                token.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
-                            2 => pull.pull(Stop::asked("Ctrl-C", StopMode::Now, Status::Paused)),
+                            2 => token.pull(Stop::asked("Ctrl-C", StopMode::Now, Status::Paused)),
                             _ => std::process::exit(130),
                         }
                     }
-                    _ = terminate.recv() => pull.pull(Stop::shutdown("SIGTERM", Trigger::Shutdown)),
-                    _ = hangup.recv() => pull.pull(Stop::shutdown("SIGHUP", Trigger::Detach)),
+                    _ = terminate.recv() => token.pull(Stop::shutdown("SIGTERM", Trigger::Shutdown)),
+                    _ = hangup.recv() => token.pull(Stop::shutdown("SIGHUP", Trigger::Detach)),
                 }
             }
         });
     }
-    brake
+    stop_token
 }

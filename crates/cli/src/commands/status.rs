@@ -1,3 +1,5 @@
+//! `segno status`: shows sessions that are not finished.
+
 use std::process::ExitCode;
 
 use segno_core::session::Status;
@@ -5,30 +7,31 @@ use segno_engine::sessions::Listed;
 use segno_engine::{history, sessions, work};
 use serde_json::json;
 
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{
-    columns, data, json as shapes, json_line, moment, plain, progress, table, work as plans,
+    columns, json as shapes, json_line, progress, stdout_line, table, text, timestamp,
+    work as plans,
 };
 
-/// Show what is running and what waits to be resumed, or how far a plan is.
+/// Show running and resumable sessions, or the progress of a plan.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this session, finished or not, with its plan if it has one: its id, its name, or the
-    /// beginning of either
+    /// Show only this session, finished or not, with its plan: session id, name, or unique prefix
+    /// of either
     session: Option<String>,
-    /// Print sessions as JSON, one per line
+    /// Print JSON, one session per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let (mut listed, unlisted) = sessions::list(&world).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let (mut listed, unlisted) = sessions::list(&env).await?;
     let mut plan = None;
     if let Some(reference) = &args.session {
-        let summary = sessions::find(&world, reference).await?;
-        plan = work::plan(&world, &summary).await?;
+        let summary = sessions::find(&env, reference).await?;
+        plan = work::plan(&env, &summary).await?;
         listed.retain(|listed| listed.summary.id == summary.id);
     }
     let mut damaged: Vec<_> = unlisted
@@ -36,13 +39,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .map(segno_engine::Error::from)
         .collect();
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
-    let now = world.clock.now();
+    let now = env.clock.now();
     let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();
     let shown = |listed: &&Listed| args.session.is_some() || is_open(listed.standing);
     for listed in listed.iter().filter(shown) {
-        let state = match history::look(&world, listed.summary.id).await {
+        let state = match history::look(&env, listed.summary.id).await {
             Ok(state) => state,
-            // One damaged journal does not hide the others.
+            // One damaged journal does not hide the other sessions.
             Err(error) => {
                 damaged.push(error);
                 continue;
@@ -52,14 +55,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         if args.json {
             let waits = state.suspended(now);
             let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
-            let mut line = shapes::listed(listed, waits);
+            let mut line = shapes::session_line(listed, waits);
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
             line["chat"] = shapes::chat(&state);
-            line["memos"] = shapes::memos(&state.handoff);
+            line["memos"] = shapes::note_counts(&state.handoff);
             line["contexts"] = state
                 .gauges()
-                .map(|(path, gauge)| (path.to_string(), shapes::gauge(gauge)))
+                .map(|(path, gauge)| (path.to_string(), shapes::context_usage(gauge)))
                 .collect();
             if let Some(plan) = &plan {
                 line["plan"] = plans::shape(plan);
@@ -69,14 +72,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         }
         let age = segno_core::time::human(now.since(listed.summary.updated_at));
         let at = if let Some((path, suspension)) = state.suspended(now) {
-            format!("{path} {}", moment::suspended(&suspension))
+            format!("{path} {}", timestamp::suspended(&suspension))
         } else {
             let in_flight = state.in_flight().map(|(path, open)| {
                 let gauge = open.gauge();
                 match (gauge, gauge.and_then(|gauge| gauge.percent())) {
                     (_, Some(percent)) => format!("{path}, {percent} % of the context is used"),
                     (Some(gauge), None) => {
-                        format!("{path}, context {} tokens", plain::number(gauge.used))
+                        format!("{path}, context {} tokens", text::number(gauge.used))
                     }
                     (None, None) => path.to_string(),
                 }
@@ -101,8 +104,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             listed.summary.name.to_string(),
             listed.standing.to_string(),
             match &state.chat {
-                Some(chat) => plain::count(chat.messages, "message"),
-                None => plain::count(state.finished, "step"),
+                Some(chat) => text::count(chat.messages, "message"),
+                None => text::count(state.finished, "step"),
             },
             progress::spent(&state.usage),
             format!("{age} ago"),
@@ -115,30 +118,30 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
             );
         } else {
-            data(&plain::plain(&format!("damaged: {error}")));
+            stdout_line(&text::sanitize(&format!("damaged: {error}")));
         }
     }
     if args.json {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        data("nothing is running, and nothing waits to be resumed");
+        stdout_line("nothing is running, and nothing waits to be resumed");
     } else {
         for line in table::table(
             &["NAME", "STATUS", "DONE", "USED", "LAST ENTRY", "NOW"],
             &rows,
             columns(),
         ) {
-            data(&line);
+            stdout_line(&line);
         }
     }
     for line in plan.iter().flat_map(plans::lines) {
-        data(&plain::plain(&line));
+        stdout_line(&text::sanitize(&line));
     }
     if waiting > 0 {
-        data(&format!(
+        stdout_line(&format!(
             "{} can go on: `segno resume NAME`",
-            plain::count(waiting, "session")
+            text::count(waiting, "session")
         ));
     }
     Ok(ExitCode::SUCCESS)

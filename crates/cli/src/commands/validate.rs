@@ -1,3 +1,5 @@
+//! `segno validate`: checks a workflow spec.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -6,14 +8,14 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Check a workflow's spec without running it.
+/// Check a workflow spec without running it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The spec, YAML or JSON
+    /// Workflow spec, YAML or JSON
     spec: PathBuf,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -29,11 +31,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
         let answer = json!({"v": 1, "kind": "valid", "name": workflow.name, "pattern": pattern, "steps": steps, "inputs": workflow.inputs.0.keys().collect::<Vec<_>>()});
         json_line(&answer);
     } else {
-        let name = plain::plain(&workflow.name);
-        data(&format!(
+        let name = text::sanitize(&workflow.name);
+        stdout_line(&format!(
             "{} is valid: {pattern} `{name}` with {}",
-            plain::plain(&args.spec.display().to_string()),
-            plain::count(parts.len() as u64, "step")
+            text::sanitize(&args.spec.display().to_string()),
+            text::count(parts.len() as u64, "step")
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,3 +1,7 @@
+//! `segno watch`: mirrors the transcripts of CLI agents into sessions while they are written.
+//!
+//! File events and hook notifications only speed it up: a periodic scan finds every change.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,68 +15,71 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::hooks::Agent;
-use crate::output::{json, plain, printed, say};
-use crate::spool::{self, Which};
-use crate::watch::{Alarm, Guard, Job, Mark, Queue, Tree, Where, in_folder, tree};
+use crate::output::{json, stderr_line, text, try_stdout_line};
+use crate::spool::{self, ClaimMode};
+use crate::watch::{
+    Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
+};
 
-/// Keep the sessions of Claude Code and Codex while they go on.
+/// Mirror the sessions of Claude Code and Codex while they run.
 ///
-/// Their transcripts are mirrored into sessions of Segno within seconds, so that they are still
-/// there when the programs delete them. It goes on until Ctrl-C; nothing is lost if it is killed.
-/// Hooks (`segno hooks install`) make it quicker, and find programs that keep things elsewhere. When it
-/// begins, sessions of Segno whose run was lost are kept and marked, as `segno recover` does.
+/// Their transcripts are copied into Segno sessions within seconds, so that they survive when the
+/// agents delete them. Runs until Ctrl-C; nothing is lost if it is killed. Hooks (`segno hooks
+/// install`) make it faster, and report agents that store their data elsewhere. At start, recovers
+/// sessions whose run crashed, like `segno recover`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Whose sessions; all if none is named
+    /// Agents to mirror [default: all]
     agents: Vec<Agent>,
-    /// Mirror what is there, and end
+    /// Mirror the current transcripts and exit
     #[arg(long)]
     once: bool,
-    /// Print each as a line of JSON
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// How often everything is looked at, whether or not anything rang.
-const LOOK: Duration = Duration::from_secs(5);
-/// The same where nothing can ring.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Interval of full scans while file events work.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of full scans without file events.
+const SCAN_INTERVAL_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let (home, _) = config::locations()?;
-    let _guard = Guard::take(&home, context.clock.now())?;
+    let _lock = WatchLock::acquire(&home, context.clock.now())?;
     let made = LocalDisk.create_folder(&spool::folder(&home), Access::Private);
     made.map_err(|error| Failure::internal(format!("there is no place for notes: {error}")))?;
-    // What a lost run left behind is kept before anybody changes it; `segno recover` tells what fails.
-    if let Ok((lost, _)) = segno_engine::recover::lost(&world).await {
-        let _ = super::recover::mark(&world, &lost, args.json).await;
+    // Save what a crashed run left behind before anything changes it. `segno recover` reports the
+    // errors that are ignored here.
+    if let Ok((lost, _)) = segno_engine::recover::lost(&env).await {
+        let _ = super::recover::recover_all(&env, &lost, args.json).await;
     }
-    let mut watcher = Watcher::new(args, world, home);
+    let mut watcher = Watcher::new(args, env, home);
     if args.once {
-        return watcher.round().await;
+        return watcher.mirror_once().await;
     }
     let places: Vec<String> = watcher
         .roots
         .iter()
         .map(|(_, root)| root.display().to_string())
         .collect();
-    say(&format!(
+    stderr_line(&format!(
         "watching {}; Ctrl-C ends it",
-        plain::plain(&places.join(" and "))
+        text::sanitize(&places.join(" and "))
     ));
     tokio::select! {
         () = watcher.watch() => {}
-        () = asked() => {}
+        () = stop_signal() => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns when someone wants it to end. What is under way is left as a kill would leave it.
-async fn asked() {
+/// Waits for a signal that ends the command. Unfinished work is left as a kill would leave it.
+async fn stop_signal() {
     let streams = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
@@ -89,16 +96,16 @@ async fn asked() {
 }
 
 struct Watcher {
-    world: World,
+    env: World,
     home: PathBuf,
     json: bool,
     roots: Vec<(Agent, PathBuf)>,
     queue: Queue,
-    alarm: Alarm,
+    events: FileEvents,
 }
 
 impl Watcher {
-    fn new(args: &Args, world: World, home: PathBuf) -> Self {
+    fn new(args: &Args, env: World, home: PathBuf) -> Self {
         let agents = if args.agents.is_empty() {
             &Agent::ALL[..]
         } else {
@@ -108,85 +115,90 @@ impl Watcher {
             .iter()
             .filter_map(|agent| Some((*agent, agent.root()?)));
         Self {
-            world,
+            env,
             home,
             json: args.json,
             roots: roots.collect(),
             queue: Queue::default(),
-            alarm: Alarm::new(),
+            events: FileEvents::new(),
         }
     }
 
-    /// Everything once.
-    async fn round(&mut self) -> Result<ExitCode, Failure> {
-        self.look();
-        self.notes(Which::All);
+    /// Mirrors everything once.
+    async fn mirror_once(&mut self) -> Result<ExitCode, Failure> {
+        self.scan();
+        self.claim_notifications(ClaimMode::All);
         let mut failed = None;
         while let Some(job) = self.queue.next(Duration::MAX) {
             let path = job.path.clone();
             if let Err(failure) = self.mirror(job).await {
-                say(&told(&path, &failure));
+                stderr_line(&failure_note(&path, &failure));
                 failed = Some(failure);
             }
         }
         failed.map_or(Ok(ExitCode::SUCCESS), Err)
     }
 
-    /// Everything, until nobody reads what is said.
+    /// Mirrors changes until stdout is closed.
     async fn watch(&mut self) {
-        self.notes(Which::All);
-        let mut looked = None;
+        self.claim_notifications(ClaimMode::All);
+        let mut last_scan = None;
         loop {
-            let every = if self.alarm.is_mute() { GLANCE } else { LOOK };
-            let now = self.world.clock.elapsed();
-            if looked.is_none_or(|looked| looked + every <= now) {
-                self.look();
-                looked = Some(now);
+            let every = if self.events.is_disabled() {
+                SCAN_INTERVAL_WITHOUT_EVENTS
+            } else {
+                SCAN_INTERVAL
+            };
+            let now = self.env.clock.elapsed();
+            if last_scan.is_none_or(|last_scan| last_scan + every <= now) {
+                self.scan();
+                last_scan = Some(now);
             }
-            self.look_where_it_rang();
-            let now = self.world.clock.elapsed();
+            self.scan_changed_folders();
+            let now = self.env.clock.elapsed();
             if let Some(job) = self.queue.next(now) {
                 let path = job.path.clone();
                 match self.mirror(job).await {
-                    Ok(Read::Yes) => {}
-                    Ok(Read::No) => return,
+                    Ok(Reader::Open) => {}
+                    Ok(Reader::Closed) => return,
                     Err(failure) => {
-                        let now = self.world.clock.elapsed();
-                        if self.queue.failed(&path, &failure.to_string(), now) {
-                            say(&told(&path, &failure));
+                        let now = self.env.clock.elapsed();
+                        if self.queue.mark_failed(&path, &failure.to_string(), now) {
+                            stderr_line(&failure_note(&path, &failure));
                         }
                     }
                 }
-                // Signals are heard between two transcripts, however many wait.
+                // Lets signals be handled between two transcripts, even if many are queued.
                 tokio::task::yield_now().await;
                 continue;
             }
-            let next = looked.unwrap_or_default() + every;
-            let next = self.queue.due().map_or(next, |due| due.min(next));
+            let next = last_scan.unwrap_or_default() + every;
+            let next = self.queue.next_due().map_or(next, |due| due.min(next));
             let wait = next.saturating_sub(now);
             tokio::select! {
-                () = self.alarm.rings() => {}
-                () = self.world.clock.sleep(wait) => {}
+                () = self.events.wait() => {}
+                () = self.env.clock.sleep(wait) => {}
             }
         }
     }
 
-    /// Looks at everything.
-    fn look(&mut self) {
-        let trees = self.listened();
-        self.queue.begin();
+    /// Scans all folders.
+    fn scan(&mut self) {
+        let trees = self.subscribe();
+        self.queue.begin_scan();
         for ((agent, root), tree) in self.roots.iter().zip(&trees) {
             for folder in &tree.leaves {
-                for transcript in in_folder(*agent, root, folder) {
-                    self.queue.see(transcript);
+                for transcript in transcripts_in(*agent, root, folder) {
+                    self.queue.observe(transcript);
                 }
             }
         }
-        self.queue.end();
+        self.queue.end_scan();
     }
 
-    /// All folders, once they are listened to: those that were made in between are, too.
-    fn listened(&mut self) -> Vec<Tree> {
+    /// Returns all folders after subscribing to their events. Repeats until no new folder appeared
+    /// in between.
+    fn subscribe(&mut self) -> Vec<Tree> {
         let find = |roots: &[(Agent, PathBuf)]| -> Vec<Tree> {
             roots
                 .iter()
@@ -199,7 +211,7 @@ impl Watcher {
             let mut leaves: Vec<PathBuf> =
                 trees.iter().flat_map(|tree| tree.leaves.clone()).collect();
             leaves.push(spool::folder(&self.home));
-            self.alarm.listen(&above, &leaves);
+            self.events.subscribe(&above, &leaves);
             let again = find(&self.roots);
             if again == trees {
                 return trees;
@@ -208,18 +220,18 @@ impl Watcher {
         }
     }
 
-    fn look_where_it_rang(&mut self) {
-        let folders = match self.alarm.places() {
-            Where::Anywhere => {
-                self.look();
-                return self.notes(Which::New);
+    fn scan_changed_folders(&mut self) {
+        let folders = match self.events.take_changes() {
+            Changes::Anywhere => {
+                self.scan();
+                return self.claim_notifications(ClaimMode::New);
             }
-            Where::Here(folders) => folders,
+            Changes::In(folders) => folders,
         };
         let mut new = false;
         for folder in folders {
             if folder == spool::folder(&self.home) {
-                self.notes(Which::New);
+                self.claim_notifications(ClaimMode::New);
                 continue;
             }
             let mine = self.roots.iter().find(|(_, root)| folder.starts_with(root));
@@ -227,35 +239,40 @@ impl Watcher {
                 new = true;
                 continue;
             };
-            let found = in_folder(*agent, root, &folder);
-            // Above those that transcripts are in, only new folders ring.
+            let found = transcripts_in(*agent, root, &folder);
+            // In the folders above those with transcripts, only new folders cause events.
             new |= found.is_empty();
             found
                 .into_iter()
-                .for_each(|transcript| self.queue.see(transcript));
+                .for_each(|transcript| self.queue.observe(transcript));
         }
         if new {
-            self.look();
+            self.scan();
         }
     }
 
-    fn notes(&mut self, which: Which) {
+    fn claim_notifications(&mut self, mode: ClaimMode) {
         let agents: Vec<Agent> = self.roots.iter().map(|(agent, _)| *agent).collect();
-        let now = self.world.clock.now().0 / 1000;
-        match spool::take(&self.home, &agents, which, now) {
-            Ok(notes) => notes.into_iter().for_each(|note| self.queue.told(note)),
-            Err(error) => say(&format!("note: the notes of hooks cannot be read: {error}")),
+        let now = self.env.clock.now().0 / 1000;
+        match spool::claim(&self.home, &agents, mode, now) {
+            Ok(notifications) => notifications
+                .into_iter()
+                .for_each(|notification| self.queue.push_notified(notification)),
+            Err(error) => stderr_line(&format!("note: the notes of hooks cannot be read: {error}")),
         }
     }
 
-    /// Mirrors one, and says so.
-    async fn mirror(&mut self, job: Job) -> Result<Read, Failure> {
-        // Looked at before it is read: what is written meanwhile makes it look different again.
-        let Some(mark) = Mark::of(job.agent, &job.path) else {
-            job.note.into_iter().for_each(spool::Taken::done);
-            return Ok(Read::Yes);
+    /// Mirrors one transcript and reports the result.
+    async fn mirror(&mut self, job: Job) -> Result<Reader, Failure> {
+        // The fingerprint is taken before the transcript is read, so that a concurrent write makes
+        // it differ again.
+        let Some(fingerprint) = Fingerprint::of(job.agent, &job.path) else {
+            job.notification
+                .into_iter()
+                .for_each(spool::Claimed::delete);
+            return Ok(Reader::Open);
         };
-        let begun = self.world.clock.elapsed();
+        let begun = self.env.clock.elapsed();
         let request = Request {
             program: job.agent.program(),
             file: job.path.clone(),
@@ -264,22 +281,24 @@ impl Watcher {
             effect: Effect::Keep,
             progress: Arc::new(|_, _| {}),
         };
-        let adopted = adopt(&self.world, request).await?;
+        let adopted = adopt(&self.env, request).await?;
         self.queue
-            .done(&job.path, mark, begun, self.world.clock.elapsed());
-        job.note.into_iter().for_each(spool::Taken::done);
+            .mark_mirrored(&job.path, fingerprint, begun, self.env.clock.elapsed());
+        job.notification
+            .into_iter()
+            .for_each(spool::Claimed::delete);
         Ok(self.report(job.agent, &job.path, &adopted))
     }
 
-    fn report(&self, agent: Agent, path: &Path, adopted: &Adopted) -> Read {
+    fn report(&self, agent: Agent, path: &Path, adopted: &Adopted) -> Reader {
         let outcome = match &adopted.outcome {
             Outcome::New => "new",
             Outcome::Updated => "updated",
-            Outcome::Unchanged | Outcome::Empty => return Read::Yes,
+            Outcome::Unchanged | Outcome::Empty => return Reader::Open,
             Outcome::Left(reason) => {
-                let (native, reason) = (plain::plain(&adopted.native), plain::plain(reason));
-                say(&format!("note: {native} was left as it is: {reason}"));
-                return Read::Yes;
+                let (native, reason) = (text::sanitize(&adopted.native), text::sanitize(reason));
+                stderr_line(&format!("note: {native} was left as it is: {reason}"));
+                return Reader::Open;
             }
         };
         let name = adopted.name.as_ref().map(ToString::to_string);
@@ -291,30 +310,34 @@ impl Watcher {
                 "entries": adopted.entries, "bytes": adopted.bytes,
                 "damage": adopted.damage.len() as u64 + adopted.damage_unlisted,
             });
-            json::harmless(&line.to_string())
+            json::escape_control(&line.to_string())
         } else {
             let name = name.unwrap_or_else(|| adopted.session.to_string());
-            let entries = plain::count(adopted.entries, "entry").replace("entrys", "entries");
+            let entries = text::count(adopted.entries, "entry").replace("entrys", "entries");
             format!(
                 "{outcome} {name} ({} {}): {entries}",
                 agent.word(),
-                plain::plain(&adopted.native)
+                text::sanitize(&adopted.native)
             )
         };
-        if printed(&line) { Read::Yes } else { Read::No }
+        if try_stdout_line(&line) {
+            Reader::Open
+        } else {
+            Reader::Closed
+        }
     }
 }
 
-/// Whether anyone reads what is said.
+/// Whether stdout is still read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
-    Yes,
-    No,
+enum Reader {
+    Open,
+    Closed,
 }
 
-fn told(path: &Path, failure: &Failure) -> String {
+fn failure_note(path: &Path, failure: &Failure) -> String {
     format!(
         "note: {}: {failure}",
-        plain::plain(&path.display().to_string())
+        text::sanitize(&path.display().to_string())
     )
 }

@@ -1,3 +1,5 @@
+//! `segno work`: plans an issue and works through the plan task by task.
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,90 +15,90 @@ use segno_store::LocalDisk;
 use serde_json::json;
 
 use super::resume::PermissionsArg;
-use super::run::{conduct, name, tidied, watch_signals};
+use super::run::{name, run_with_progress, watch_signals, with_auto_cleanup};
 use crate::config::Config;
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::machine::people;
-use crate::output::{data, json_line, plain};
+use crate::machine::human;
+use crate::output::{json_line, stdout_line, text};
 
-/// Who does it, if nobody says.
-const USUAL: &str = "claude";
+/// The agent, if neither the command line nor the settings name one.
+const DEFAULT_AGENT: &str = "claude";
 
-/// Work through a plan: one fresh agent and one commit for each task.
+/// Work through a plan: one new agent and one commit per task.
 ///
-/// The text is an issue, for which an agent makes a plan that you approve; or a plan itself, as a
-/// Markdown checklist (`- [ ] T2: TITLE (after T1)`). The work is done on a branch `segno/NAME` in a
-/// folder beside the repository; yours is not touched. Each task is reviewed by another agent before
-/// it is committed, and sent back if need be. `segno pause` stops between tasks, `segno resume` goes
-/// on with the next, `segno answer` approves and rejects, `segno status NAME` shows the plan.
+/// The text is an issue, for which an agent makes a plan that you approve, or a plan: a Markdown
+/// checklist (`- [ ] T2: TITLE (after T1)`). The work happens on a branch `segno/NAME` in a
+/// worktree next to the repository; your own files are not touched. Another agent reviews each task
+/// before it is committed, and may send it back. `segno pause` stops between tasks, `segno resume`
+/// continues, `segno answer` approves and rejects, `segno status NAME` shows the plan.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An issue or a plan: a text, the name of a file that has one, or `-` to read it from stdin
+    /// Issue or plan: a text, a file name, or `-` to read it from stdin
     #[arg(value_name = "ISSUE|FILE", allow_hyphen_values = true)]
     what: String,
-    /// Who does the tasks: `claude`, `codex`, or an agent of the spec [default: as the settings say,
+    /// Agent for the tasks: `claude`, `codex`, or an agent of the spec [default: as in config.toml,
     /// else claude]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Who makes the plan [default: who does the tasks]
+    /// Agent that makes the plan [default: the agent for the tasks]
     #[arg(long, value_name = "AGENT")]
     planner: Option<String>,
-    /// Who reviews [default: as the settings say, else who does the tasks, in another conversation]
+    /// Agent that reviews [default: as in config.toml, else the agent for the tasks in a new
+    /// conversation]
     #[arg(long, value_name = "AGENT", conflicts_with = "no_review")]
     reviewer: Option<String>,
     /// Commit tasks without a review
     #[arg(long)]
     no_review: bool,
-    /// A spec whose agents, limits and settings are used
+    /// Spec whose agents, limits and settings are used
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
     /// How often a reviewer may send a task back before you are asked [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     max_revisions: Option<u32>,
-    /// What you are asked about: the plan that an agent made, or also each task before it is
-    /// committed
+    /// What needs your approval: the plan of an agent, or also each task before it is committed
     #[arg(long, value_enum, value_name = "WHAT", default_value = "plan")]
     approve: ApproveArg,
-    /// Approve the plan, whatever it is; the same as `--approve none`
+    /// Approve any plan; same as `--approve none`
     #[arg(short, long, conflicts_with = "approve")]
     yes: bool,
-    /// Print the plan, and do not work on it
+    /// Print the plan without working on it
     #[arg(long, conflicts_with_all = ["in_place", "into"])]
     plan_only: bool,
-    /// Pause after so many tasks
+    /// Pause after this many tasks
     #[arg(long, value_name = "TASKS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pause_after: Option<u32>,
-    /// What to call the session and its branch [default: like the issue, numbered]
+    /// Name of the session and its branch [default: from the issue, numbered]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<Name>,
-    /// Work in this folder, on the branch that is checked out here
+    /// Work in this folder, on the current branch
     #[arg(long, conflicts_with = "into")]
     in_place: bool,
-    /// Work in this folder, which must be empty or not there yet [default: beside the repository]
+    /// Work in this folder, which must be empty or not exist [default: next to the repository]
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
-    /// What agents' programs may do [default: as the settings say, else edit]
+    /// Permissions of CLI agents [default: as in config.toml, else edit]
     #[arg(long, value_enum, value_name = "WHAT")]
     permissions: Option<PermissionsArg>,
-    /// Print events as JSON, one per line
+    /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ApproveArg {
-    /// A plan that an agent made
+    /// The plan of an agent
     Plan,
-    /// The same, and each task
+    /// The plan, and each task
     Tasks,
-    /// Nothing, unless a reviewer does not give way
+    /// Nothing, unless agent and reviewer do not agree
     None,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let here = workspace()?;
-    let (text, place) = text(&args.what, &here)?;
+    let (text, place) = read_text(&args.what, &here)?;
     if args.plan_only
         && let (issue, Some(list)) = work::read(&text, &place)?
     {
@@ -109,28 +111,34 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             let tasks: Vec<_> = tasks.collect();
             json_line(&json!({"v": 1, "kind": "plan", "issue": issue, "tasks": tasks}));
         } else {
-            data(plain::lines(&list.text()).trim_end());
+            stdout_line(text::sanitize_lines(&list.text()).trim_end());
         }
         return Ok(ExitCode::SUCCESS);
     }
     let permissions = args.permissions.map(Permissions::from);
-    let (mut world, config) = context.world_with(Keep::Home, permissions)?;
-    world.people = people::here(args.json);
+    let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
+    env.people = human::at_terminal(args.json);
     let json = args.json;
     let request = request(args, &config, text, place, here);
-    let brake = watch_signals();
-    let ran = conduct(&world, json, async |progress| {
-        work::start(&world, request, progress, brake).await
+    let stop_token = watch_signals();
+    let ran = run_with_progress(&env, json, async |progress| {
+        work::start(&env, request, progress, stop_token).await
     })
     .await;
-    tidied(ran, &world, &config).await
+    with_auto_cleanup(ran, &env, &config).await
 }
 
 fn request(args: Args, config: &Config, text: String, place: String, folder: PathBuf) -> Request {
     let usual = match args.spec {
-        // Its agents come before those of the settings.
+        // The agents of a spec take precedence over the settings.
         Some(_) => None,
-        None => Some(config.work_agent.as_deref().unwrap_or(USUAL).to_owned()),
+        None => Some(
+            config
+                .work_agent
+                .as_deref()
+                .unwrap_or(DEFAULT_AGENT)
+                .to_owned(),
+        ),
     };
     let reviewer = args.reviewer.or_else(|| match args.spec {
         Some(_) => None,
@@ -157,7 +165,7 @@ fn request(args: Args, config: &Config, text: String, place: String, folder: Pat
             None => Seat::Beside,
         },
         approve: match args.approve {
-            // Whoever only looks at a plan decides nothing.
+            // Without working on the plan, there is nothing to approve.
             _ if args.yes || args.plan_only => Approve::None,
             ApproveArg::None => Approve::None,
             ApproveArg::Plan => Approve::Plan,
@@ -173,8 +181,8 @@ fn request(args: Args, config: &Config, text: String, place: String, folder: Pat
     }
 }
 
-/// What is to be worked on, and where it stands.
-fn text(what: &str, here: &Path) -> Result<(String, String), Failure> {
+/// Reads the issue or the plan. Also returns the name of its source for messages.
+fn read_text(what: &str, here: &Path) -> Result<(String, String), Failure> {
     let most = LONGEST as u64;
     let unreadable = |place: &str, reason: String| {
         Failure::usage(format!("{place} cannot be read: {reason}"), None)
@@ -204,13 +212,13 @@ fn text(what: &str, here: &Path) -> Result<(String, String), Failure> {
     Ok((text, place))
 }
 
-/// Whether a file is meant: one is there, or the word looks like the name of one.
+/// Whether the argument names a file: the file exists, or the argument looks like a file name.
 fn is_file(what: &str, here: &Path) -> bool {
     let one_word = !what.contains(char::is_whitespace) && !what.is_empty();
     let named = Path::new(what).extension().is_some_and(|end| {
         let known = ["md", "markdown", "txt"];
         known.iter().any(|known| end.eq_ignore_ascii_case(known))
     });
-    // A long text is no name, and the system says so by an error.
+    // For a text that is too long to be a path, the system call fails and the answer is no.
     here.join(what).is_file() || one_word && (named || what.contains('/'))
 }

@@ -1,4 +1,4 @@
-//! The programs that can be asked to tell.
+//! The CLI agents that hooks and `segno watch` support.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use segno_agents::transcript::Native;
 use segno_core::companion::Program;
 
-/// A program that keeps transcripts.
+/// A CLI agent that stores transcripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Agent {
     /// Claude Code
@@ -18,7 +18,7 @@ pub(crate) enum Agent {
 impl Agent {
     pub(crate) const ALL: [Self; 2] = [Self::Claude, Self::Codex];
 
-    /// What people type.
+    /// The name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -26,7 +26,7 @@ impl Agent {
         }
     }
 
-    /// What people read.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -34,8 +34,8 @@ impl Agent {
         }
     }
 
-    /// The agent of a word.
-    pub(crate) fn of(word: &str) -> Option<Self> {
+    /// Parses the name of the command line.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.word() == word)
     }
 
@@ -46,7 +46,7 @@ impl Agent {
         }
     }
 
-    /// The variable that says where the program keeps everything.
+    /// The environment variable with the folder in which the agent stores its data.
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::Claude => "CLAUDE_CONFIG_DIR",
@@ -54,20 +54,20 @@ impl Agent {
         }
     }
 
-    /// Where the program keeps everything, if the person's environment tells.
+    /// The folder in which the agent stores its data, if the environment defines one.
     pub(crate) fn root(self) -> Option<PathBuf> {
         let set = |name: &str| {
             let value = env::var_os(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from).filter(|path| path.is_absolute())
         };
-        let below = match self {
+        let default = match self {
             Self::Claude => ".claude",
             Self::Codex => ".codex",
         };
-        set(self.variable()).or_else(|| Some(set("HOME")?.join(below)))
+        set(self.variable()).or_else(|| Some(set("HOME")?.join(default)))
     }
 
-    /// The session whose transcript the program keeps at `path`, below `root`.
+    /// The session id, if `path` is where the agent stores a transcript below `root`.
     pub(crate) fn session<'a>(self, root: &Path, path: &'a Path) -> Option<&'a str> {
         let native = match self {
             Self::Claude => Native::ClaudeCode,
@@ -76,16 +76,16 @@ impl Agent {
         native.session_at(root, path)
     }
 
-    /// The file that hooks stand in, below that.
-    pub(crate) fn file(self) -> &'static str {
+    /// The settings file with the hooks, relative to `root`.
+    pub(crate) fn settings_file(self) -> &'static str {
         match self {
             Self::Claude => "settings.json",
             Self::Codex => "hooks.json",
         }
     }
 
-    /// When the program is asked to tell: when a session begins, since one that is killed tells
-    /// nothing later; after every turn; and when it ends. Not when a conversation is summed up:
-    /// transcripts only grow by that.
+    /// The events that hooks are installed for: the start of a session, because a killed session
+    /// reports nothing later; the end of every turn; the end of a session. Not compaction, because
+    /// it only appends to the transcript.
     pub(crate) const EVENTS: [&str; 3] = ["SessionStart", "Stop", "SessionEnd"];
 }

@@ -1,7 +1,8 @@
-//! Our entries in the text of a settings file: found, put in, taken out. Pure; no other byte changes.
+//! Finds, adds and removes Segno's hooks in the text of a settings file. Pure functions; no other
+//! byte changes.
 //!
-//! Both programs read the same form: `hooks` has a list of groups for each event, and each group a
-//! list of hooks.
+//! Claude Code and Codex use the same format: `hooks` maps each event to a list of groups, and each
+//! group has a list of hooks.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,44 +11,46 @@ use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Value as Json, json};
 
-use super::places::{Item, Member, read};
+use super::json_spans::{Item, Member, parse};
 use super::{Agent, HOOK, shell};
 
-/// What makes a command end well whatever becomes of it: to some programs an exit code means "do not
-/// stop yet".
-const ALWAYS: &str = " || true";
-/// How long a program waits for a hook, in seconds.
-const PATIENCE: u64 = 5;
+/// Makes the command always succeed: some CLI agents take a failing exit code as "do not stop yet".
+const ALWAYS_SUCCEED: &str = " || true";
+/// How long the CLI agent waits for a hook, in seconds.
+const TIMEOUT_SECONDS: u64 = 5;
 
-/// What a hook of ours starts.
+/// The command of one of Segno's hooks, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// This program.
+    /// The `segno` executable.
     pub(crate) binary: PathBuf,
-    /// Where the note goes. It stands in the command, since what an agent is told about its
-    /// environment may come from the folder that it works in.
+    /// The home folder that notifications are written to. It is part of the command, because the
+    /// environment of an agent may be influenced by the folder that it works in.
     pub(crate) home: PathBuf,
 }
 
-/// A settings file with our entries in it.
+/// A settings file after Segno's hooks were added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filled {
     pub(crate) text: String,
-    /// What was put in, in order. Without it the text is what it was.
+    /// The inserted ranges, in order. Removing them restores the original text.
     pub(crate) added: Vec<Range<usize>>,
 }
 
 impl Call {
-    /// The command; `None` if JSON cannot hold it.
+    /// Renders the shell command. Returns `None` if a path is not UTF-8.
     pub(crate) fn command(&self, agent: Agent) -> Option<String> {
         let binary = shell::quoted(self.binary.to_str()?);
         let home = shell::quoted(self.home.to_str()?);
-        Some(format!("{binary} {HOOK} {} {home}{ALWAYS}", agent.word()))
+        Some(format!(
+            "{binary} {HOOK} {} {home}{ALWAYS_SUCCEED}",
+            agent.word()
+        ))
     }
 
-    /// What a command calls, if it is one of ours.
-    fn read(command: &str, agent: Agent) -> Option<Self> {
-        let words = shell::words(command.strip_suffix(ALWAYS)?)?;
+    /// Parses a command, if it is one of Segno's hooks.
+    fn parse(command: &str, agent: Agent) -> Option<Self> {
+        let words = shell::words(command.strip_suffix(ALWAYS_SUCCEED)?)?;
         let [binary, hook, word, home] = <[String; 4]>::try_from(words).ok()?;
         let call = Self {
             binary: binary.into(),
@@ -58,8 +61,8 @@ impl Call {
     }
 }
 
-/// Our entries: for which event, and what they call.
-pub(crate) fn ours(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
+/// Finds Segno's hooks. Returns the event and the command of each.
+pub(crate) fn find(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
     let root = root(text)?;
     let mut found = Vec::new();
     for event in events(&root)? {
@@ -71,13 +74,14 @@ pub(crate) fn ours(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, Stri
     Ok(found)
 }
 
-/// Puts our entries in.
-pub(crate) fn fill(text: &str, command: &str) -> Result<Filled, String> {
+/// Adds Segno's hooks to all events.
+pub(crate) fn add(text: &str, command: &str) -> Result<Filled, String> {
     let mut filled = Filled {
         text: text.to_owned(),
         added: Vec::new(),
     };
-    let group = json!({"hooks": [{"type": "command", "command": command, "timeout": PATIENCE}]});
+    let group =
+        json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
     if root(text)?.member("hooks").is_none() {
         let all: serde_json::Map<String, Json> = Agent::EVENTS
             .into_iter()
@@ -98,17 +102,17 @@ pub(crate) fn fill(text: &str, command: &str) -> Result<Filled, String> {
     Ok(filled)
 }
 
-/// Takes our entries out, and whatever is empty without them.
-pub(crate) fn strip(text: &str, agent: Agent) -> Result<String, String> {
+/// Removes Segno's hooks, and containers that become empty.
+pub(crate) fn remove(text: &str, agent: Agent) -> Result<String, String> {
     let mut text = text.to_owned();
-    while let Some(cut) = first(&text, agent)? {
+    while let Some(cut) = first_range(&text, agent)? {
         text.replace_range(cut, "");
     }
     Ok(text)
 }
 
-/// The text without what was put in.
-pub(crate) fn without(text: &str, added: &[Range<usize>]) -> Option<String> {
+/// Removes the inserted ranges from the text.
+pub(crate) fn remove_ranges(text: &str, added: &[Range<usize>]) -> Option<String> {
     let mut text = text.to_owned();
     for range in added.iter().rev() {
         text.get(range.clone())?;
@@ -117,8 +121,8 @@ pub(crate) fn without(text: &str, added: &[Range<usize>]) -> Option<String> {
     Some(text)
 }
 
-/// Where our first entry is to be cut out.
-fn first(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
+/// Returns the range to remove for Segno's first hook.
+fn first_range(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
     let root = root(text)?;
     for (place, event) in events(&root)?.iter().enumerate() {
         let groups = event.item.items().unwrap_or_default();
@@ -134,7 +138,7 @@ fn first(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
                     .map(|member| member.at.clone())
                     .collect::<Vec<_>>()
             };
-            // The smallest thing that is not empty without it.
+            // Remove the innermost container that has siblings, so that no empty one is left.
             let all = root.members().unwrap_or_default();
             let levels = [
                 (at(list), index),
@@ -159,15 +163,15 @@ fn first(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
 }
 
 fn root(text: &str) -> Result<Item, String> {
-    let root = read(text)?;
+    let root = parse(text)?;
     if root.members().is_none() {
         return Err("it is not an object".into());
     }
     Ok(root)
 }
 
-/// The events that have hooks. What is not of the form that both programs read is refused rather
-/// than changed.
+/// Returns the events that have hooks. A file that does not have the expected format is refused,
+/// not changed.
 fn events(root: &Item) -> Result<&[Member], String> {
     let several = |members: &[Member], name: &str| {
         members.iter().filter(|member| member.name == name).count() > 1
@@ -200,11 +204,11 @@ fn hooks(group: &Item) -> &[Item] {
 }
 
 fn call(hook: &Item, agent: Agent) -> Option<Call> {
-    Call::read(hook.text("command")?, agent)
+    Call::parse(hook.text("command")?, agent)
 }
 
 impl Filled {
-    /// Puts a value behind all others in an object or a list, laid out as its neighbours are.
+    /// Appends a value to an object or a list, in the layout of its neighbours.
     fn append(&mut self, container: &Item, name: Option<&str>, value: &Json) {
         let text = &self.text;
         let last = match (container.members(), container.items()) {
@@ -218,9 +222,9 @@ impl Filled {
                     let new = style.render(name, value, margin);
                     (last.end, format!(",{}{margin}{new}", style.end))
                 }
-                None => (last.end, format!(",{}", flat(name, value))),
+                None => (last.end, format!(",{}", render_flat(name, value))),
             },
-            None if style.is_flat => (container.at.start + 1, flat(name, value)),
+            None if style.is_flat => (container.at.start + 1, render_flat(name, value)),
             None => {
                 let line = text[..container.at.start]
                     .rfind('\n')
@@ -262,7 +266,7 @@ impl Filled {
     }
 }
 
-/// How a file is laid out.
+/// The layout of a file: line ending, indentation, one line or many.
 struct Style {
     end: &'static str,
     step: String,
@@ -295,13 +299,14 @@ impl Style {
     }
 }
 
-fn flat(name: Option<&str>, value: &Json) -> String {
+fn render_flat(name: Option<&str>, value: &Json) -> String {
     name.map_or(value.to_string(), |name| {
         format!("{}:{value}", Json::from(name))
     })
 }
 
-/// The space before a place, if nothing else is before it in its line, and it is not the first line.
+/// Returns the indentation before a position, if nothing else precedes it on its line and it is not
+/// the first line.
 fn margin(text: &str, at: usize) -> Option<&str> {
     let (_, line) = text[..at].rsplit_once('\n')?;
     line.chars()
@@ -309,8 +314,8 @@ fn margin(text: &str, at: usize) -> Option<&str> {
         .then_some(line)
 }
 
-/// Whether a call would do its work today.
-pub(crate) fn is_there(binary: &Path) -> bool {
+/// Whether the executable exists and can be executed.
+pub(crate) fn is_executable(binary: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let found = binary.metadata();
     found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

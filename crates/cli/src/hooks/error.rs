@@ -1,4 +1,4 @@
-//! Why an agent's settings cannot be used.
+//! Errors of reading and changing the settings of CLI agents.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,10 @@ use segno_core::error::{Diagnose, Kind};
 
 use super::Agent;
 
-/// Why an agent's settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{} has no place for hooks: neither {} nor HOME is an absolute path", .0.name(), .0.variable())]
-    Nowhere(Agent),
+    NoRoot(Agent),
     #[error("{} cannot be used: {reason}", .path.display())]
     Unusable { path: PathBuf, reason: String },
     #[error("{} was left as it is: {reason}", .path.display())]
@@ -22,7 +21,7 @@ pub(crate) enum Error {
 impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
-            Self::Nowhere(_) | Self::Unnameable(_) => Kind::Invalid,
+            Self::NoRoot(_) | Self::Unnameable(_) => Kind::Invalid,
             Self::Unusable { .. } => Kind::Forbidden,
             Self::Unreadable { .. } => Kind::Damaged,
         }
@@ -30,7 +29,7 @@ impl Diagnose for Error {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Nowhere(_) | Self::Unnameable(_) | Self::Unusable { .. } => "H0101",
+            Self::NoRoot(_) | Self::Unnameable(_) | Self::Unusable { .. } => "H0101",
             Self::Unreadable { .. } => "H0102",
         }
     }

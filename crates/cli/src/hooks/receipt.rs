@@ -1,5 +1,5 @@
-//! What was put into a settings file, so that it can be taken out without a trace. Only places and
-//! digests are kept: settings may hold secrets.
+//! Records what was added to a settings file, so that it can be removed exactly. A receipt contains
+//! only byte ranges and digests, because settings may contain secrets.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,107 +12,105 @@ use serde::{Deserialize, Serialize};
 use super::entries::{self, Filled};
 use super::{Agent, Error};
 
-/// The longest receipt.
-const LONGEST: u64 = 64 * 1024;
+/// Maximum size of a receipt in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Receipt {
     v: u32,
-    /// The file.
     file: PathBuf,
-    /// What it was before; `None` if it was not there.
+    /// Digest of the file before; `None` if there was no file.
     before: Option<Digest>,
-    /// What it was afterwards.
+    /// Digest of the file afterwards.
     after: Digest,
-    /// What was put in.
+    /// The inserted byte ranges.
     added: Vec<Range<usize>>,
 }
 
-/// What a file was before our entries came into it.
+/// The settings file without Segno's hooks.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// There was none.
+pub(crate) enum Original {
+    /// There was no file.
     Missing,
-    /// This.
     Text(String),
 }
 
 impl Receipt {
-    pub(crate) fn new(file: &Path, before: &Before, filled: &Filled) -> Self {
+    pub(crate) fn new(file: &Path, before: &Original, filled: &Filled) -> Self {
         Self {
             v: 1,
             file: file.to_owned(),
             before: match before {
-                Before::Missing => None,
-                Before::Text(text) => Some(Digest::of(text.as_bytes())),
+                Original::Missing => None,
+                Original::Text(text) => Some(Digest::of(text.as_bytes())),
             },
             after: Digest::of(filled.text.as_bytes()),
             added: filled.added.clone(),
         }
     }
 
-    /// The receipt for a file, if there is one that can be read.
+    /// Reads the receipt of a file, if there is a valid one.
     pub(crate) fn find(home: &Path, file: &Path) -> Option<Self> {
-        let bytes = LocalDisk.read(&place(home, file), LONGEST).ok()?;
+        let bytes = LocalDisk.read(&receipt_path(home, file), MAX_BYTES).ok()?;
         let receipt: Self = serde_json::from_slice(&bytes).ok()?;
         (receipt.v == 1 && receipt.file == file).then_some(receipt)
     }
 
-    pub(crate) fn keep(&self, home: &Path) -> Result<(), Error> {
-        let place = place(home, &self.file);
-        let draft = place.with_extension(format!("{}.tmp", std::process::id()));
+    pub(crate) fn store(&self, home: &Path) -> Result<(), Error> {
+        let path = receipt_path(home, &self.file);
+        let draft = path.with_extension(format!("{}.tmp", std::process::id()));
         let folder = home.join(FOLDER);
         let text = serde_json::to_vec(self).expect("a receipt is JSON");
-        let kept = LocalDisk
+        let stored = LocalDisk
             .create_folder(&folder, Access::Private)
             .and_then(|()| LocalDisk.remove(&draft))
             .and_then(|()| LocalDisk.create(&draft, &text, Access::Private))
-            .and_then(|()| LocalDisk.rename(&draft, &place))
+            .and_then(|()| LocalDisk.rename(&draft, &path))
             .and_then(|()| LocalDisk.sync_folder(&folder));
-        kept.map_err(|error| Error::Unusable {
-            path: place,
+        stored.map_err(|error| Error::Unusable {
+            path,
             reason: error.to_string(),
         })
     }
 
-    pub(crate) fn forget(home: &Path, file: &Path) {
-        // One that stays is of no use and does no harm: it is about a file that is no more.
-        let _ = LocalDisk.remove(&place(home, file));
+    pub(crate) fn delete(home: &Path, file: &Path) {
+        // A receipt that stays is harmless: its digest no longer matches.
+        let _ = LocalDisk.remove(&receipt_path(home, file));
     }
 
-    /// What a text was before, if it is still what we left.
-    fn before(&self, text: &str) -> Option<Before> {
+    /// Computes the previous text, if the file is still exactly as Segno left it.
+    fn original(&self, text: &str) -> Option<Original> {
         if Digest::of(text.as_bytes()) != self.after {
             return None;
         }
         let Some(digest) = self.before else {
-            return Some(Before::Missing);
+            return Some(Original::Missing);
         };
-        let before = entries::without(text, &self.added)?;
-        (Digest::of(before.as_bytes()) == digest).then_some(Before::Text(before))
+        let before = entries::remove_ranges(text, &self.added)?;
+        (Digest::of(before.as_bytes()) == digest).then_some(Original::Text(before))
     }
 }
 
-/// What a settings file is without our entries: exactly what it was, if nobody else changed it
-/// since, and otherwise all that is not ours.
-pub(crate) fn before(
+/// Returns a settings file without Segno's hooks: the exact original if nothing else changed the
+/// file since, else the file with the hooks removed.
+pub(crate) fn original(
     receipt: Option<&Receipt>,
     text: Option<&str>,
     agent: Agent,
-) -> Result<Before, String> {
+) -> Result<Original, String> {
     let Some(text) = text else {
-        return Ok(Before::Missing);
+        return Ok(Original::Missing);
     };
-    match receipt.and_then(|receipt| receipt.before(text)) {
+    match receipt.and_then(|receipt| receipt.original(text)) {
         Some(before) => Ok(before),
-        None => entries::strip(text, agent).map(Before::Text),
+        None => entries::remove(text, agent).map(Original::Text),
     }
 }
 
-/// The folder of receipts, below the home.
+/// The folder of receipts in the home folder.
 pub(crate) const FOLDER: &str = "hooks";
 
-fn place(home: &Path, file: &Path) -> PathBuf {
+fn receipt_path(home: &Path, file: &Path) -> PathBuf {
     let name = Digest::of(file.as_os_str().as_encoded_bytes()).short();
     home.join(FOLDER).join(format!("{name}.json"))
 }

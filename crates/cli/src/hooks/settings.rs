@@ -1,4 +1,4 @@
-//! Changing an agent's settings file: one at a time, all or nothing, where it really is.
+//! Changes the settings file of a CLI agent: under a lock, atomically, and at its real path.
 
 use std::fs::{Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -12,19 +12,18 @@ use segno_store::LocalDisk;
 
 use super::Error;
 
-/// The longest file that is looked into.
-const LONGEST: u64 = 8 << 20;
-/// How often a change is tried again because someone else changed the file in between.
+/// Maximum size of a settings file in bytes.
+const MAX_BYTES: u64 = 8 << 20;
+/// How often a change is retried because another process changed the file in between.
 const TRIES: usize = 10;
 
-/// A settings file.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Where it really is: links are followed, so that they stay links.
+    /// The canonical path: links are followed, so that they stay links.
     pub(crate) path: PathBuf,
 }
 
-/// What is to become of a file.
+/// What to do with the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Nothing,
@@ -44,7 +43,7 @@ impl Settings {
                 if path.symlink_metadata().is_ok() {
                     return Err(unusable("it is a link that leads nowhere".into()));
                 }
-                // Its folder may be a link as well.
+                // The folder may be a link as well.
                 let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
                 let path = match (folder, path.file_name()) {
                     (Some(folder), Some(name)) => folder.join(name),
@@ -56,13 +55,13 @@ impl Settings {
         }
     }
 
-    /// What is in it; `None` if there is no such file.
+    /// Reads the file. Returns `None` if it does not exist.
     pub(crate) fn read(&self) -> Result<Option<String>, Error> {
-        Ok(self.look()?.map(|(text, _)| text))
+        Ok(self.read_checked()?.map(|(text, _)| text))
     }
 
-    /// Changes it as `decide` says, which is asked again if someone else was faster. Of several who
-    /// do this at once, each sees what the others did.
+    /// Changes the file as `decide` returns, and calls `decide` again if another process changed
+    /// the file meanwhile. Concurrent callers see each other's changes.
     pub(crate) fn change(
         &self,
         mut decide: impl FnMut(Option<&str>) -> Result<Change, Error>,
@@ -72,13 +71,13 @@ impl Settings {
         made.map_err(|error| self.unusable(&error))?;
         let _lock = lock(folder).map_err(|error| self.unusable(&error))?;
         for _ in 0..TRIES {
-            let found = self.look()?;
+            let found = self.read_checked()?;
             let before = found.as_ref().map(|(text, _)| text.as_str());
             let change = decide(before)?;
             if change == Change::Nothing {
                 return Ok(());
             }
-            // The program itself writes its settings without our lock.
+            // The CLI agent itself writes its settings without this lock.
             let draft = match &change {
                 Change::Write(text) => Some(self.draft(text, found.as_ref().map(|(_, meta)| meta))),
                 _ => None,
@@ -101,7 +100,7 @@ impl Settings {
         })
     }
 
-    fn look(&self) -> Result<Option<(String, Metadata)>, Error> {
+    fn read_checked(&self) -> Result<Option<(String, Metadata)>, Error> {
         let refuse = |reason: String| {
             Err(Error::Unusable {
                 path: self.path.clone(),
@@ -119,7 +118,7 @@ impl Settings {
         if found.uid() != user && user != 0 {
             return refuse(format!("it belongs to user {}", found.uid()));
         }
-        let read = LocalDisk.read(&self.path, LONGEST);
+        let read = LocalDisk.read(&self.path, MAX_BYTES);
         let bytes = read.map_err(|error| self.unusable(&error))?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Some((text, found))),
@@ -130,8 +129,8 @@ impl Settings {
         }
     }
 
-    /// The new file, durable, beside the one that it will replace. The lock is ours: a draft that is
-    /// there was left by someone who was killed.
+    /// Writes and syncs the new file next to the one that it replaces. This process holds the lock,
+    /// so an existing draft was left by a killed process.
     fn draft(&self, text: &str, like: Option<&Metadata>) -> io::Result<PathBuf> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let draft = self.path.with_file_name(format!(".{name}.segno"));
@@ -165,7 +164,7 @@ impl Settings {
     }
 }
 
-/// A lock on a folder leaves nothing behind, not even after a kill.
+/// Locks a folder. The lock leaves no file behind, even after a kill.
 fn lock(folder: &Path) -> io::Result<OwnedFd> {
     let folder = open(folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     flock(&folder, FlockOperation::LockExclusive)?;

@@ -1,12 +1,12 @@
-//! Words as a shell reads them, and back.
+//! Quotes and parses shell words.
 
-/// The text as one word of a command. Between single quotes no shell acts on anything.
+/// Quotes a text as one shell word. Shells interpret nothing inside single quotes.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The words of a command that consists of nothing but plain and single-quoted words; `None` if a
-/// shell would do anything more than start it.
+/// Splits a command that consists only of plain and single-quoted words. Returns `None` if a shell
+/// would do more than start it.
 pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -52,7 +52,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_quoted_is_one_word_again() {
+    fn quoted_text_parses_to_one_word() {
         for text in NASTY {
             assert_eq!(words(&quoted(text)), Some(vec![text.to_owned()]));
             let command = format!("{} __hook {}", quoted(text), quoted("x y"));
@@ -64,18 +64,18 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_it_as_it_was() {
+    fn shell_reads_quoted_text_unchanged() {
         for shell in ["sh", "bash"] {
             for text in NASTY {
                 let script = format!("printf %s {}", quoted(text));
-                let said = Command::new(shell).arg("-c").arg(script).output().unwrap();
-                assert_eq!(String::from_utf8(said.stdout).unwrap(), text);
+                let output = Command::new(shell).arg("-c").arg(script).output().unwrap();
+                assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
             }
         }
     }
 
     #[test]
-    fn what_a_shell_would_act_on_is_no_list_of_words() {
+    fn shell_syntax_is_refused() {
         for command in [
             "a; b", "a && b", "$HOME/x", "a \"b\"", "'open", "a\\", "a > b", "`a`",
         ] {

@@ -1,4 +1,4 @@
-//! The files of workspaces as archives, out of the vault of the home and into it.
+//! Exports snapshots from the snapshot store as archives, and imports archives into it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ impl Archives for MachineSnapshots {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Written, Error>> {
         let to = to.to_owned();
-        Box::pin(self.with(progress, move |vault, progress| {
-            vault.write(snapshot, &to, progress)
+        Box::pin(self.with(progress, move |store, progress| {
+            store.write(snapshot, &to, progress)
         }))
     }
 
@@ -35,7 +35,7 @@ impl Archives for MachineSnapshots {
             keeping,
             ..
         } = archive;
-        Box::pin(self.with(progress, move |vault, progress| {
+        Box::pin(self.with(progress, move |store, progress| {
             let archive = Archive {
                 from: &from,
                 digest,
@@ -43,7 +43,7 @@ impl Archives for MachineSnapshots {
                 limits,
                 keeping,
             };
-            Ok(captured(&vault.take(&archive, progress)?))
+            Ok(captured(&store.take(&archive, progress)?))
         }))
     }
 }

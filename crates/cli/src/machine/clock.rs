@@ -1,4 +1,4 @@
-//! The clock of this machine.
+//! The system clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -50,7 +50,7 @@ impl Clock for MachineClock {
     }
 }
 
-/// How far the time of day here is ahead of UTC at a moment, in seconds: as `TZ` says, or else the machine.
+/// Offset of local time from UTC at a timestamp, in seconds. `TZ` overrides the system's time zone.
 pub(crate) fn offset(at: Timestamp) -> i64 {
     let here = Local.timestamp_millis_opt(at.0).single();
     here.map_or(0, |here| here.offset().fix().local_minus_utc().into())

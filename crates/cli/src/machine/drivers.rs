@@ -1,4 +1,5 @@
-//! Which driver speaks to which provider.
+//! Creates the driver for each provider: models, CLI agents, ACP agents, programs, tools and MCP
+//! servers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,30 +23,30 @@ use segno_engine::{Drivers, Error, Order, Speaker};
 use segno_store::LocalDisk;
 
 use super::spec_verify::SpecVerify;
-use crate::config::Started;
+use crate::config::ProgramSettings;
 
-/// The hidden word that turns this program into the warden of an agent's processes.
-pub(crate) const WARDEN: &str = "__warden";
+/// The hidden subcommand that runs the process guard of an agent.
+pub(crate) const PROCESS_GUARD: &str = "__warden";
 
-/// How long an MCP server may take to start: `npx` may have to fetch it first.
-const STARTING: Duration = Duration::from_mins(2);
+/// Startup timeout of an MCP server: `npx` may have to download it first.
+const SERVER_START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The longest file of answers that is read.
-const LONGEST_SCRIPT: u64 = 64 * 1024 * 1024;
+/// Maximum size of a script of answers in bytes.
+const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
-    /// Private addresses that tools may call.
+    /// Private network addresses that tools may call.
     pub(crate) reach: Reach,
-    /// What models cost, by name.
+    /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
-    /// How agents' programs are started.
-    pub(crate) programs: BTreeMap<&'static str, Started>,
-    /// What they may do, if it was said for this run.
+    /// How CLI agents are started, by provider name.
+    pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
+    /// Permissions for this run, which override the settings.
     pub(crate) permissions: Option<Permissions>,
-    /// The MCP server for agents, where sessions are kept.
+    /// Segno's MCP server for agents; absent if sessions are not stored.
     pub(crate) service: Option<Service>,
-    /// What calls the web, once it was needed.
+    /// The HTTP client of tools, created on first use.
     pub(crate) web: OnceLock<Web>,
 }
 
@@ -67,7 +68,7 @@ impl Drivers for MachineDrivers {
     }
 
     fn transcripts(&self, program: Program) -> Option<Arc<dyn Transcripts>> {
-        let (native, home) = (Native::of(program)?, home_of(program).ok()?);
+        let (native, home) = (Native::of(program)?, data_folder(program).ok()?);
         Some(Arc::new(Library::new(native, home)))
     }
 
@@ -79,7 +80,7 @@ impl Drivers for MachineDrivers {
             clock: Arc::clone(&self.clock),
             web: web.clone(),
             search: Search::new(self.variable("TAVILY_API_KEY")),
-            warden: warden(),
+            warden: process_guard(),
             mounts: mounts(&order)?,
         };
         let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(NativeTools::new(order.native, gear))];
@@ -124,7 +125,7 @@ impl Drivers for MachineDrivers {
             };
             let transport = match &server.transport {
                 Transport::Program { argv, env } => mcp::Transport::Program {
-                    argv: beside(argv, folder),
+                    argv: resolve_program(argv, folder),
                     env: env.clone(),
                     folder: workspace.to_owned(),
                 },
@@ -134,11 +135,11 @@ impl Drivers for MachineDrivers {
                 },
             };
             let means = mcp::Means {
-                warden: warden(),
+                warden: process_guard(),
                 client: Client::new().map_err(|error| unusable(error.message))?,
                 clock: Arc::clone(&self.clock),
                 limits: mcp::Limits {
-                    connect: STARTING,
+                    connect: SERVER_START_TIMEOUT,
                     ..mcp::Limits::default()
                 },
             };
@@ -162,8 +163,8 @@ impl Drivers for MachineDrivers {
     }
 }
 
-/// The folders that a spec mounts. A spec may come from anyone, so it mounts only what lies beside it
-/// or in the workspace.
+/// Resolves the folders that a spec mounts. A spec may come from anyone, so mounts are limited to
+/// its own folder and the workspace.
 fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
     let mount = |(name, given): &(String, String)| {
         let path = order.folder.join(given);
@@ -186,8 +187,8 @@ fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
     order.mounts.iter().map(mount).collect()
 }
 
-/// A variable of the environment that says something.
-fn set(name: &str) -> Option<String> {
+/// Returns an environment variable that is set and not empty.
+fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -206,8 +207,8 @@ fn inference(api: &Api) -> Inference {
     }
 }
 
-/// A model that wants a key of its vendor.
-fn keyed(api: &Api) -> Result<(Endpoint, Client), Error> {
+/// Returns endpoint and client of a model that is authenticated with the vendor's API key.
+fn endpoint_with_key(api: &Api) -> Result<(Endpoint, Client), Error> {
     let (variable, base) = match api.vendor {
         Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::BASE),
         Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::BASE),
@@ -215,10 +216,10 @@ fn keyed(api: &Api) -> Result<(Endpoint, Client), Error> {
         Vendor::Gemini => (Some("GEMINI_API_KEY"), OpenAi::GEMINI),
         Vendor::Ollama | Vendor::Bedrock => (None, ""),
     };
-    let key = variable.and_then(set);
-    // A place of one's own may want no key; Azure's always does.
-    let free = api.base.is_some() && api.vendor != Vendor::Azure;
-    if let (Some(variable), None, false) = (variable, &key, free) {
+    let key = variable.and_then(env_var);
+    // A custom endpoint may need no key; Azure always needs one.
+    let needs_no_key = api.base.is_some() && api.vendor != Vendor::Azure;
+    if let (Some(variable), None, false) = (variable, &key, needs_no_key) {
         return Err(Error::NoKey {
             provider: api.vendor.name(),
             variable,
@@ -232,17 +233,18 @@ fn keyed(api: &Api) -> Result<(Endpoint, Client), Error> {
     Ok((endpoint, client(api.vendor)?))
 }
 
-/// Where Bedrock is, and what it is shown. Its own key counts before the others, as in AWS's programs.
-fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
+/// Returns endpoint and credentials for Bedrock. Its own API key takes precedence over AWS keys, as
+/// in the AWS CLI.
+fn bedrock_access(api: &Api) -> Result<(String, bedrock::Access), Error> {
     let base = api
         .base
         .clone()
-        .or_else(|| set("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"));
+        .or_else(|| env_var("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"));
     let base = base.map(|base| base.trim_end_matches('/').to_owned());
     let region = || {
-        let said = api.region.clone().or_else(|| set("AWS_REGION"));
-        let said = said.or_else(|| set("AWS_DEFAULT_REGION"));
-        let region = said.as_deref().and_then(bedrock::Region::new);
+        let name = api.region.clone().or_else(|| env_var("AWS_REGION"));
+        let name = name.or_else(|| env_var("AWS_DEFAULT_REGION"));
+        let region = name.as_deref().and_then(bedrock::Region::new);
         region.ok_or_else(|| Error::NoClient {
             provider: Vendor::Bedrock.name(),
             reason: "it needs a region like `eu-west-1`, as `runtime.region` or in `AWS_REGION`"
@@ -253,14 +255,17 @@ fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
         provider: Vendor::Bedrock.name(),
         variable,
     };
-    let access = if let Some(key) = set("AWS_BEARER_TOKEN_BEDROCK") {
+    let access = if let Some(key) = env_var("AWS_BEARER_TOKEN_BEDROCK") {
         bedrock::Access::Bearer(key)
     } else {
-        match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
+        match (
+            env_var("AWS_ACCESS_KEY_ID"),
+            env_var("AWS_SECRET_ACCESS_KEY"),
+        ) {
             (Some(id), Some(secret)) => bedrock::Access::Keys {
                 id,
                 secret,
-                session: set("AWS_SESSION_TOKEN"),
+                session: env_var("AWS_SESSION_TOKEN"),
                 region: region()?,
             },
             (Some(_), None) => return Err(missing("AWS_SECRET_ACCESS_KEY")),
@@ -275,9 +280,9 @@ fn amazon(api: &Api) -> Result<(String, bedrock::Access), Error> {
     Ok((base, access))
 }
 
-/// Where a program keeps its conversations: where a variable says, or else in a folder of the person's
-/// home.
-fn home_of(program: Program) -> Result<PathBuf, Error> {
+/// The folder in which a CLI agent stores its conversations: from its environment variable, else
+/// its default folder in the user's home.
+fn data_folder(program: Program) -> Result<PathBuf, Error> {
     let (variable, below) = match program {
         Program::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
         Program::Codex => ("CODEX_HOME", ".codex"),
@@ -298,13 +303,13 @@ fn home_of(program: Program) -> Result<PathBuf, Error> {
 }
 
 impl MachineDrivers {
-    /// A program that keeps its conversation itself, and is known by name.
+    /// Creates the driver of a CLI agent that is known by name.
     fn program(
         &self,
         program: Program,
         model: Option<&String>,
     ) -> Result<Arc<dyn Companion>, Error> {
-        let setup = |usual| self.setup(program, model, usual);
+        let setup = |default| self.setup(program, model, default);
         Ok(match program {
             Program::ClaudeCode => {
                 Arc::new(ClaudeCode::new(setup("claude")?, Arc::clone(&self.clock)))
@@ -319,46 +324,51 @@ impl MachineDrivers {
         })
     }
 
-    /// How a program is started that is found by its own name.
-    fn setup(&self, program: Program, model: Option<&String>, usual: &str) -> Result<Setup, Error> {
-        let started = self.programs.get(program.as_str());
-        let started = started.cloned().unwrap_or_default();
+    /// How to start a CLI agent that is found by its default name.
+    fn setup(
+        &self,
+        program: Program,
+        model: Option<&String>,
+        default: &str,
+    ) -> Result<Setup, Error> {
+        let settings = self.programs.get(program.as_str());
+        let settings = settings.cloned().unwrap_or_default();
         Ok(Setup {
-            program: started.program.unwrap_or_else(|| usual.to_owned()),
-            home: home_of(program)?,
-            permissions: self.permissions.unwrap_or(started.permissions),
-            allow: started.allow,
-            window: started.window,
+            program: settings.program.unwrap_or_else(|| default.to_owned()),
+            home: data_folder(program)?,
+            permissions: self.permissions.unwrap_or(settings.permissions),
+            allow: settings.allow,
+            window: settings.window,
             model: model.cloned(),
-            service: self.service(started.mcp),
-            warden: warden(),
+            service: self.service(settings.mcp),
+            warden: process_guard(),
         })
     }
 
-    /// The MCP server for an agent, unless the person wants none.
+    /// Segno's MCP server for an agent, unless the settings disable it.
     fn service(&self, wanted: bool) -> Option<Service> {
         self.service.clone().filter(|_| wanted)
     }
 
-    /// An agent that speaks the Agent Client Protocol.
+    /// Creates the driver of an agent that uses the Agent Client Protocol.
     fn acp(&self, argv: &[String], folder: &Path) -> Arc<dyn Companion> {
-        let started = self.programs.get(Program::Acp.as_str());
-        let usual = started.map(|started| started.permissions);
-        let permissions = self.permissions.or(usual).unwrap_or_default();
-        let service = self.service(started.is_none_or(|started| started.mcp));
-        let (argv, clock) = (beside(argv, folder), Arc::clone(&self.clock));
-        Arc::new(Acp::new(argv, permissions, warden(), service, clock))
+        let settings = self.programs.get(Program::Acp.as_str());
+        let default = settings.map(|settings| settings.permissions);
+        let permissions = self.permissions.or(default).unwrap_or_default();
+        let service = self.service(settings.is_none_or(|settings| settings.mcp));
+        let (argv, clock) = (resolve_program(argv, folder), Arc::clone(&self.clock));
+        Arc::new(Acp::new(argv, permissions, process_guard(), service, clock))
     }
 
-    /// A model behind an API. Its key comes from the environment, and from nowhere else.
+    /// Creates the client of a model API. Its key comes only from the environment.
     fn model(&self, api: &Api) -> Result<Speaker, Error> {
         Ok(Speaker::Model(match api.vendor {
             Vendor::Anthropic => {
-                let (endpoint, client) = keyed(api)?;
+                let (endpoint, client) = endpoint_with_key(api)?;
                 Arc::new(Anthropic::new(client, endpoint, inference(api)))
             }
             Vendor::Bedrock => {
-                let (base, access) = amazon(api)?;
+                let (base, access) = bedrock_access(api)?;
                 let (client, model) = (client(api.vendor)?, api.model.clone());
                 let clock = Arc::clone(&self.clock);
                 Arc::new(Bedrock::new(
@@ -371,7 +381,7 @@ impl MachineDrivers {
                 ))
             }
             Vendor::OpenAi | Vendor::Azure | Vendor::Gemini | Vendor::Ollama => {
-                let (endpoint, client) = keyed(api)?;
+                let (endpoint, client) = endpoint_with_key(api)?;
                 let header = match api.vendor {
                     Vendor::Azure => KeyHeader::ApiKey,
                     _ => KeyHeader::Bearer,
@@ -381,7 +391,8 @@ impl MachineDrivers {
         }))
     }
 
-    /// What calls the web, made once: reading this machine's certificates takes a while.
+    /// The HTTP client of tools. Created once, because loading the system's certificates takes a
+    /// while.
     fn web(&self) -> Result<Web, Error> {
         if let Some(web) = self.web.get() {
             return Ok(web.clone());
@@ -400,7 +411,7 @@ impl MachineDrivers {
             reason,
         };
         let bytes = LocalDisk
-            .read(path, LONGEST_SCRIPT)
+            .read(path, MAX_SCRIPT_BYTES)
             .map_err(|error| unreadable(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
         let script = Script::parse(&text).map_err(|error| unreadable(error.to_string()))?;
@@ -421,24 +432,24 @@ impl MachineDrivers {
 }
 
 fn command(argv: &[String], folder: &Path) -> Command {
-    Command::new(beside(argv, folder), warden())
+    Command::new(resolve_program(argv, folder), process_guard())
 }
 
-/// A program named by a relative path stands beside the spec that names it.
-fn beside(argv: &[String], folder: &Path) -> Vec<String> {
+/// Resolves a relative program path against the folder of the spec.
+fn resolve_program(argv: &[String], folder: &Path) -> Vec<String> {
     let mut argv = argv.to_vec();
     if let Some(program) = argv.first_mut()
         && program.contains('/')
     {
-        let beside: std::path::PathBuf = folder.join(&*program).components().collect();
-        *program = beside.display().to_string();
+        let resolved: std::path::PathBuf = folder.join(&*program).components().collect();
+        *program = resolved.display().to_string();
     }
     argv
 }
 
-fn warden() -> Launch {
+fn process_guard() -> Launch {
     Launch {
         program: "/proc/self/exe".into(),
-        args: vec![WARDEN.into()],
+        args: vec![PROCESS_GUARD.into()],
     }
 }

@@ -1,4 +1,4 @@
-//! The key that files are encrypted with, if the person has one.
+//! Loads the encryption key, if the settings name one.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
@@ -12,12 +12,12 @@ use segno_core::key::KeyFile;
 use segno_core::ports::Disk;
 use segno_store::LocalDisk;
 
-use crate::output::{prompt, say};
+use crate::output::{prompt, stderr_line};
 
-/// The variable that a passphrase may stand in.
+/// The environment variable with the passphrase.
 pub(crate) const PASSPHRASE: &str = "SEGNO_PASSPHRASE";
 
-/// Why there is no key though one is named.
+/// Why the configured key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the key {} cannot be used: {reason}", .path.display())]
 pub(crate) struct Error {
@@ -40,8 +40,8 @@ impl Diagnose for Error {
     }
 }
 
-/// Finds the key when it is first needed: a passphrase takes a moment, and not every command needs
-/// one.
+/// Loads the key on first use: deriving it from a passphrase takes a moment, and not every command
+/// needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Keyring {
     path: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl Keyring {
         }
     }
 
-    /// The key; none if the person has named none.
+    /// The cipher; `None` if no key is configured.
     pub(crate) fn cipher(&self) -> Result<Option<Cipher>, Error> {
         let find = || self.path.as_deref().map(read).transpose();
         self.found.get_or_init(find).clone()
@@ -91,7 +91,7 @@ fn read(path: &Path) -> Result<Cipher, Error> {
     }
 }
 
-/// A passphrase from the environment, or typed unseen.
+/// Reads a passphrase from the environment, or from the terminal without echo.
 pub(crate) fn passphrase(question: &str) -> Option<String> {
     if let Ok(passphrase) = std::env::var(PASSPHRASE) {
         return Some(passphrase).filter(|passphrase| !passphrase.is_empty());
@@ -108,7 +108,7 @@ pub(crate) fn passphrase(question: &str) -> Option<String> {
     let mut line = String::new();
     let read = stdin.lock().read_line(&mut line);
     let _ = tcsetattr(&stdin, OptionalActions::Flush, &before);
-    say("");
+    stderr_line("");
     read.ok()?;
     let typed = line.trim_end_matches(['\r', '\n']);
     (!typed.is_empty()).then(|| typed.to_owned())

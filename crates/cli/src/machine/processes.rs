@@ -1,4 +1,4 @@
-//! Processes of this machine, as `/proc` shows them.
+//! Looks up and kills processes through `/proc` and pidfds.
 
 use std::io;
 use std::path::Path;
@@ -16,8 +16,8 @@ pub(crate) struct MachineProcesses {
     current: OnceLock<Owner>,
 }
 
-/// How long an ended process may take to go.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a killed process may take to exit.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Processes for MachineProcesses {
     fn current(&self) -> Owner {
@@ -47,7 +47,7 @@ impl Processes for MachineProcesses {
             return Liveness::OutOfSight;
         }
         match stat(owner.pid) {
-            // The number may have been given to another process since.
+            // The pid may have been reused by another process.
             Some(stat) if stat.started != owner.started => Liveness::Gone,
             Some(Stat {
                 state: 'Z' | 'X' | 'x',
@@ -68,14 +68,14 @@ impl Processes for MachineProcesses {
             Err(rustix::io::Errno::SRCH) => return Ok(()),
             other => other?,
         };
-        // Looked at after it was opened: from here on the number cannot come to mean another one.
+        // Checked after the pidfd was opened: from here on, it cannot refer to another process.
         if self.liveness(owner) == Liveness::Gone {
             return Ok(());
         }
         pidfd_send_signal(&process, Signal::KILL)?;
-        let limit = PATIENCE.try_into().expect("a short time fits");
-        let gone = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit))?;
-        if gone == 0 {
+        let limit = KILL_TIMEOUT.try_into().expect("a short time fits");
+        let exited = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit))?;
+        if exited == 0 {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
         }
         Ok(())
@@ -89,7 +89,8 @@ struct Stat {
 
 fn stat(pid: u32) -> Option<Stat> {
     let text = file(&format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold anything, parentheses included; fields count from its end.
+    // The name in parentheses may contain anything, even parentheses; the fields start after the
+    // last one.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     Some(Stat {
         state: fields.next()?.chars().next()?,
@@ -113,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    fn of(pid: u32) -> Owner {
+    fn owner(pid: u32) -> Owner {
         Owner {
             pid,
             started: stat(pid).unwrap().started,
@@ -125,7 +126,7 @@ mod tests {
     fn a_process_is_running_stopped_or_gone() {
         let processes = MachineProcesses::default();
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let owner = of(child.id());
+        let owner = owner(child.id());
         assert_eq!(processes.liveness(&owner), Liveness::Running);
         let pid = Pid::from_child(&child);
         rustix::process::kill_process(pid, Signal::STOP).unwrap();
@@ -139,22 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn another_process_with_the_same_number_is_left_alone() {
+    fn reused_pid_is_not_killed() {
         let processes = MachineProcesses::default();
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let earlier = Owner {
             started: 1,
-            ..of(child.id())
+            ..owner(child.id())
         };
         assert_eq!(processes.liveness(&earlier), Liveness::Gone);
         processes.end(&earlier).unwrap();
-        assert_eq!(processes.liveness(&of(child.id())), Liveness::Running);
+        assert_eq!(processes.liveness(&owner(child.id())), Liveness::Running);
         drop(child.stdin.take());
         child.wait().unwrap();
     }
 
     #[test]
-    fn what_is_elsewhere_cannot_be_seen() {
+    fn processes_of_other_machines_are_out_of_sight() {
         let processes = MachineProcesses::default();
         let here = processes.current();
         for owner in [

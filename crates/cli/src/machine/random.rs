@@ -1,4 +1,4 @@
-//! Chance from the kernel.
+//! Randomness from the kernel.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use segno_core::ports::Random;
@@ -13,7 +13,7 @@ impl Random for MachineRandom {
     fn fill(&self, bytes: &mut [u8]) {
         let mut filled = 0;
         while filled < bytes.len() {
-            // The kernel refuses only before it has any chance to give, early at boot.
+            // The kernel fails only early at boot, before its generator is ready.
             filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).unwrap_or(0);
         }
     }

@@ -1,4 +1,4 @@
-//! The files of workspaces, in the vault of the home.
+//! The snapshot store in Segno's home folder, behind the engine's `Snapshots` port.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,33 +18,31 @@ use segno_snapshot::{Difference, Request, Trust, Vault, Why};
 
 use crate::machine::Keyring;
 
-/// How long git may take to say how a folder looks.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of git when the workspace status is read.
+const GIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Which thread works with files.
+/// The thread that does file work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// One of their own: agents are heard meanwhile.
-    Beside,
-    /// The one that asks, because it has nothing else to do. Starting another one and waking each
-    /// other takes as long as a small folder does.
-    Here,
+pub(crate) enum FileWork {
+    /// A blocking thread of its own, so that agent events are processed meanwhile.
+    Background,
+    /// The calling thread, because it has nothing else to do. Starting another thread and switching
+    /// to it takes as long as a small folder does.
+    Inline,
 }
 
-/// Keeps files in a folder of the home.
 pub(crate) struct MachineSnapshots {
     pub(crate) root: PathBuf,
-    /// The person's own folder, which is never kept as a whole.
-    pub(crate) person: Option<PathBuf>,
-    /// What the person has said about all folders.
+    /// The user's home folder, which is never captured as a whole.
+    pub(crate) user_home: Option<PathBuf>,
+    /// The user's rules for all folders.
     pub(crate) rules: Rules,
-    /// What they are encrypted with.
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) place: Place,
+    pub(crate) file_work: FileWork,
 }
 
-fn told(error: &(impl Diagnose + std::fmt::Display)) -> Error {
+fn to_port_error(error: &(impl Diagnose + std::fmt::Display)) -> Error {
     Error {
         kind: error.kind(),
         code: error.code(),
@@ -58,7 +56,7 @@ pub(super) fn text(path: &Path) -> String {
 }
 
 impl MachineSnapshots {
-    /// Does something with the vault, and passes on how far it is.
+    /// Runs `work` with the snapshot store, and passes progress on to the caller's task.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         progress: &Progress,
@@ -69,35 +67,35 @@ impl MachineSnapshots {
         + Send
         + 'static,
     ) -> Result<T, Error> {
-        if self.place == Place::Here {
-            return do_in(&self.root, &self.keyring, work, &|so_far| {
+        if self.file_work == FileWork::Inline {
+            return with_store_at(&self.root, &self.keyring, work, &|so_far| {
                 progress(so_far.files, so_far.of);
             });
         }
         let (root, keyring) = (self.root.clone(), Arc::clone(&self.keyring));
-        let (told_so_far, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let job = tokio::task::spawn_blocking(move || {
-            do_in(&root, &keyring, work, &|so_far| {
-                let _ = told_so_far.send(so_far);
+            with_store_at(&root, &keyring, work, &|so_far| {
+                let _ = sender.send(so_far);
             })
         });
-        while let Some(so_far) = heard.recv().await {
+        while let Some(so_far) = receiver.recv().await {
             progress(so_far.files, so_far.of);
         }
         job.await.expect("what a vault does ends")
     }
 
-    /// The same, where nobody watches.
-    pub(super) async fn quietly<T: Send + 'static>(
+    /// Like `with`, without progress.
+    pub(super) async fn without_progress<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Vault) -> Result<T, segno_snapshot::Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.with(&|_, _| {}, |vault, _| work(vault)).await
+        self.with(&|_, _| {}, |store, _| work(store)).await
     }
 }
 
-/// Opens the vault in `root` and does something with it.
-fn do_in<T>(
+/// Opens the snapshot store in `root` and runs `work` with it.
+fn with_store_at<T>(
     root: &Path,
     keyring: &Keyring,
     work: impl FnOnce(
@@ -106,13 +104,13 @@ fn do_in<T>(
     ) -> Result<T, segno_snapshot::Error>,
     progress: &(dyn Fn(segno_snapshot::Progress) + Sync),
 ) -> Result<T, Error> {
-    let cipher = keyring.cipher().map_err(|error| told(&error))?;
+    let cipher = keyring.cipher().map_err(|error| to_port_error(&error))?;
     let opened = Vault::open_with(root, cipher);
-    let done = opened.and_then(|vault| work(&vault, progress));
-    done.map_err(|error| told(&error))
+    let done = opened.and_then(|store| work(&store, progress));
+    done.map_err(|error| to_port_error(&error))
 }
 
-/// A snapshot as others see it: what could not be read apart from what was left out.
+/// Converts a capture for the engine: unreadable files are separate from excluded ones.
 pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
     let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
     for one in &captured.skipped {
@@ -140,9 +138,9 @@ pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
     }
 }
 
-/// What belongs to a snapshot of `folder`.
+/// The rules for a snapshot of `folder`.
 fn scope(folder: &Path, rules: &Rules) -> Evidence {
-    // What is no pattern was refused where it was read, and says nothing.
+    // Invalid patterns were refused when the rules were read.
     let patterns = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect();
     let rules = segno_snapshot::scope::Rules {
         include: patterns(&rules.include),
@@ -160,19 +158,19 @@ impl Snapshots for MachineSnapshots {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>> {
         let (rules, since) = (self.rules.with(rules), since.map(str::to_owned));
-        let (folder, person) = (folder.to_owned(), self.person.clone());
+        let (folder, user_home) = (folder.to_owned(), self.user_home.clone());
         let clock = Arc::clone(&self.clock);
-        Box::pin(self.with(progress, move |vault, progress| {
+        Box::pin(self.with(progress, move |store, progress| {
             let scope = scope(&folder, &rules);
             let request = Request {
-                home: person.as_deref(),
+                home: user_home.as_deref(),
                 scope: &scope,
                 ..Request::new(&folder, &*clock)
             };
-            let taken = vault.capture(&request, progress)?;
+            let taken = store.capture(&request, progress)?;
             let (found, since) = (&taken.repositories, since.as_deref());
             Ok(Captured {
-                repositories: vault.repositories(&folder, found, since, &*clock),
+                repositories: store.repositories(&folder, found, since, &*clock),
                 ..captured(&taken)
             })
         }))
@@ -185,21 +183,21 @@ impl Snapshots for MachineSnapshots {
         options: Restore,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Restored, Error>> {
-        let (folder, person) = (folder.to_owned(), self.person.clone());
+        let (folder, user_home) = (folder.to_owned(), self.user_home.clone());
         let clock = Arc::clone(&self.clock);
         let rules = self.rules.with(&options.rules);
-        Box::pin(self.with(progress, move |vault, progress| {
+        Box::pin(self.with(progress, move |store, progress| {
             let scope = scope(&folder, &rules);
             if options.dry {
                 let request = Request {
-                    home: person.as_deref(),
+                    home: user_home.as_deref(),
                     scope: &scope,
                     ..Request::new(&folder, &*clock)
                 };
-                return foresee(vault, snapshot, &request, options.exact);
+                return dry_run(store, snapshot, &request, options.exact);
             }
             let how = segno_snapshot::Restore {
-                home: person.as_deref(),
+                home: user_home.as_deref(),
                 exact: options.exact,
                 scope: &scope,
                 trust: if options.trusted {
@@ -210,8 +208,8 @@ impl Snapshots for MachineSnapshots {
                 seen: options.seen,
                 ..segno_snapshot::Restore::default()
             };
-            let restored = vault.restore(snapshot, &folder, &how, progress)?;
-            vault.mend(&folder, &options.from, &options.repositories, &how)?;
+            let restored = store.restore(snapshot, &folder, &how, progress)?;
+            store.mend(&folder, &options.from, &options.repositories, &how)?;
             Ok(Restored {
                 written: restored.written,
                 bytes: restored.bytes,
@@ -227,9 +225,9 @@ impl Snapshots for MachineSnapshots {
         snapshot: Digest,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.with(progress, move |vault, progress| {
-            let damage = vault.verify(snapshot, progress)?;
-            let told = |damage: &segno_snapshot::Damage| {
+        Box::pin(self.with(progress, move |store, progress| {
+            let damage = store.verify(snapshot, progress)?;
+            let describe = |damage: &segno_snapshot::Damage| {
                 let some: Vec<String> =
                     damage.paths.iter().take(5).map(|path| text(path)).collect();
                 let lost = match damage.paths.len() {
@@ -241,12 +239,12 @@ impl Snapshots for MachineSnapshots {
                 };
                 format!("{} is damaged: {}{lost}", damage.object, damage.reason)
             };
-            Ok(damage.iter().map(told).collect())
+            Ok(damage.iter().map(describe).collect())
         }))
     }
 
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
-        Box::pin(self.quietly(move |vault| {
+        Box::pin(self.without_progress(move |store| {
             let change = |change: &segno_snapshot::Change| Change {
                 path: text(&change.path),
                 sort: match change.what {
@@ -256,12 +254,12 @@ impl Snapshots for MachineSnapshots {
                     Difference::Content | Difference::Type => Sort::Changed,
                 },
             };
-            Ok(vault.diff(from, to)?.iter().map(change).collect())
+            Ok(store.diff(from, to)?.iter().map(change).collect())
         }))
     }
 
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
-        Box::pin(self.quietly(move |vault| vault.read(snapshot, &path)))
+        Box::pin(self.without_progress(move |store| store.read(snapshot, &path)))
     }
 
     fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {
@@ -271,7 +269,7 @@ impl Snapshots for MachineSnapshots {
 
     fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight> {
         let asked = tokio::task::spawn_blocking(move || {
-            segno_snapshot::git::sight(&folder, since.as_deref(), PATIENCE)
+            segno_snapshot::git::sight(&folder, since.as_deref(), GIT_TIMEOUT)
         });
         Box::pin(async {
             let (repository, changed) = asked.await.expect("git is given a time").unzip();
@@ -283,7 +281,7 @@ impl Snapshots for MachineSnapshots {
     }
 
     fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
-        Box::pin(self.quietly(move |vault| vault.keep(&papers)))
+        Box::pin(self.without_progress(move |store| store.keep(&papers)))
     }
 
     fn keep_file(
@@ -292,12 +290,12 @@ impl Snapshots for MachineSnapshots {
         file: PathBuf,
         length: u64,
     ) -> Boxed<'_, Result<Digest, Error>> {
-        Box::pin(self.quietly(move |vault| vault.keep_file(&name, &file, length)))
+        Box::pin(self.without_progress(move |store| store.keep_file(&name, &file, length)))
     }
 
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>> {
-        Box::pin(self.quietly(move |vault| {
-            let size = vault.size(snapshot)?;
+        Box::pin(self.without_progress(move |store| {
+            let size = store.size(snapshot)?;
             Ok(Size {
                 own: size.own,
                 shared: size.shared,
@@ -306,7 +304,7 @@ impl Snapshots for MachineSnapshots {
     }
 
     fn room(&self) -> Boxed<'_, Result<u64, Error>> {
-        Box::pin(self.quietly(Vault::room))
+        Box::pin(self.without_progress(Vault::room))
     }
 
     fn sweep(
@@ -316,9 +314,9 @@ impl Snapshots for MachineSnapshots {
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>> {
         let now = self.clock.now();
-        Box::pin(self.quietly(move |vault| {
-            let snapshots = vault.keep_only(&kept, before)?;
-            let swept = vault.gc(now, grace)?;
+        Box::pin(self.without_progress(move |store| {
+            let snapshots = store.keep_only(&kept, before)?;
+            let swept = store.gc(now, grace)?;
             Ok(Swept {
                 busy: swept.busy,
                 snapshots,
@@ -329,39 +327,39 @@ impl Snapshots for MachineSnapshots {
     }
 }
 
-/// What a restore would do: the folder as it is, kept and compared.
-fn foresee(
-    vault: &Vault,
+/// A dry run of a restore: captures the folder as it is and compares it.
+fn dry_run(
+    store: &Vault,
     snapshot: Digest,
     request: &Request<'_>,
     exact: bool,
 ) -> Result<Restored, segno_snapshot::Error> {
     let changes = if request.root.is_dir() {
-        let now = vault.capture(request, &|_| {})?.snapshot;
-        Some(vault.diff(now, snapshot)?)
+        let now = store.capture(request, &|_| {})?.snapshot;
+        Some(store.diff(now, snapshot)?)
     } else {
         None
     };
-    let mut foreseen = Restored::default();
+    let mut expected = Restored::default();
     if let (true, Some(changes)) = (exact, &changes) {
-        let gone = changes.iter();
-        let gone = gone.filter(|change| change.what == Difference::Removed);
-        foreseen.removed = gone.map(|change| text(&change.path)).collect();
+        let removed = changes.iter();
+        let removed = removed.filter(|change| change.what == Difference::Removed);
+        expected.removed = removed.map(|change| text(&change.path)).collect();
     }
     let differing: Option<HashSet<&Path>> = changes
         .as_ref()
         .map(|changes| changes.iter().map(|change| &*change.path).collect());
-    for entry in vault.list(snapshot)? {
+    for entry in store.list(snapshot)? {
         if !matches!(entry.kind, segno_snapshot::Kind::File { .. }) {
             continue;
         }
         let differs = |differing: &HashSet<&Path>| differing.contains(&*entry.path);
         if differing.as_ref().is_none_or(differs) {
-            foreseen.written += 1;
-            foreseen.bytes += entry.size();
+            expected.written += 1;
+            expected.bytes += entry.size();
         } else {
-            foreseen.unchanged += 1;
+            expected.unchanged += 1;
         }
     }
-    Ok(foreseen)
+    Ok(expected)
 }

@@ -1,4 +1,4 @@
-//! The tool with which a model checks a spec that it wrote.
+//! The tool with which a model validates a spec that it wrote.
 
 use std::path::Path;
 
@@ -8,13 +8,12 @@ use segno_core::tool::{Class, Offer, Tools};
 use segno_engine::spec::{self, Fault};
 use serde_json::{Value, json};
 
-/// The tool.
 pub(super) struct SpecVerify {
     offers: [Offer; 1],
 }
 
 impl SpecVerify {
-    /// What models call it.
+    /// The name of the tool for models.
     pub(super) const NAME: &str = "spec_verify";
 
     pub(super) fn new() -> Self {
@@ -72,11 +71,11 @@ fn report(text: &str, capability: bool) -> Value {
             },
         }),
         Err(problems) => {
-            let told = |fault: Fault| {
+            let describe = |fault: Fault| {
                 let some = problems.iter().filter(|problem| problem.fault == fault);
                 some.map(ToString::to_string).collect::<Vec<_>>()
             };
-            let (errors, issues) = (told(Fault::Invalid), told(Fault::Unsupported));
+            let (errors, issues) = (describe(Fault::Invalid), describe(Fault::Unsupported));
             let supported = issues.is_empty() || !capability;
             json!({
                 "schema_valid": errors.is_empty(),

@@ -1,4 +1,4 @@
-//! Who is told what runs do.
+//! Exports traces of runs to an OTLP collector.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use segno_core::ports::Boxed;
 use segno_engine::Exporter;
 use serde_json::Value;
 
-/// Sends to the collector that a spec names, or that the environment of this process does.
+/// Sends to the collector that the spec names, else the one in the environment.
 #[derive(Default)]
 pub(crate) struct MachineExporter {
     collector: OnceLock<Collector>,

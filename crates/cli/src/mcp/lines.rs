@@ -1,17 +1,16 @@
-//! What comes in, cut into lines of a bounded length.
+//! Splits input into lines of bounded length.
 
 use std::io::{self, BufRead};
 
-/// A line without its end.
+/// A line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// All of it.
     Whole(Vec<u8>),
-    /// It was longer than allowed, and was passed over.
+    /// The line exceeded the limit and was skipped.
     TooLong,
 }
 
-/// Reads lines. No more than the longest one that is allowed is held.
+/// Reads lines. Buffers at most one line of the maximum length.
 pub(super) struct Lines<R> {
     from: R,
     longest: usize,
@@ -22,7 +21,8 @@ impl<R: BufRead> Lines<R> {
         Self { from, longest }
     }
 
-    /// The next line; `None` at the end. A last line needs no end of its own.
+    /// Reads the next line. Returns `None` at the end of the input. The last line needs no line
+    /// ending.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
         let (mut line, mut long, mut begun) = (Vec::new(), false, false);
         loop {
@@ -31,7 +31,7 @@ impl<R: BufRead> Lines<R> {
                 other => other?,
             };
             if piece.is_empty() {
-                return Ok(begun.then(|| whole(line, long)));
+                return Ok(begun.then(|| to_line(line, long)));
             }
             begun = true;
             let end = piece.iter().position(|byte| *byte == b'\n');
@@ -45,13 +45,13 @@ impl<R: BufRead> Lines<R> {
             let read = end.map_or(piece.len(), |end| end + 1);
             self.from.consume(read);
             if end.is_some() {
-                return Ok(Some(whole(line, long)));
+                return Ok(Some(to_line(line, long)));
             }
         }
     }
 }
 
-fn whole(line: Vec<u8>, long: bool) -> Line {
+fn to_line(line: Vec<u8>, long: bool) -> Line {
     if long {
         Line::TooLong
     } else {
@@ -67,27 +67,27 @@ mod tests {
 
     use super::*;
 
-    const LONGEST: usize = 8;
+    const MAX_BYTES: usize = 8;
 
-    /// What the same bytes are as lines, by the plainest rule.
+    /// A reference implementation.
     fn expected(bytes: &[u8]) -> Vec<Line> {
         let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-        // What ends with the end of a line has no other line after it.
+        // A final line ending is not followed by an empty line.
         if parts.last().is_some_and(|last| last.is_empty()) {
             parts.pop();
         }
-        let line = |part: &[u8]| whole(part.to_vec(), part.len() > LONGEST);
+        let line = |part: &[u8]| to_line(part.to_vec(), part.len() > MAX_BYTES);
         parts.into_iter().map(line).collect()
     }
 
     fn read(bytes: &[u8], piece: usize) -> Vec<Line> {
-        let mut lines = Lines::new(BufReader::with_capacity(piece, bytes), LONGEST);
+        let mut lines = Lines::new(BufReader::with_capacity(piece, bytes), MAX_BYTES);
         std::iter::from_fn(|| lines.next().unwrap()).collect()
     }
 
     proptest! {
         #[test]
-        fn however_bytes_arrive_they_are_the_same_lines(
+        fn lines_do_not_depend_on_chunk_sizes(
             bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'{'), any::<u8>()], 0..200),
             piece in 1_usize..40,
         ) {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_line_is_whole_and_a_longer_one_is_passed_over() {
+    fn too_long_lines_are_skipped() {
         let lines = read(b"12345678\n123456789\nnext", 3);
         assert_eq!(
             lines,

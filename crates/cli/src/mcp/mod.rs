@@ -1,16 +1,15 @@
 //! The MCP server for agents: `segno mcp`.
 //!
-//! An agent asks here for what it needs to know of its session, and leaves what whoever goes on must
-//! know. It speaks the Model Context Protocol: [`lines`] cuts what comes, [`rpc`] reads it, [`server`]
-//! answers. [`tools`] and [`resources`] are what is offered; [`desk`] is the session that it is about,
-//! opened when it is first needed, so that starting costs nothing. [`snippets`] says how other programs
-//! are told of it.
+//! An agent reads the history of its session here, and records notes for the next run. [`lines`]
+//! splits the input, [`rpc`] parses messages, [`server`] answers them. [`tools`] and [`resources`]
+//! define what the server offers. [`bound_session`] is the session, opened on first use so that the server
+//! starts fast. [`snippets`] renders the settings that add the server to other programs.
 //!
-//! Whoever starts the server says which session it is about, and nothing that an agent says can change
-//! that. What comes in is bounded, and wrong input is answered and never ends the server. It can
-//! neither grant anything, nor answer a question that a person was asked, nor end a session.
+//! The process that starts the server chooses the session, and nothing an agent sends can change
+//! that. Input is bounded, and wrong input is answered with an error and never ends the server. The
+//! server cannot grant permissions, answer questions to the user, or end a session.
 
-mod desk;
+mod bound_session;
 mod lines;
 mod resources;
 mod rpc;
@@ -18,8 +17,8 @@ mod server;
 pub(crate) mod snippets;
 mod tools;
 
-pub(crate) use desk::Desk;
+pub(crate) use bound_session::BoundSession;
 pub(crate) use server::serve;
 
-/// The name under which programs know the server.
+/// The name of the server in the settings of programs.
 pub(crate) const NAME: &str = "segno";

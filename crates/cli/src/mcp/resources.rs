@@ -1,14 +1,14 @@
-//! What can be read as a whole: the resume context, and its parts by category.
+//! The resources of the MCP server: the resume context, and its parts by category.
 
 use segno_engine::brief;
 use segno_engine::details::{self, Category};
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::BoundSession;
 use super::rpc::{self, Fault};
 use crate::failure::Failure;
 
-/// A resource: its address, what it is called, and what it is.
+/// All resources: URI, title, description, content.
 const ALL: [(&str, &str, &str, Part); 6] = [
     (
         "segno://session/context",
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// All resources, as the protocol shows them.
+/// Lists all resources as the protocol defines them.
 pub(super) fn list() -> Vec<Value> {
     let shape = |(uri, title, about, part): &(&str, &str, &str, Part)| {
         let name = uri.rsplit('/').next();
@@ -78,7 +78,10 @@ pub(super) fn list() -> Vec<Value> {
     ALL.iter().map(shape).collect()
 }
 
-pub(super) async fn read(desk: &Desk, params: &Map<String, Value>) -> Result<Value, Fault> {
+pub(super) async fn read(
+    bound: &BoundSession,
+    params: &Map<String, Value>,
+) -> Result<Value, Fault> {
     let Some(uri) = params.get("uri").and_then(Value::as_str) else {
         return Err(Fault::new(rpc::WRONG_PARAMS, "`uri` must be a text"));
     };
@@ -87,22 +90,22 @@ pub(super) async fn read(desk: &Desk, params: &Map<String, Value>) -> Result<Val
         let reason = "there is no such resource; `resources/list` names all";
         return Err(Fault::new(rpc::NO_RESOURCE, reason));
     };
-    let text = text(desk, *part).await;
-    let text = text.map_err(|failure| Fault::new(rpc::INTERNAL, desk.told(&failure)))?;
+    let text = text(bound, *part).await;
+    let text = text.map_err(|failure| Fault::new(rpc::INTERNAL, bound.error_text(&failure)))?;
     Ok(json!({"contents": [{"uri": uri, "mimeType": part.form(), "text": text}]}))
 }
 
-async fn text(desk: &Desk, part: Part) -> Result<String, Failure> {
-    let (world, summary) = desk.session().await?;
+async fn text(bound: &BoundSession, part: Part) -> Result<String, Failure> {
+    let (env, summary) = bound.session().await?;
     match part {
         Part::Context => {
-            let whole = brief::gather(world, summary).await?;
+            let whole = brief::gather(env, summary).await?;
             let text = whole.edited.clone();
             let text = text.unwrap_or_else(|| whole.brief().text());
-            Ok(brief::quoted(&text, &*world.random))
+            Ok(brief::quoted(&text, &*env.random))
         }
         Part::Category(category) => {
-            let page = details::read(world, &summary, category, None, details::MOST).await?;
+            let page = details::read(env, &summary, category, None, details::MOST).await?;
             let next = page.next.map(|cursor| cursor.to_string());
             Ok(json!({"items": page.items, "next": next}).to_string())
         }

@@ -1,42 +1,37 @@
-//! Messages of JSON-RPC, as they come and as they are answered.
+//! Parses JSON-RPC messages and renders answers.
 
 use serde_json::{Map, Value, json};
 
-/// The line is no JSON.
+/// The line is not JSON.
 pub(super) const NO_JSON: i64 = -32700;
-/// It is JSON, and no request.
+/// The line is JSON, but not a request.
 pub(super) const NO_REQUEST: i64 = -32600;
-/// There is no such method.
+/// Unknown method.
 pub(super) const NO_METHOD: i64 = -32601;
-/// The method cannot use what it was given.
+/// The parameters do not fit the method.
 pub(super) const WRONG_PARAMS: i64 = -32602;
-/// Something went wrong here.
+/// Internal error.
 pub(super) const INTERNAL: i64 = -32603;
-/// There is no such resource.
+/// Unknown resource.
 pub(super) const NO_RESOURCE: i64 = -32002;
 
-/// What came.
+/// A received message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
-    /// It wants an answer.
+    /// A request that expects an answer.
     Request {
-        /// What the answer is known by.
         id: Value,
-        /// What is wanted.
         method: String,
-        /// With what.
         params: Map<String, Value>,
     },
-    /// It wants none: a notification, or an answer to something that was never asked.
+    /// Needs no answer: a notification, or an answer to a request that the server never sent.
     Notice,
 }
 
-/// Why there is no result.
+/// A JSON-RPC error.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fault {
-    /// The sort of it.
     pub(super) code: i64,
-    /// In words.
     pub(super) message: String,
 }
 
@@ -49,7 +44,7 @@ impl Fault {
     }
 }
 
-/// Reads a line. What is wrong with it is told together with the id that it seems to have.
+/// Parses a line. On error also returns the id of the message, as far as it is known.
 pub(super) fn read(line: &[u8]) -> Result<Message, (Value, Fault)> {
     let parsed: Result<Value, _> = serde_json::from_slice(line);
     let Value::Object(mut message) = parsed.map_err(|error| {
@@ -100,7 +95,7 @@ pub(super) fn read(line: &[u8]) -> Result<Message, (Value, Fault)> {
     }
 }
 
-/// An answer.
+/// Renders an answer.
 pub(super) fn answer(id: &Value, outcome: Result<Value, Fault>) -> Value {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -117,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_is_what_it_is_or_is_refused_by_its_code() {
+    fn messages_are_parsed_or_refused_with_a_code() {
         let request = |id: Value, params: Value| {
             let params = params.as_object().cloned().unwrap_or_default();
             Ok(Message::Request {
@@ -176,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_without_end_is_no_json() {
+    fn deep_nesting_is_refused() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let (_, fault) = read(deep.as_bytes()).unwrap_err();
         assert_eq!(fault.code, NO_JSON);

@@ -1,4 +1,4 @@
-//! How other programs are told of the server.
+//! Renders the settings that add Segno's MCP server to other programs.
 
 use std::path::Path;
 
@@ -8,28 +8,30 @@ use super::NAME;
 use crate::failure::Failure;
 use crate::hooks::shell::quoted;
 
-/// The variables that say where sessions and settings are.
-const PLACES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+/// Environment variables that locate sessions and settings.
+const LOCATION_VARIABLES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
-/// How the server is started from anywhere.
+/// How to start the server from anywhere.
 #[derive(Debug, Clone)]
-pub(crate) struct Started {
-    /// This program.
+pub(crate) struct ServerCommand {
+    /// The path of this executable.
     pub(crate) program: String,
-    /// What it is told.
     pub(crate) args: Vec<String>,
-    /// The places that it uses, where they are not the usual ones.
+    /// The variables of [`LOCATION_VARIABLES`] that are set.
     pub(crate) env: Vec<(String, String)>,
 }
 
-impl Started {
-    /// From this process: the same program, and the same places.
-    pub(crate) fn here(more: impl IntoIterator<Item = String>) -> Result<Self, Failure> {
+impl ServerCommand {
+    /// Takes the executable and the locations from this process.
+    pub(crate) fn from_this_process(
+        more: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Failure> {
         let unnameable = |reason: String| {
             Failure::internal(format!("this program cannot be named to others: {reason}"))
         };
         let program = std::env::current_exe().map_err(|error| unnameable(error.to_string()))?;
-        // One that was replaced meanwhile lives on as long as this process does.
+        // An executable that was replaced on disk is available through `/proc` as long as this
+        // process lives.
         let program = if program.is_file() {
             program
         } else {
@@ -47,7 +49,7 @@ impl Started {
         Ok(Self {
             program: program.to_owned(),
             args: std::iter::once("mcp".to_owned()).chain(more).collect(),
-            env: PLACES.into_iter().filter_map(set).collect(),
+            env: LOCATION_VARIABLES.into_iter().filter_map(set).collect(),
         })
     }
 
@@ -56,7 +58,7 @@ impl Started {
         self.env.iter().map(pair).collect()
     }
 
-    /// As most programs keep it.
+    /// The format of most MCP clients.
     pub(crate) fn json(&self) -> Value {
         json!({"mcpServers": {NAME: {
             "command": self.program,
@@ -65,14 +67,14 @@ impl Started {
         }}})
     }
 
-    /// As Claude Code keeps it in `.mcp.json`.
+    /// The format of Claude Code's `.mcp.json`.
     pub(crate) fn claude(&self) -> Value {
         let mut shape = self.json();
         shape["mcpServers"][NAME]["type"] = "stdio".into();
         shape
     }
 
-    /// As `session/new` of the Agent Client Protocol takes it.
+    /// The format of `session/new` in the Agent Client Protocol.
     pub(crate) fn acp(&self) -> Value {
         let pair = |(name, value): &(String, String)| json!({"name": name, "value": value});
         let env: Vec<Value> = self.env.iter().map(pair).collect();
@@ -84,7 +86,7 @@ impl Started {
         }]})
     }
 
-    /// As Codex keeps it in its `config.toml`.
+    /// The format of Codex's `config.toml`.
     pub(crate) fn codex(&self) -> String {
         let mut section = toml::Table::new();
         section.insert("command".into(), self.program.clone().into());
@@ -102,23 +104,23 @@ impl Started {
         all.to_string().trim_end().to_owned()
     }
 
-    /// The words that add the server to a program that has a command for it.
-    pub(crate) fn command(&self, program: &str, scope: &[&str]) -> String {
+    /// Renders the shell command that adds the server, for CLI agents that have one.
+    pub(crate) fn add_command(&self, program: &str, scope: &[&str]) -> String {
         let mut words: Vec<String> = vec![program.into(), "mcp".into(), "add".into()];
         words.extend(scope.iter().map(|word| (*word).to_owned()));
         words.push(NAME.to_owned());
         for (name, value) in &self.env {
-            words.extend(["--env".to_owned(), word(&format!("{name}={value}"))]);
+            words.extend(["--env".to_owned(), shell_word(&format!("{name}={value}"))]);
         }
         words.push("--".to_owned());
-        words.push(word(&self.program));
-        words.extend(self.args.iter().map(|arg| word(arg)));
+        words.push(shell_word(&self.program));
+        words.extend(self.args.iter().map(|arg| shell_word(arg)));
         words.join(" ")
     }
 }
 
-/// A word of a command, quoted where a shell would do something with it.
-fn word(text: &str) -> String {
+/// Quotes a shell word if necessary.
+fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

@@ -1,5 +1,5 @@
-//! The stable shapes of `--json`. `docs/formats/json.md` describes them; adding a field is allowed,
-//! changing or removing one needs a new `v`.
+//! The stable formats of `--json`. `docs/formats/json.md` describes them. Adding a field is
+//! allowed; changing or removing one needs a new `v`.
 
 use segno_core::companion::{Gauge, Program};
 use segno_core::id::SessionId;
@@ -18,19 +18,19 @@ use segno_engine::plan::{Climb, Plan, StepPlan, Way};
 use segno_engine::sessions::{Listed, Shown, StepStanding};
 use serde_json::{Map, Value, json};
 
-/// The version of every shape here.
+/// The version of all formats in this module.
 const V: u32 = 1;
 
 fn object(kind: &str) -> Map<String, Value> {
     Map::from_iter([("v".to_owned(), V.into()), ("kind".to_owned(), kind.into())])
 }
 
-/// The same JSON with every character escaped that a terminal would act on.
-pub(crate) fn harmless(json: &str) -> String {
+/// Escapes every character that a terminal would interpret. The JSON value stays the same.
+pub(crate) fn escape_control(json: &str) -> String {
     use std::fmt::Write;
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        if super::plain::acts(c) {
+        if super::text::is_unsafe(c) {
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
             out.push(c);
@@ -39,7 +39,7 @@ pub(crate) fn harmless(json: &str) -> String {
     out
 }
 
-/// An entry of a journal: its fields beside its place.
+/// A journal event: its position and its fields.
 pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
     let mut line = object(entry.event.kind());
     line.insert("session".into(), session.to_string().into());
@@ -71,8 +71,8 @@ pub(crate) fn skipped(session: SessionId, path: &Path) -> Value {
     Value::Object(line)
 }
 
-/// A step that goes on waiting.
-pub(crate) fn waits(session: SessionId, path: &Path, suspension: &Suspension) -> Value {
+/// A step that is still suspended.
+pub(crate) fn suspended_step(session: SessionId, path: &Path, suspension: &Suspension) -> Value {
     let mut line = object("step_suspended");
     line.insert("session".into(), session.to_string().into());
     line.insert("path".into(), path.as_str().into());
@@ -80,7 +80,7 @@ pub(crate) fn waits(session: SessionId, path: &Path, suspension: &Suspension) ->
     Value::Object(line)
 }
 
-/// A limit that is in the way of a step.
+/// A rate limit that suspends a step.
 pub(crate) fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
     let mut value = json!({
         "provider": suspension.provider,
@@ -92,14 +92,14 @@ pub(crate) fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
     value
 }
 
-/// Something worth knowing.
+/// A notice for the user.
 pub(crate) fn notice(message: &str) -> Value {
     let mut line = object("notice");
     line.insert("message".into(), message.into());
     Value::Object(line)
 }
 
-/// How a run went: the last line of `run --json` and `resume --json`.
+/// The result of a run: the last line of `run --json` and `resume --json`.
 pub(crate) fn result(outcome: &Outcome) -> Value {
     let mut line = object("result");
     line.extend(fields(json!({
@@ -117,7 +117,7 @@ pub(crate) fn result(outcome: &Outcome) -> Value {
     Value::Object(line)
 }
 
-/// An exchange of a chat, and what it took.
+/// An exchange of a chat, and its usage.
 pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
     let mut line = object("exchange");
     let state = &outcome.state;
@@ -135,7 +135,7 @@ pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
     Value::Object(line)
 }
 
-/// What a chat adds up to.
+/// The totals of a chat.
 pub(crate) fn chat(state: &State) -> Value {
     json!(state.chat.as_ref().map(|chat| json!({
         "agent": chat.agent,
@@ -152,8 +152,8 @@ pub(crate) fn chat(state: &State) -> Value {
     })))
 }
 
-/// A session in a list, and the limit that it waits for.
-pub(crate) fn listed(listed: &Listed, waits: Option<(&Path, &Suspension)>) -> Value {
+/// A session in a list, and the rate limit that it waits for.
+pub(crate) fn session_line(listed: &Listed, waits: Option<(&Path, &Suspension)>) -> Value {
     let summary = &listed.summary;
     json!({
         "v": V,
@@ -178,8 +178,8 @@ pub(crate) fn listed(listed: &Listed, waits: Option<(&Path, &Suspension)>) -> Va
     })
 }
 
-/// What memos add up to, in figures.
-pub(crate) fn memos(handoff: &Handoff) -> Value {
+/// Numbers of notes by type and state.
+pub(crate) fn note_counts(handoff: &Handoff) -> Value {
     fn open<T: Item>(shelf: &Shelf<T>) -> usize {
         let open = shelf.standing().filter(|kept| !kept.memo.is_settled());
         open.count()
@@ -194,12 +194,12 @@ pub(crate) fn memos(handoff: &Handoff) -> Value {
     })
 }
 
-/// A session in full, at `now`.
-pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
+/// All details of a session, at `now`.
+pub(crate) fn session_details(shown: &Shown, now: Timestamp) -> Value {
     let state = &shown.state;
     let waits = state.suspended(now);
     let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
-    let mut line = fields(listed(&shown.listed, waits));
+    let mut line = fields(session_line(&shown.listed, waits));
     let created = state.created.as_ref();
     line.extend(fields(json!({
         "forked_from": state.forked.as_ref().map(|forked| json!({
@@ -215,7 +215,7 @@ pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
         "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), usage(used))).collect::<Map<_, _>>(),
         "steps_finished": state.finished,
         "artifacts": state.artifacts,
-        "memos": memos(&state.handoff),
+        "memos": note_counts(&state.handoff),
         "error": state.error,
         "stopped": state.stopped.as_ref().map(|stopped| json!({
             "by": stopped.by,
@@ -229,7 +229,7 @@ pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
             "native": talk.native,
             "folder": talk.folder,
             "rungs": talk.rungs,
-            "context": talk.context.map(gauge),
+            "context": talk.context.map(context_usage),
             "last_words": talk.last,
         })).collect::<Vec<_>>(),
         "steps": shown.steps.iter().map(|step| {
@@ -240,7 +240,7 @@ pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
             json!({
                 "path": step.path,
                 "agent": step.agent,
-                "status": standing(&step.standing),
+                "status": step_status(&step.standing),
                 "attempts": step.attempts,
                 "usage": usage(&step.usage),
                 "model_turns": step.turns,
@@ -254,8 +254,8 @@ pub(crate) fn shown(shown: &Shown, now: Timestamp) -> Value {
     Value::Object(line)
 }
 
-/// How full a context is.
-pub(crate) fn gauge(gauge: Gauge) -> Value {
+/// The context usage of an agent.
+pub(crate) fn context_usage(gauge: Gauge) -> Value {
     json!({
         "used": gauge.used,
         "window": gauge.window,
@@ -263,7 +263,7 @@ pub(crate) fn gauge(gauge: Gauge) -> Value {
     })
 }
 
-/// What became of a transcript.
+/// The result of importing a transcript.
 pub(crate) fn adopted(file: &std::path::Path, program: Program, adopted: &Adopted) -> Value {
     let (outcome, reason) = match &adopted.outcome {
         adopt::Outcome::New => ("new", None),
@@ -289,8 +289,8 @@ pub(crate) fn adopted(file: &std::path::Path, program: Program, adopted: &Adopte
     })
 }
 
-/// The word for how a step stands.
-pub(crate) fn standing(standing: &StepStanding) -> &'static str {
+/// The word for the status of a step.
+pub(crate) fn step_status(standing: &StepStanding) -> &'static str {
     match standing {
         StepStanding::Finished => "finished",
         StepStanding::InFlight => "in_flight",
@@ -302,7 +302,7 @@ pub(crate) fn standing(standing: &StepStanding) -> &'static str {
     }
 }
 
-/// Something that is not as it should be.
+/// A finding of a verification.
 pub(crate) fn finding(finding: &Finding) -> Value {
     let mut line = object("finding");
     line.extend(fields(json!({
@@ -341,7 +341,7 @@ pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
     Value::Object(line)
 }
 
-/// What a copy of a session would be, and how it would go on.
+/// What a fork would contain, and how it would be resumed.
 pub(crate) fn fork_plan(summary: &Summary, plan: &Foreseen) -> Value {
     let owner = plan.held_by.as_ref();
     let files = plan.replaced.as_ref();
@@ -377,7 +377,7 @@ fn planned(steps: &[StepPlan]) -> Value {
             Way::Journal => line.insert("way".into(), "journal".into()),
             Way::Told => line.insert("way".into(), "told".into()),
             Way::Ladder(climb) => {
-                line.extend(self::climb(climb));
+                line.extend(strategy_fields(climb));
                 line.insert("way".into(), "ladder".into())
             }
         };
@@ -386,8 +386,8 @@ fn planned(steps: &[StepPlan]) -> Value {
     steps.collect()
 }
 
-/// How an agent's program would go on.
-fn climb(climb: &Climb) -> Map<String, Value> {
+/// How a CLI agent would be resumed.
+fn strategy_fields(climb: &Climb) -> Map<String, Value> {
     let because = climb.plan.because.iter();
     let because = because.map(|(rung, why)| json!({"rung": rung.as_str(), "reason": why}));
     let dollars = |cost: Option<Cost>| json!(cost.map(Cost::usd));
@@ -411,7 +411,7 @@ fn climb(climb: &Climb) -> Map<String, Value> {
     line
 }
 
-/// Tokens and money.
+/// Tokens and cost.
 pub(crate) fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
@@ -420,7 +420,7 @@ pub(crate) fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Text, or where it is kept.
+/// The text, or a reference to the blob that contains it.
 pub(crate) fn text(text: &Text) -> String {
     match text {
         Text::Inline(text) => text.clone(),

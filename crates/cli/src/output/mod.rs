@@ -1,71 +1,71 @@
-//! What people and programs see. Data goes to stdout, everything else to stderr.
+//! Output for users and programs. Data goes to stdout, everything else to stderr.
 
+pub(crate) mod agent_messages;
 pub(crate) mod json;
-pub(crate) mod memo;
-pub(crate) mod moment;
-pub(crate) mod plain;
-pub(crate) mod plans;
+pub(crate) mod note;
 pub(crate) mod progress;
-pub(crate) mod said;
+pub(crate) mod progress_line;
+pub(crate) mod resume_plan;
 pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod timestamp;
 pub(crate) mod tree;
-pub(crate) mod waiting;
 pub(crate) mod work;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes a line of data.
-pub(crate) fn data(line: &str) {
-    let _ = printed(line);
+/// Writes a line of data to stdout.
+pub(crate) fn stdout_line(line: &str) {
+    let _ = try_stdout_line(line);
 }
 
-/// Writes a line of data; false if it could not be. Whether anyone reads it is their business: a
-/// closed pipe is no error. Any other trouble is remembered, and the command does not succeed.
-pub(crate) fn printed(line: &str) -> bool {
-    let written = whole(io::stdout(), line);
+/// Writes a line of data to stdout. Returns false if that failed. A closed pipe is not an error:
+/// the reader decides when to stop. Any other error is recorded, and the command fails at its end.
+pub(crate) fn try_stdout_line(line: &str) -> bool {
+    let written = write_line(io::stdout(), line);
     if let Err(error) = &written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        let _ = TROUBLE.set(error.to_string());
+        let _ = STDOUT_ERROR.set(error.to_string());
     }
     written.is_ok()
 }
 
-/// Writes bytes of data as they are.
-pub(crate) fn raw(bytes: &[u8]) {
+/// Writes raw bytes to stdout.
+pub(crate) fn stdout_bytes(bytes: &[u8]) {
     let mut stdout = io::stdout();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     if let Err(error) = written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        let _ = TROUBLE.set(error.to_string());
+        let _ = STDOUT_ERROR.set(error.to_string());
     }
 }
 
-/// Writes a line of JSON. What a terminal would act on is escaped, which means the same.
+/// Writes a line of JSON to stdout. Characters that a terminal would interpret are escaped.
 pub(crate) fn json_line(value: &serde_json::Value) {
-    data(&json::harmless(&value.to_string()));
+    stdout_line(&json::escape_control(&value.to_string()));
 }
 
-/// Why data could not be written, if it could not.
-pub(crate) fn trouble() -> Option<&'static str> {
-    TROUBLE.get().map(String::as_str)
+/// The error of writing to stdout, if there was one.
+pub(crate) fn stdout_error() -> Option<&'static str> {
+    STDOUT_ERROR.get().map(String::as_str)
 }
 
-static TROUBLE: OnceLock<String> = OnceLock::new();
+static STDOUT_ERROR: OnceLock<String> = OnceLock::new();
 
-/// Writes a line for the person, in the place of a live line if there is one.
-pub(crate) fn say(line: &str) {
+/// Writes a line for the user to stderr, and removes the live line before.
+pub(crate) fn stderr_line(line: &str) {
     if is_live() {
-        passing("");
+        live_line("");
     }
-    let _ = whole(io::stderr(), line);
+    let _ = write_line(io::stderr(), line);
 }
 
-/// Writes a line with its end in one piece, so that lines of two writers do not mix.
-fn whole(mut to: impl Write, line: &str) -> io::Result<()> {
+/// Writes a line and its line ending in one call, so that the lines of two writers do not mix.
+fn write_line(mut to: impl Write, line: &str) -> io::Result<()> {
     let mut text = String::with_capacity(line.len() + 1);
     text.push_str(line);
     text.push('\n');
@@ -73,44 +73,44 @@ fn whole(mut to: impl Write, line: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// Shows what an answer is typed after.
+/// Shows an input prompt.
 pub(crate) fn prompt(text: &str) {
     let mut stderr = io::stderr();
     let _ = write!(stderr, "{text}");
     let _ = stderr.flush();
 }
 
-/// Keeps live lines away while someone types, until it is dropped.
-pub(crate) fn hush() -> Hush {
+/// Suppresses live lines while the user types, until the guard is dropped.
+pub(crate) fn suppress_live_line() -> LiveLineGuard {
     if is_live() {
-        passing("");
+        live_line("");
     }
-    QUIET.store(true, Ordering::Relaxed);
-    Hush
+    LIVE_LINE_SUPPRESSED.store(true, Ordering::Relaxed);
+    LiveLineGuard
 }
 
-pub(crate) struct Hush;
+pub(crate) struct LiveLineGuard;
 
-impl Drop for Hush {
+impl Drop for LiveLineGuard {
     fn drop(&mut self) {
-        QUIET.store(false, Ordering::Relaxed);
+        LIVE_LINE_SUPPRESSED.store(false, Ordering::Relaxed);
     }
 }
 
-static QUIET: AtomicBool = AtomicBool::new(false);
+static LIVE_LINE_SUPPRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Shows a line that the next one replaces; an empty one leaves nothing behind.
-pub(crate) fn passing(line: &str) {
-    if QUIET.load(Ordering::Relaxed) {
+/// Shows a live line that the next one replaces. An empty line removes it.
+pub(crate) fn live_line(line: &str) {
+    if LIVE_LINE_SUPPRESSED.load(Ordering::Relaxed) {
         return;
     }
-    let shown = plain::fit(line, width(io::stderr()).unwrap_or(80).saturating_sub(1)).into_owned();
+    let shown = text::fit(line, width(io::stderr()).unwrap_or(80).saturating_sub(1)).into_owned();
     let mut stderr = io::stderr();
     let _ = write!(stderr, "\r\x1b[2K{shown}");
     let _ = stderr.flush();
 }
 
-/// Whether a person watches stderr on a terminal that can redraw a line.
+/// Whether stderr is a terminal that can redraw a line.
 pub(crate) fn is_live() -> bool {
     static LIVE: OnceLock<bool> = OnceLock::new();
     *LIVE.get_or_init(|| {
@@ -119,7 +119,7 @@ pub(crate) fn is_live() -> bool {
     })
 }
 
-/// How many columns there are for data: no limit unless a person reads it on a terminal.
+/// The width for data. Unlimited if stdout is not a terminal.
 pub(crate) fn columns() -> usize {
     width(io::stdout()).unwrap_or(usize::MAX)
 }

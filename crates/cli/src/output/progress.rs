@@ -1,4 +1,5 @@
-//! A run, as it is watched: a live line on a terminal, plain lines elsewhere, or events as JSON.
+//! Shows a run while it is running: a live line on a terminal, plain lines elsewhere, or events as
+//! JSON.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,10 +14,9 @@ use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
 
-use super::plain::{count, number, plain};
-use super::{is_live, json, json_line, memo, moment, passing, said, say};
+use super::text::{count, number, sanitize};
+use super::{agent_messages, is_live, json, json_line, live_line, note, stderr_line, timestamp};
 
-/// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     Live,
@@ -28,11 +28,11 @@ pub(crate) struct Progress {
     style: Style,
     clock: Arc<dyn Clock>,
     begun: Duration,
-    inside: Mutex<Inside>,
+    inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
-struct Inside {
+struct Inner {
     planned: Option<usize>,
     done: u64,
     usage: Usage,
@@ -55,11 +55,11 @@ impl Progress {
             style,
             begun: clock.elapsed(),
             clock,
-            inside: Mutex::default(),
+            inner: Mutex::default(),
         }
     }
 
-    /// Redraws the live line until it is dropped. Does nothing where there is none.
+    /// Redraws the live line until the future is dropped. Does nothing without a live line.
     pub(crate) async fn animate(self: Arc<Self>) {
         if self.style != Style::Live {
             return;
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Says how the run went: where it stands, what it took, and what was saved.
+    /// Prints the result of the run: its status, usage, and savings.
     pub(crate) fn finish(&self, outcome: &Outcome) {
         self.clear();
         if self.style == Style::Json {
@@ -101,38 +101,38 @@ impl Progress {
 
     /// Clears the live line, so that something else can be written.
     pub(crate) fn clear(&self) {
-        let mut inside = self.lock();
-        if inside.drawn {
-            passing("");
-            inside.drawn = false;
+        let mut inner = self.lock();
+        if inner.drawn {
+            live_line("");
+            inner.drawn = false;
         }
     }
 
     fn draw(&self) {
-        let mut inside = self.lock();
-        inside.frame += 1;
-        let frame = FRAMES[inside.frame % FRAMES.len()];
-        let of = inside
+        let mut inner = self.lock();
+        inner.frame += 1;
+        let frame = FRAMES[inner.frame % FRAMES.len()];
+        let of = inner
             .planned
             .map_or(String::new(), |planned| format!("/{planned}"));
         let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
-        let mut line = format!("{frame} {}{of} steps", inside.done + inside.skipped);
-        if let Some((step, since)) = &inside.current {
+        let mut line = format!("{frame} {}{of} steps", inner.done + inner.skipped);
+        if let Some((step, since)) = &inner.current {
             let so_far = self.clock.now().since(*since).as_secs();
             line = format!("{line} · {step} {so_far}s");
         }
-        line = join(&[&line, &spent(&inside.usage), &elapsed], " · ");
-        passing(&line);
-        inside.drawn = true;
+        line = join(&[&line, &spent(&inner.usage), &elapsed], " · ");
+        live_line(&line);
+        inner.drawn = true;
     }
 
     fn line(&self, line: &str) {
         self.clear();
-        say(&plain(line));
+        stderr_line(&sanitize(line));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,32 +142,32 @@ impl Observer for Progress {
             return json_line(&json::entry(session, entry));
         }
         {
-            let mut inside = self.lock();
+            let mut inner = self.lock();
             match &entry.event {
                 Event::StepStarted(event) => {
-                    inside.current = Some((format!("{} {}", event.path, event.agent), entry.at));
+                    inner.current = Some((format!("{} {}", event.path, event.agent), entry.at));
                 }
                 Event::StepFinished(event) => {
-                    inside.done += 1;
-                    inside.usage += event.usage;
-                    inside.current = None;
+                    inner.done += 1;
+                    inner.usage += event.usage;
+                    inner.current = None;
                 }
                 Event::StepFailed(event) => {
-                    inside.usage += event.usage;
+                    inner.usage += event.usage;
                     if let Some(suspension) = &event.suspended {
-                        inside.current = Some(waiting(&event.path, suspension, entry.at));
+                        inner.current = Some(suspended_step(&event.path, suspension, entry.at));
                     }
                 }
-                Event::ModelReplied(event) => inside.usage += event.usage,
-                Event::TalkShortened(event) => inside.usage += event.usage,
+                Event::ModelReplied(event) => inner.usage += event.usage,
+                Event::TalkShortened(event) => inner.usage += event.usage,
                 _ => {}
             }
         }
         let line = match &entry.event {
             Event::SessionCreated(event) => Some(format!("session {} ({session})", event.name)),
-            // The live line says what is being done.
+            // The live line shows the current step.
             Event::StepStarted(_) if self.style == Style::Live => None,
-            // These are said once, at the end or as a note.
+            // These are shown once, at the end or as a note.
             Event::RunEnded(_)
             | Event::StopRequested(_)
             | Event::ArtifactWritten(_)
@@ -192,11 +192,11 @@ impl Observer for Progress {
     }
 
     fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
-        self.lock().current = Some(waiting(path, suspension, self.clock.now()));
+        self.lock().current = Some(suspended_step(path, suspension, self.clock.now()));
         if self.style == Style::Json {
-            json_line(&json::waits(session, path, suspension));
+            json_line(&json::suspended_step(session, path, suspension));
         } else {
-            self.line(&format!("  … {path} {}", moment::suspended(suspension)));
+            self.line(&format!("  … {path} {}", timestamp::suspended(suspension)));
         }
     }
 
@@ -209,12 +209,15 @@ impl Observer for Progress {
     }
 }
 
-/// What the live line says of a step that waits.
-fn waiting(path: &Path, suspension: &Suspension, since: Timestamp) -> (String, Timestamp) {
-    (format!("{path} {}", moment::suspended(suspension)), since)
+/// The text of the live line for a suspended step.
+fn suspended_step(path: &Path, suspension: &Suspension, since: Timestamp) -> (String, Timestamp) {
+    (
+        format!("{path} {}", timestamp::suspended(suspension)),
+        since,
+    )
 }
 
-/// An entry as a line for people.
+/// Describes a journal event in one line.
 pub(crate) fn describe(entry: &Entry) -> String {
     match &entry.event {
         Event::SessionCreated(event) => format!("session {} from {}", event.name, event.spec_path),
@@ -223,7 +226,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
             event.from_name,
             event.from,
             event.seq,
-            cut(event.before.as_ref(), event.checkpoint)
+            fork_point(event.before.as_ref(), event.checkpoint)
         ),
         Event::SessionMoved(event) => format!("moved to {}", event.workspace),
         Event::SpecChanged(event) => {
@@ -254,7 +257,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
         Event::StepFailed(event) => {
             let again = event.retry_in_ms.map(Duration::from_millis);
             let then = match (&event.suspended, again) {
-                (Some(suspension), _) => moment::suspended(suspension),
+                (Some(suspension), _) => timestamp::suspended(suspension),
                 (None, Some(wait)) => format!("again in {}", time::human(wait)),
                 (None, None) => "gives up".into(),
             };
@@ -303,7 +306,9 @@ pub(crate) fn describe(entry: &Entry) -> String {
                 Some(rung) => format!("    {} goes on with {conversation} ({rung})", event.path),
             }
         }
-        Event::AgentSaid(event) => format!("    {} {}", event.path, said::outline(event)),
+        Event::AgentSaid(event) => {
+            format!("    {} {}", event.path, agent_messages::summarize(event))
+        }
         Event::TranscriptAdopted(event) => format!(
             "    {} has {} bytes of {} conversation {} from {}",
             event.path,
@@ -320,7 +325,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
             event.by,
             super::json::text(&event.answer)
         ),
-        Event::LimitNeared(event) => near(event),
+        Event::LimitNeared(event) => limit_line(event),
         Event::ArtifactWritten(event) => {
             format!("  wrote {} ({} bytes)", event.path, number(event.bytes))
         }
@@ -328,7 +333,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
             let said: Vec<String> = event
                 .memos
                 .iter()
-                .map(|written| memo::line(&written.memo))
+                .map(|written| note::line(&written.memo))
                 .collect();
             format!(
                 "  ✎ {} ({}) notes {}",
@@ -376,15 +381,15 @@ pub(crate) fn describe(entry: &Entry) -> String {
     }
 }
 
-/// Who stopped a run, and why.
+/// Describes who stopped a run, and why.
 pub(crate) fn stopped(stopped: &Stopped) -> String {
     let reason = stopped.reason.as_deref();
     let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
     format!("{} by {}{reason}", stopped.at, stopped.by)
 }
 
-/// Where the session that a copy is of was cut, if it was.
-pub(crate) fn cut(before: Option<&Path>, checkpoint: Option<CheckpointId>) -> String {
+/// Describes where a session was cut when it was forked.
+pub(crate) fn fork_point(before: Option<&Path>, checkpoint: Option<CheckpointId>) -> String {
     match (before, checkpoint) {
         (Some(step), _) => format!(", before {step}"),
         (None, Some(checkpoint)) => format!(", at checkpoint {checkpoint}"),
@@ -392,15 +397,15 @@ pub(crate) fn cut(before: Option<&Path>, checkpoint: Option<CheckpointId>) -> St
     }
 }
 
-/// How much of a limit is used up.
-fn near(event: &LimitNeared) -> String {
+/// Describes how much of a limit is used.
+fn limit_line(event: &LimitNeared) -> String {
     let share = event.used.saturating_mul(100) / event.of.max(1);
     let (what, used) = (event.limit.name(), event.limit.amount(event.used));
     let of = event.limit.amount(event.of);
     format!("note: {share} % of `{what}` is used up ({used} of {of})")
 }
 
-/// What a resume saved.
+/// Describes what a resume saved.
 pub(crate) fn saved_line(steps: u64, finished: u64, usage: &Usage) -> String {
     let done = format!(
         "resumed: {} of {} steps were already done and not run again",
@@ -413,7 +418,7 @@ pub(crate) fn saved_line(steps: u64, finished: u64, usage: &Usage) -> String {
     }
 }
 
-/// Tokens and money, where anything is known of them; nothing otherwise.
+/// Renders tokens and cost. Empty if neither is known.
 pub(crate) fn spent(usage: &Usage) -> String {
     let tokens = if usage.tokens() == 0 {
         String::new()
@@ -428,7 +433,7 @@ pub(crate) fn spent(usage: &Usage) -> String {
     join(&[&tokens, &cost], ", ")
 }
 
-/// The parts that are not empty, with `between` between them.
+/// Joins the parts that are not empty.
 fn join(parts: &[&str], between: &str) -> String {
     parts
         .iter()

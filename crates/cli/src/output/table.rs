@@ -1,12 +1,12 @@
-//! Tables that fit the terminal: the last column gives way first.
+//! Tables that fit the terminal: lines are truncated at the end.
 
-use super::plain::{columns, fit, plain};
+use super::text::{columns, fit, sanitize};
 
-/// Rows under a head, aligned, each line cut to `room` columns.
+/// Aligns rows under a head. Each line is truncated to `room` columns.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>], room: usize) -> Vec<String> {
     let clean: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| row.iter().map(|cell| plain(cell).into_owned()).collect())
+        .map(|row| row.iter().map(|cell| sanitize(cell).into_owned()).collect())
         .collect();
     let widths: Vec<usize> = (0..head.len())
         .map(|column| {

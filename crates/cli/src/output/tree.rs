@@ -1,38 +1,37 @@
-//! Steps as a tree by their paths: what belongs together stands together, and what is long and
-//! done is folded.
+//! Arranges steps as a tree by their paths: related steps are grouped, and long ranges of finished
+//! steps are collapsed.
 
 use std::collections::HashMap;
 
-/// How many finished things that stand side by side are shown.
+/// How many finished siblings are shown.
 const SHOWN: usize = 60;
 
-/// A line of the tree, and how deep it stands.
+/// A line of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) depth: usize,
-    pub(crate) what: What,
+    pub(crate) kind: LineKind,
 }
 
-/// What stands in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
-    /// The step of this number.
+pub(crate) enum LineKind {
+    /// The step with this index.
     Step(usize),
-    /// Steps that belong together, under what their paths share.
+    /// A group of steps, with their common path.
     Group {
         path: String,
         finished: usize,
         steps: usize,
     },
-    /// So many finished steps that are not shown.
+    /// A number of finished steps that are not shown.
     Folded(usize),
 }
 
-/// The lines for steps with these paths, of which some are finished, in the order in which they are
-/// given. Of many finished siblings the first and the last are shown, unless all are wanted.
+/// Arranges steps in the given order. The flag says whether a step is finished. Of many finished
+/// siblings only the first and the last are shown, unless `all` is set.
 pub(crate) fn lines<'a>(steps: impl IntoIterator<Item = (&'a str, bool)>, all: bool) -> Vec<Line> {
-    let tree = Tree::grow(steps);
-    // A folder that holds everything says nothing.
+    let tree = Tree::build(steps);
+    // A group that contains everything is not shown.
     let mut top = 0;
     while let [only] = tree.0[top].children[..]
         && tree.0[only].step.is_none()
@@ -40,11 +39,11 @@ pub(crate) fn lines<'a>(steps: impl IntoIterator<Item = (&'a str, bool)>, all: b
         top = only;
     }
     let mut lines = Vec::new();
-    tree.below(top, 0, all, &mut lines);
+    tree.push_children(top, 0, all, &mut lines);
     lines
 }
 
-/// The nodes; the first is the root.
+/// The nodes; the first one is the root.
 struct Tree(Vec<Node>);
 
 #[derive(Default)]
@@ -52,13 +51,13 @@ struct Node {
     path: String,
     step: Option<usize>,
     children: Vec<usize>,
-    /// Steps here and below, and those of them that are finished.
+    /// Number of steps in this subtree, and how many of them are finished.
     steps: usize,
     finished: usize,
 }
 
 impl Tree {
-    fn grow<'a>(steps: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+    fn build<'a>(steps: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let mut nodes = vec![Node::default()];
         let mut places: HashMap<&str, usize> = HashMap::new();
         for (number, (path, finished)) in steps.into_iter().enumerate() {
@@ -85,7 +84,7 @@ impl Tree {
         Self(nodes)
     }
 
-    fn below(&self, node: usize, depth: usize, all: bool, lines: &mut Vec<Line>) {
+    fn push_children(&self, node: usize, depth: usize, all: bool, lines: &mut Vec<Line>) {
         let children = &self.0[node].children;
         let done = |child: &usize| self.0[*child].finished == self.0[*child].steps;
         let finished = children.iter().filter(|child| done(child)).count();
@@ -94,34 +93,34 @@ impl Tree {
         } else {
             SHOWN / 2..finished - SHOWN / 2
         };
-        let (mut nth, mut folded) = (0, 0);
+        let (mut position, mut folded) = (0, 0);
         for child in children {
-            let hide = done(child) && hidden.contains(&nth);
-            nth += usize::from(done(child));
+            let hide = done(child) && hidden.contains(&position);
+            position += usize::from(done(child));
             if hide {
                 folded += self.0[*child].steps;
                 continue;
             }
             fold(&mut folded, depth, lines);
-            self.at(*child, depth, all, lines);
+            self.push_node(*child, depth, all, lines);
         }
         fold(&mut folded, depth, lines);
     }
 
-    fn at(&self, node: usize, depth: usize, all: bool, lines: &mut Vec<Line>) {
+    fn push_node(&self, node: usize, depth: usize, all: bool, lines: &mut Vec<Line>) {
         let here = &self.0[node];
-        let what = match (here.step, &here.children[..]) {
-            (Some(number), _) => What::Step(number),
-            // A folder of one is not worth a line.
-            (None, [only]) => return self.at(*only, depth, all, lines),
-            (None, _) => What::Group {
+        let kind = match (here.step, &here.children[..]) {
+            (Some(number), _) => LineKind::Step(number),
+            // A group with one child is not shown.
+            (None, [only]) => return self.push_node(*only, depth, all, lines),
+            (None, _) => LineKind::Group {
                 path: here.path.clone(),
                 finished: here.finished,
                 steps: here.steps,
             },
         };
-        lines.push(Line { depth, what });
-        self.below(node, depth + 1, all, lines);
+        lines.push(Line { depth, kind });
+        self.push_children(node, depth + 1, all, lines);
     }
 }
 
@@ -130,7 +129,7 @@ fn fold(folded: &mut usize, depth: usize, lines: &mut Vec<Line>) {
         0 => {}
         steps => lines.push(Line {
             depth,
-            what: What::Folded(steps),
+            kind: LineKind::Folded(steps),
         }),
     }
 }
@@ -144,22 +143,22 @@ mod tests {
             .iter()
             .map(|path| (path.trim_end_matches('!'), !path.ends_with('!')));
         let line = |line: &Line| {
-            let what = match &line.what {
-                What::Step(number) => paths[*number].to_owned(),
-                What::Group {
+            let kind = match &line.kind {
+                LineKind::Step(number) => paths[*number].to_owned(),
+                LineKind::Group {
                     path,
                     finished,
                     steps,
                 } => format!("{path} {finished}/{steps}"),
-                What::Folded(steps) => format!("+{steps}"),
+                LineKind::Folded(steps) => format!("+{steps}"),
             };
-            format!("{}{what}", "  ".repeat(line.depth))
+            format!("{}{kind}", "  ".repeat(line.depth))
         };
         lines(steps, all).iter().map(line).collect()
     }
 
     #[test]
-    fn what_every_path_shares_is_left_out() {
+    fn common_path_is_not_shown() {
         assert_eq!(
             drawn(&["steps/0", "steps/1!"], false),
             ["steps/0", "steps/1!"]
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_stand_together_however_they_were_begun() {
+    fn branches_are_grouped() {
         let paths = [
             "branches/left/steps/0",
             "branches/right/steps/0",
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_stands_below_its_step() {
+    fn repair_is_below_its_step() {
         let paths = ["steps/0", "steps/0/repair", "steps/1"];
         assert_eq!(
             drawn(&paths, false),
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_finished_siblings_the_first_and_the_last_are_shown() {
+    fn many_finished_siblings_are_collapsed() {
         let paths: Vec<String> = (0..1000)
             .map(|n| format!("steps/{n}{}", if n == 500 { "!" } else { "" }))
             .collect();

@@ -1,11 +1,11 @@
-//! A plan that a session works through, for people and for programs.
+//! Renders the plan of a session, for users and programs.
 
 use segno_engine::work::{Plan, Review, Status, Task};
 use serde_json::{Value, json};
 
-use super::{json, plain};
+use super::{json, text};
 
-/// The plan as a checklist, with where each task stands.
+/// Renders the plan as a checklist with the status of each task.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     if plan.tasks.is_empty() {
         return vec!["there is no plan yet".to_owned()];
@@ -31,7 +31,7 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
 }
 
 fn count(plan: &Plan) -> String {
-    let (done, of) = (plan.done, plain::count(plan.tasks.len() as u64, "task"));
+    let (done, of) = (plan.done, text::count(plan.tasks.len() as u64, "task"));
     format!("{done} of {of} done")
 }
 
@@ -47,7 +47,7 @@ fn note(task: &Task) -> String {
     format!(" [{word}]")
 }
 
-/// The same as JSON.
+/// Renders the plan as JSON.
 pub(crate) fn shape(plan: &Plan) -> Value {
     let task = |task: &Task| {
         json!({

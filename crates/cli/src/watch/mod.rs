@@ -1,16 +1,16 @@
-//! Mirroring the transcripts of agents while they grow.
+//! Mirrors the transcripts of CLI agents while they grow.
 //!
-//! Looking is what counts: what a transcript looks like from outside is compared with what it looked
-//! like when it was mirrored. [`alarm`] only says where to look sooner, and may miss anything.
-//! [`queue`] holds what is to be mirrored, newest first, and lets nobody be mirrored all the time.
-//! [`guard`] keeps a second watcher away.
+//! Scanning decides: the current fingerprint of a transcript is compared with the one when it was
+//! mirrored. [`file_events`] reports file events that only make a scan happen earlier, and may miss any
+//! of them. [`queue`] holds the transcripts to mirror, newest first, and limits how often each one
+//! is mirrored. [`lock`] prevents a second watcher.
 
-mod alarm;
-mod guard;
-mod look;
+mod file_events;
+mod lock;
 mod queue;
+mod scan;
 
-pub(crate) use alarm::{Alarm, Where};
-pub(crate) use guard::{Guard, Held};
-pub(crate) use look::{Mark, Tree, in_folder, tree};
+pub(crate) use file_events::{Changes, FileEvents};
+pub(crate) use lock::{LockError, WatchLock};
 pub(crate) use queue::{Job, Queue};
+pub(crate) use scan::{Fingerprint, Tree, transcripts_in, tree};

@@ -1,4 +1,4 @@
-//! What is to be mirrored: newest first, and nothing all the time.
+//! The queue of transcripts to mirror: newest first, and rate-limited per transcript.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -7,152 +7,171 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 
-use super::look::{Mark, Transcript};
+use super::scan::{Fingerprint, Transcript};
 use crate::hooks::Agent;
-use crate::spool::Taken;
+use crate::spool::Claimed;
 
-/// The least time between two looks into the same transcript.
-const PAUSE: Duration = Duration::from_millis(500);
-/// How many times as long as it takes to mirror a transcript it is then left alone, so that a long
-/// one that grows all the time does not take all the time.
-const SHARE: u32 = 4;
-/// When something that did not work is tried again.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Minimum time between two reads of the same transcript.
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
+/// After a transcript was mirrored, it is left alone for this many times the duration, so that a
+/// long transcript that grows all the time does not take all the time.
+const BACKOFF_FACTOR: u32 = 4;
+/// Delay before a failed transcript is tried again.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// A transcript that is to be mirrored.
+/// A transcript to mirror.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) agent: Agent,
     pub(crate) path: PathBuf,
-    /// What asked for it, if a hook did.
-    pub(crate) note: Option<Taken>,
+    /// The hook notification that requested it, if one did.
+    pub(crate) notification: Option<Claimed>,
 }
 
-/// What is known about a transcript that was there at the last look.
+/// What is known about a transcript that existed at the last scan.
 #[derive(Debug, Clone)]
 struct Known {
-    /// What it looked like when it was mirrored.
-    mark: Option<Mark>,
-    /// Until when it is left alone.
-    rest: Duration,
-    /// What went wrong with it.
-    trouble: Option<Digest>,
-    /// In which look it was seen last.
-    seen: u64,
+    /// The fingerprint when it was mirrored.
+    fingerprint: Option<Fingerprint>,
+    /// The time before which it is not mirrored again.
+    not_before: Duration,
+    /// Digest of the last error.
+    error: Option<Digest>,
+    /// The number of the scan that saw it last.
+    seen_in: u64,
 }
 
-/// Paths are known by a part of their digest: many transcripts take little room.
+/// Paths are stored as a part of their digest, so that many transcripts need little memory.
 type Key = [u8; 16];
 
-/// When it changed.
-type Moment = (i64, i64);
+/// Modification time, as seconds and nanoseconds.
+type ModifiedAt = (i64, i64);
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    waiting: BTreeMap<(Reverse<Moment>, PathBuf), Job>,
-    /// When those that wait changed.
-    changed: HashMap<PathBuf, Moment>,
+    waiting: BTreeMap<(Reverse<ModifiedAt>, PathBuf), Job>,
+    /// Modification times of the queued transcripts.
+    changed: HashMap<PathBuf, ModifiedAt>,
     known: HashMap<Key, Known>,
-    look: u64,
+    scan: u64,
 }
 
 impl Queue {
-    /// A look at everything begins.
-    pub(crate) fn begin(&mut self) {
-        self.look += 1;
+    /// Starts a full scan.
+    pub(crate) fn begin_scan(&mut self) {
+        self.scan += 1;
     }
 
-    /// It is over: what it did not see is gone, and forgotten.
-    pub(crate) fn end(&mut self) {
-        let look = self.look;
-        self.known.retain(|_, known| known.seen == look);
+    /// Ends a full scan: transcripts that it did not see are gone, and their state is dropped.
+    pub(crate) fn end_scan(&mut self) {
+        let scan = self.scan;
+        self.known.retain(|_, known| known.seen_in == scan);
     }
 
-    /// A transcript was seen. One that looks different from when it was mirrored waits from now on.
-    pub(crate) fn see(&mut self, transcript: Transcript) {
-        let look = self.look;
+    /// Records that a scan saw a transcript. It is queued if its fingerprint differs from the
+    /// mirrored one.
+    pub(crate) fn observe(&mut self, transcript: Transcript) {
+        let scan = self.scan;
         let known = self.known(&transcript.path);
-        known.seen = look;
-        if known.mark == Some(transcript.mark) {
+        known.seen_in = scan;
+        if known.fingerprint == Some(transcript.fingerprint) {
             return;
         }
-        self.wait(
-            transcript.mark.changed(),
+        self.enqueue(
+            transcript.fingerprint.modified_at(),
             transcript.agent,
             transcript.path,
             None,
         );
     }
 
-    /// A hook told of a transcript.
-    pub(crate) fn told(&mut self, note: Taken) {
-        let Some(mark) = Mark::of(note.agent, &note.file) else {
-            // It is not there yet, or not any more; there will be other notes.
-            return note.done();
+    /// Queues a transcript that a hook reported.
+    pub(crate) fn push_notified(&mut self, notification: Claimed) {
+        let Some(fingerprint) = Fingerprint::of(notification.agent, &notification.file) else {
+            // It does not exist yet, or no longer; other notifications will come.
+            return notification.delete();
         };
-        let (agent, path) = (note.agent, note.file.clone());
-        // A turn is over, so this is a good moment.
-        self.known(&path).rest = Duration::ZERO;
-        self.wait(mark.changed(), agent, path, Some(note));
+        let (agent, path) = (notification.agent, notification.file.clone());
+        // The agent finished a turn, so it is mirrored without delay.
+        self.known(&path).not_before = Duration::ZERO;
+        self.enqueue(fingerprint.modified_at(), agent, path, Some(notification));
     }
 
-    fn wait(&mut self, changed: Moment, agent: Agent, path: PathBuf, note: Option<Taken>) {
-        // It may wait already, for something that it did before.
+    fn enqueue(
+        &mut self,
+        changed: ModifiedAt,
+        agent: Agent,
+        path: PathBuf,
+        notification: Option<Claimed>,
+    ) {
+        // It may be queued already, for an earlier change.
         let before = self.changed.insert(path.clone(), changed);
         let before =
             before.and_then(|changed| self.waiting.remove(&(Reverse(changed), path.clone())));
-        let note = note.or_else(|| before?.note);
+        let notification = notification.or_else(|| before?.notification);
         let job = Job {
             agent,
             path: path.clone(),
-            note,
+            notification,
         };
         self.waiting.insert((Reverse(changed), path), job);
     }
 
-    /// The next to be mirrored.
+    /// Takes the next transcript to mirror.
     pub(crate) fn next(&mut self, now: Duration) -> Option<Job> {
-        let due = self.waiting.keys().find(|(_, path)| self.rest(path) <= now);
+        let due = self
+            .waiting
+            .keys()
+            .find(|(_, path)| self.not_before(path) <= now);
         let due = due.cloned()?;
         self.changed.remove(&due.1);
         self.waiting.remove(&due)
     }
 
-    /// When the next may be mirrored.
-    pub(crate) fn due(&self) -> Option<Duration> {
-        self.waiting.keys().map(|(_, path)| self.rest(path)).min()
+    /// When the next transcript may be mirrored.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.waiting
+            .keys()
+            .map(|(_, path)| self.not_before(path))
+            .min()
     }
 
-    /// It was mirrored as it looked like at `mark`, from `begun` to `now`.
-    pub(crate) fn done(&mut self, path: &Path, mark: Mark, begun: Duration, now: Duration) {
-        let rest = now + PAUSE.max(now.saturating_sub(begun) * SHARE);
+    /// Records that a transcript was mirrored with this fingerprint, from `begun` to `now`.
+    pub(crate) fn mark_mirrored(
+        &mut self,
+        path: &Path,
+        fingerprint: Fingerprint,
+        begun: Duration,
+        now: Duration,
+    ) {
+        let not_before = now + MIN_INTERVAL.max(now.saturating_sub(begun) * BACKOFF_FACTOR);
         let known = self.known(path);
-        (known.mark, known.rest, known.trouble) = (Some(mark), rest, None);
+        (known.fingerprint, known.not_before, known.error) = (Some(fingerprint), not_before, None);
     }
 
-    /// It could not be mirrored. True if that is news.
-    pub(crate) fn failed(&mut self, path: &Path, why: &str, now: Duration) -> bool {
+    /// Records a failure. Returns true if the error is new.
+    pub(crate) fn mark_failed(&mut self, path: &Path, why: &str, now: Duration) -> bool {
         let why = Some(Digest::of(why.as_bytes()));
         let known = self.known(path);
-        let news = known.trouble != why;
-        (known.rest, known.trouble) = (now + AGAIN, why);
+        let news = known.error != why;
+        (known.not_before, known.error) = (now + RETRY_DELAY, why);
         news
     }
 
     fn known(&mut self, path: &Path) -> &mut Known {
-        let look = self.look;
+        let scan = self.scan;
         self.known.entry(key(path)).or_insert(Known {
-            mark: None,
-            rest: Duration::ZERO,
-            trouble: None,
-            seen: look,
+            fingerprint: None,
+            not_before: Duration::ZERO,
+            error: None,
+            seen_in: scan,
         })
     }
 
-    fn rest(&self, path: &Path) -> Duration {
+    fn not_before(&self, path: &Path) -> Duration {
         self.known
             .get(&key(path))
-            .map_or(Duration::ZERO, |known| known.rest)
+            .map_or(Duration::ZERO, |known| known.not_before)
     }
 }
 
@@ -169,7 +188,7 @@ fn key(path: &Path) -> Key {
 mod tests {
     use super::*;
 
-    /// A transcript in a folder of its own.
+    /// Writes a transcript file.
     fn transcript(folder: &Path, name: &str, text: &str) -> Transcript {
         let path = folder.join(name);
         #[expect(
@@ -177,59 +196,62 @@ mod tests {
             reason = "a test writes files as agents do"
         )]
         std::fs::write(&path, text).unwrap();
-        let mark = Mark::of(Agent::Codex, &path).unwrap();
+        let fingerprint = Fingerprint::of(Agent::Codex, &path).unwrap();
         Transcript {
             agent: Agent::Codex,
             path,
-            mark,
+            fingerprint,
         }
     }
 
     #[test]
-    fn what_changed_is_mirrored_once_and_not_all_the_time() {
+    fn changed_transcript_is_mirrored_once() {
         let folder = tempfile::tempdir().unwrap();
         let seconds = Duration::from_secs;
         let mut queue = Queue::default();
         let first = transcript(folder.path(), "a", "1");
-        queue.begin();
-        queue.see(first.clone());
-        queue.see(first.clone());
-        queue.end();
+        queue.begin_scan();
+        queue.observe(first.clone());
+        queue.observe(first.clone());
+        queue.end_scan();
         let job = queue.next(seconds(1)).unwrap();
         assert!(queue.next(seconds(1)).is_none());
-        queue.done(&job.path, first.mark, seconds(1), seconds(3));
-        queue.see(first);
-        assert_eq!(queue.due(), None, "it looks as it did");
+        queue.mark_mirrored(&job.path, first.fingerprint, seconds(1), seconds(3));
+        queue.observe(first);
+        assert_eq!(queue.next_due(), None, "it looks as it did");
         let grown = transcript(folder.path(), "a", "12");
-        queue.see(grown);
+        queue.observe(grown);
         assert!(queue.next(seconds(10)).is_none(), "it took two seconds");
-        assert_eq!(queue.due(), Some(seconds(11)));
+        assert_eq!(queue.next_due(), Some(seconds(11)));
         assert!(queue.next(seconds(11)).is_some());
     }
 
     #[test]
-    fn what_fails_is_told_once_and_tried_again_later() {
+    fn failure_is_reported_once_and_retried() {
         let folder = tempfile::tempdir().unwrap();
         let mut queue = Queue::default();
         let one = transcript(folder.path(), "a", "1");
-        queue.see(one.clone());
+        queue.observe(one.clone());
         let job = queue.next(Duration::ZERO).unwrap();
-        assert!(queue.failed(&job.path, "no", Duration::ZERO));
-        queue.see(one.clone());
-        assert!(queue.next(AGAIN / 2).is_none());
-        assert!(queue.next(AGAIN).is_some());
-        assert!(!queue.failed(&one.path, "no", AGAIN), "the same again");
-        assert!(queue.failed(&one.path, "still no", AGAIN));
+        assert!(queue.mark_failed(&job.path, "no", Duration::ZERO));
+        queue.observe(one.clone());
+        assert!(queue.next(RETRY_DELAY / 2).is_none());
+        assert!(queue.next(RETRY_DELAY).is_some());
+        assert!(
+            !queue.mark_failed(&one.path, "no", RETRY_DELAY),
+            "the same again"
+        );
+        assert!(queue.mark_failed(&one.path, "still no", RETRY_DELAY));
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn state_of_missing_transcripts_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let mut queue = Queue::default();
         for name in 0..100 {
-            queue.begin();
-            queue.see(transcript(folder.path(), &name.to_string(), ""));
-            queue.end();
+            queue.begin_scan();
+            queue.observe(transcript(folder.path(), &name.to_string(), ""));
+            queue.end_scan();
             assert!(queue.next(Duration::ZERO).is_some());
             assert_eq!(queue.known.len(), 1);
         }

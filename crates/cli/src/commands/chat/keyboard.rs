@@ -1,7 +1,7 @@
-//! The terminal of a person who types messages.
+//! Reads messages from the terminal.
 //!
-//! While a message is typed the terminal hands over each key as it is; at all other times it is as it
-//! was, so that Ctrl-C means a signal, and whoever comes after finds it so.
+//! The terminal is in raw mode only while a message is typed. At all other times its original mode
+//! is restored, so that Ctrl-C sends a signal and the next program finds the terminal unchanged.
 
 use std::io::{self, Read, Write};
 
@@ -13,20 +13,21 @@ use segno_engine::People;
 use tokio::sync::{Mutex, mpsc};
 
 use super::line::{Line, Typed};
-use crate::output::{hush, plain, say};
+use crate::output::{stderr_line, suppress_live_line, text};
 
-/// Hears what is typed, one message at a time.
+/// Reads typed messages, one at a time.
 pub(super) struct Keyboard {
-    inside: Mutex<Inside>,
+    inner: Mutex<Inner>,
 }
 
-struct Inside {
+struct Inner {
     keys: mpsc::UnboundedReceiver<Vec<u8>>,
     line: Line,
 }
 
 impl Keyboard {
-    /// Begins to listen. One thread reads for the whole process: a reading cannot be taken back.
+    /// Starts the reader thread. One thread reads for the whole process, because a blocking read
+    /// cannot be cancelled.
     pub(super) fn new() -> Self {
         let (typed, keys) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
@@ -40,25 +41,25 @@ impl Keyboard {
         });
         let line = Line::default();
         Self {
-            inside: Mutex::new(Inside { keys, line }),
+            inner: Mutex::new(Inner { keys, line }),
         }
     }
 
-    /// Waits for a message; `None` if the person leaves. Dropping the future leaves what was typed for
-    /// the next call.
-    pub(super) async fn message(&self, prompt: &str) -> Option<String> {
-        let mut inside = self.inside.lock().await;
-        let _quiet = hush();
-        let _raw = Raw::enter();
+    /// Waits for a message. Returns `None` if the user leaves. If the future is dropped, the typed
+    /// text stays for the next call.
+    pub(super) async fn read_message(&self, prompt: &str) -> Option<String> {
+        let mut inner = self.inner.lock().await;
+        let _guard = suppress_live_line();
+        let _raw = RawMode::enter();
         let mut rows = 1;
-        let Inside { keys, line } = &mut *inside;
+        let Inner { keys, line } = &mut *inner;
         draw(line, prompt, &mut rows);
         loop {
             let Some(bytes) = keys.recv().await else {
                 newline();
                 return None;
             };
-            let typed = line.take(&bytes);
+            let typed = line.feed(&bytes);
             if typed == Typed::More {
                 draw(line, prompt, &mut rows);
                 continue;
@@ -67,9 +68,9 @@ impl Keyboard {
                 Typed::Message(text) => Some(text),
                 Typed::Leave | Typed::More => None,
             };
-            // Its end may have come with the rest of it, which was never shown.
+            // The end of the message may have arrived together with text that was not drawn yet.
             if let Some(text) = &message {
-                draw(&Line::of(text), prompt, &mut rows);
+                draw(&Line::with_text(text), prompt, &mut rows);
             }
             newline();
             return message;
@@ -77,7 +78,7 @@ impl Keyboard {
     }
 }
 
-/// A person who is asked whether a tool may be used, in the middle of an answer.
+/// Lets a model's tool call be approved in the middle of an answer.
 impl People for Keyboard {
     fn anyone(&self) -> bool {
         true
@@ -86,10 +87,10 @@ impl People for Keyboard {
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
             if let Some(context) = context {
-                plain::lines(context).lines().for_each(say);
+                text::sanitize_lines(context).lines().for_each(stderr_line);
             }
-            plain::lines(question).lines().for_each(say);
-            self.message("? ").await
+            text::sanitize_lines(question).lines().for_each(stderr_line);
+            self.read_message("? ").await
         })
     }
 }
@@ -100,7 +101,7 @@ fn draw(line: &Line, prompt: &str, rows: &mut usize) {
     let (width, height) = size
         .filter(|(width, height)| *width > 0 && *height > 0)
         .unwrap_or((80, 24));
-    let (shown, taken) = line.shown(prompt, width, height);
+    let (shown, taken) = line.render(prompt, width, height);
     let mut stderr = io::stderr();
     let up = match *rows {
         0 | 1 => String::new(),
@@ -115,10 +116,10 @@ fn newline() {
     let _ = io::stderr().write_all(b"\r\n");
 }
 
-/// The terminal as it is while a message is typed; as it was before when this is dropped.
-struct Raw(Option<Termios>);
+/// Puts the terminal into raw mode, and restores the previous mode on drop.
+struct RawMode(Option<Termios>);
 
-impl Raw {
+impl RawMode {
     fn enter() -> Self {
         let Ok(before) = tcgetattr(io::stdin()) else {
             return Self(None);
@@ -129,13 +130,13 @@ impl Raw {
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         let set = tcsetattr(io::stdin(), OptionalActions::Now, &raw);
-        // What is pasted is marked as such.
+        // Enables bracketed paste.
         let _ = io::stderr().write_all(b"\x1b[?2004h");
         Self(set.ok().map(|()| before))
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = io::stderr().write_all(b"\x1b[?2004l");
         if let Some(before) = &self.0 {

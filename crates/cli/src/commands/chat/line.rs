@@ -1,21 +1,21 @@
-//! What is being typed: keys in, a message out.
+//! The line editor of the chat prompt: turns key bytes into messages.
 //!
-//! Plain editing at the end of the text: backspace, Ctrl-W for a word, Ctrl-U for all. What is pasted
-//! stays in one piece, however many lines it has; Alt-Enter, or a backslash before Enter, begins a line.
+//! Editing is at the end of the text only: backspace, Ctrl-W deletes a word, Ctrl-U deletes
+//! everything. Pasted text stays one message, however many lines it has. Alt-Enter, or a backslash
+//! before Enter, starts a new line.
 
-use crate::output::plain;
+use crate::output::text;
 
-const PASTE_BEGINS: &[u8] = b"\x1b[200~";
-const PASTE_ENDS: &[u8] = b"\x1b[201~";
+const PASTE_START: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// What came of some keys.
+/// Result of processing some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// Nothing yet.
+    /// The message is not complete.
     More,
-    /// A message.
     Message(String),
-    /// The person wants out.
+    /// The user asked to leave.
     Leave,
 }
 
@@ -23,29 +23,29 @@ pub(super) enum Typed {
 #[derive(Default)]
 pub(super) struct Line {
     text: String,
-    /// Bytes that are no whole key yet.
+    /// Bytes of an incomplete key sequence.
     pending: Vec<u8>,
     pasting: bool,
 }
 
 impl Line {
-    /// One that has this text.
-    pub(super) fn of(text: &str) -> Self {
+    /// Creates a line with this text.
+    pub(super) fn with_text(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             ..Self::default()
         }
     }
 
-    /// Takes what the keyboard sent. What comes after the end of a message stays for the next.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Typed {
+    /// Processes bytes from the keyboard. Bytes after the end of a message stay for the next call.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Typed {
         self.pending.extend_from_slice(bytes);
         while let Some((key, length)) = key(&self.pending, self.pasting) {
             self.pending.drain(..length);
             match key {
                 Key::Text(c) => self.text.push(c),
                 Key::Enter if self.pasting => self.text.push('\n'),
-                // A terminal that does not say what is pasted sends all of it at once.
+                // A terminal without bracketed paste sends the whole paste at once.
                 Key::Enter if !self.pending.is_empty() => self.text.push('\n'),
                 Key::Enter if self.text.ends_with('\\') => {
                     self.text.pop();
@@ -53,29 +53,29 @@ impl Line {
                 }
                 Key::Enter => return Typed::Message(std::mem::take(&mut self.text)),
                 Key::NewLine => self.text.push('\n'),
-                Key::Back => {
+                Key::Backspace => {
                     self.text.pop();
                 }
-                Key::Word => {
-                    let kept = self.text.trim_end();
-                    let end = kept.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+                Key::DeleteWord => {
+                    let trimmed = self.text.trim_end();
+                    let end = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
                     self.text.truncate(end);
                 }
-                Key::PasteBegins => self.pasting = true,
-                Key::PasteEnds => self.pasting = false,
-                Key::Interrupt | Key::End if self.text.is_empty() => return Typed::Leave,
-                Key::All | Key::Interrupt => self.text.clear(),
-                Key::End | Key::Nothing => {}
+                Key::PasteStart => self.pasting = true,
+                Key::PasteEnd => self.pasting = false,
+                Key::Interrupt | Key::EndOfInput if self.text.is_empty() => return Typed::Leave,
+                Key::DeleteAll | Key::Interrupt => self.text.clear(),
+                Key::EndOfInput | Key::Ignored => {}
             }
         }
         Typed::More
     }
 
-    /// The text as it is shown on a screen of this size, and how many rows it takes. What does not fit
-    /// is left out at the top.
-    pub(super) fn shown(&self, prompt: &str, width: usize, height: usize) -> (String, usize) {
+    /// Renders the text for a screen of this size. Also returns the number of rows. Lines that do
+    /// not fit are dropped at the top.
+    pub(super) fn render(&self, prompt: &str, width: usize, height: usize) -> (String, usize) {
         let room = height.saturating_sub(1).max(1);
-        let rows_of = |line: &str| (plain::columns(line) / width.max(1)) + 1;
+        let rows_of = |line: &str| (text::columns(line) / width.max(1)) + 1;
         let lines: Vec<String> = self
             .text
             .split('\n')
@@ -83,7 +83,7 @@ impl Line {
             .map(|(at, line)| {
                 let line = line.replace('\t', "    ");
                 let before = if at == 0 { prompt } else { "  " };
-                format!("{before}{}", plain::plain(&line))
+                format!("{before}{}", text::sanitize(&line))
             })
             .collect();
         let (mut rows, mut from) = (0, lines.len());
@@ -92,8 +92,8 @@ impl Line {
             rows += rows_of(&lines[from]);
         }
         if from == lines.len() {
-            // Even the last line is longer than the screen.
-            let hidden = format!("{prompt}[{} bytes]", plain::number(self.text.len() as u64));
+            // Even the last line alone does not fit.
+            let hidden = format!("{prompt}[{} bytes]", text::number(self.text.len() as u64));
             return (hidden, 1);
         }
         (lines[from..].join("\r\n"), rows)
@@ -104,17 +104,17 @@ enum Key {
     Text(char),
     Enter,
     NewLine,
-    Back,
-    Word,
-    All,
-    PasteBegins,
-    PasteEnds,
+    Backspace,
+    DeleteWord,
+    DeleteAll,
+    PasteStart,
+    PasteEnd,
     Interrupt,
-    End,
-    Nothing,
+    EndOfInput,
+    Ignored,
 }
 
-/// The first key among some bytes, and how long it is; `None` if it is not whole.
+/// Parses the first key and its length. Returns `None` if the key is incomplete.
 fn key(bytes: &[u8], pasting: bool) -> Option<(Key, usize)> {
     let first = *bytes.first()?;
     if first == 0x1b {
@@ -125,18 +125,18 @@ fn key(bytes: &[u8], pasting: bool) -> Option<(Key, usize)> {
         b'\t' => Key::Text('\t'),
         _ if first >= 0x80 => return character(bytes),
         0x20..=0x7e => Key::Text(char::from(first)),
-        _ if pasting => Key::Nothing,
+        _ if pasting => Key::Ignored,
         0x03 => Key::Interrupt,
-        0x04 => Key::End,
-        0x7f | 0x08 => Key::Back,
-        0x15 => Key::All,
-        0x17 => Key::Word,
-        _ => Key::Nothing,
+        0x04 => Key::EndOfInput,
+        0x7f | 0x08 => Key::Backspace,
+        0x15 => Key::DeleteAll,
+        0x17 => Key::DeleteWord,
+        _ => Key::Ignored,
     };
     Some((key, 1))
 }
 
-/// A character of several bytes; what is no character is passed over.
+/// Parses a multi-byte character. Invalid bytes are skipped.
 fn character(bytes: &[u8]) -> Option<(Key, usize)> {
     let length = bytes.len().min(4);
     match std::str::from_utf8(&bytes[..length]) {
@@ -145,19 +145,16 @@ fn character(bytes: &[u8]) -> Option<(Key, usize)> {
             let whole = std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?;
             whole.chars().next().map(|c| (Key::Text(c), c.len_utf8()))
         }
-        Err(error) => error.error_len().map(|length| (Key::Nothing, length)),
+        Err(error) => error.error_len().map(|length| (Key::Ignored, length)),
     }
 }
 
 fn escape(bytes: &[u8], pasting: bool) -> Option<(Key, usize)> {
-    for (mark, key) in [
-        (PASTE_BEGINS, Key::PasteBegins),
-        (PASTE_ENDS, Key::PasteEnds),
-    ] {
+    for (mark, key) in [(PASTE_START, Key::PasteStart), (PASTE_END, Key::PasteEnd)] {
         if bytes.starts_with(mark) {
             return Some((key, mark.len()));
         }
-        // A lone escape does nothing, so that nobody misses it while it waits for its rest.
+        // A lone escape does nothing, so it can wait for the rest of its sequence.
         if mark.starts_with(bytes) {
             return None;
         }
@@ -169,12 +166,12 @@ fn escape(bytes: &[u8], pasting: bool) -> Option<(Key, usize)> {
                 .iter()
                 .position(|byte| (0x40..=0x7e).contains(byte));
             match end {
-                Some(end) => Some((Key::Nothing, end + 3)),
-                None if bytes.len() > 32 => Some((Key::Nothing, 1)),
+                Some(end) => Some((Key::Ignored, end + 3)),
+                None if bytes.len() > 32 => Some((Key::Ignored, 1)),
                 None => None,
             }
         }
-        _ => Some((Key::Nothing, 1)),
+        _ => Some((Key::Ignored, 1)),
     }
 }
 
@@ -184,7 +181,7 @@ mod tests {
 
     fn typed(chunks: &[&[u8]]) -> Vec<Typed> {
         let mut line = Line::default();
-        let all = chunks.iter().map(|chunk| line.take(chunk));
+        let all = chunks.iter().map(|chunk| line.feed(chunk));
         all.filter(|typed| *typed != Typed::More).collect()
     }
 
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_can_be_edited_at_its_end() {
+    fn typed_text_can_be_edited_at_its_end() {
         assert_eq!(typed(&[b"helo", b"\x7f", b"lo", b"\r"]), message("hello"));
         assert_eq!(typed(&[b"one two ", b"\x17", b"\r"]), message("one "));
         assert_eq!(typed(&[b"gone", b"\x15", b"here", b"\r"]), message("here"));
@@ -203,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_stays_in_one_piece() {
+    fn pasted_text_stays_one_message() {
         let pasted = b"\x1b[200~one\rtwo\nthree\x1b[201~";
         assert_eq!(typed(&[pasted, b"\r"]), message("one\ntwo\nthree"));
-        // Cut anywhere, and without marks.
+        // Split at every position, and without paste markers.
         for at in 1..pasted.len() {
             let (head, tail) = pasted.split_at(at);
-            let said = typed(&[head, tail, b"\r"]);
-            assert_eq!(said, message("one\ntwo\nthree"), "{at}");
+            let messages = typed(&[head, tail, b"\r"]);
+            assert_eq!(messages, message("one\ntwo\nthree"), "{at}");
         }
         assert_eq!(
             typed(&[b"one\rtwo\rthree", b"\r"]),
@@ -221,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_begun_without_sending() {
+    fn new_line_does_not_send() {
         assert_eq!(
             typed(&[b"one\\", b"\r", b"two", b"\r"]),
             message("one\ntwo")
@@ -237,22 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn a_character_in_pieces_is_whole_and_no_character_is_passed_over() {
+    fn split_characters_are_joined_and_invalid_ones_skipped() {
         let euro = "€".as_bytes();
         assert_eq!(typed(&[&euro[..1], &euro[1..], b"\r"]), message("€"));
         assert_eq!(typed(&[b"a\xffb\r"]), message("ab"));
     }
 
     #[test]
-    fn what_does_not_fit_on_the_screen_is_left_out_at_the_top() {
+    fn lines_beyond_the_screen_are_dropped_at_the_top() {
         let mut line = Line::default();
-        line.take(b"\x1b[200~one\rtwo\rthree\x1b[201~");
+        line.feed(b"\x1b[200~one\rtwo\rthree\x1b[201~");
         assert_eq!(
-            line.shown("> ", 80, 24),
+            line.render("> ", 80, 24),
             ("> one\r\n  two\r\n  three".into(), 3)
         );
-        assert_eq!(line.shown("> ", 80, 3).0, "  two\r\n  three");
-        line.take("x".repeat(500).as_bytes());
-        assert_eq!(line.shown("> ", 80, 3), ("> [513 bytes]".into(), 1));
+        assert_eq!(line.render("> ", 80, 3).0, "  two\r\n  three");
+        line.feed("x".repeat(500).as_bytes());
+        assert_eq!(line.render("> ", 80, 3), ("> [513 bytes]".into(), 1));
     }
 }

@@ -1,3 +1,5 @@
+//! `segno chat`: a durable conversation with an agent, one exchange or at a prompt.
+
 mod keyboard;
 mod line;
 mod prompt;
@@ -16,62 +18,63 @@ use segno_engine::resume::Options;
 use segno_engine::{Outcome, World, sessions};
 
 use super::resume::PermissionsArg;
-use super::run::{name, tidied, watch_signals};
+use super::run::{name, watch_signals, with_auto_cleanup};
 use crate::config::Config;
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json, json_line, plain, say};
+use crate::output::{json, json_line, stderr_line, stdout_line, text};
 use view::View;
 
-/// Talk with an agent: a conversation that survives.
+/// Chat with an agent in a durable conversation.
 ///
-/// With a message, or with text on stdin, it is one exchange: the answer is printed. Without, messages
-/// are typed at a prompt, and `/help` says what else can be typed there. All that is said is kept, and
-/// any agent can go on with it: after a kill, after a reboot, with or without the agent's own record.
+/// With a message, or with text on stdin, prints one answer. Without, opens a prompt; `/help` lists
+/// its commands. Everything is stored, and any agent can continue the conversation after a kill or
+/// a reboot, with or without the agent's own transcript.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to say; `-` takes it from stdin
+    /// Message to send; `-` reads it from stdin
     message: Option<String>,
-    /// Who is spoken to: `claude`, `codex`, or an agent of the spec [default: as config.toml says]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "go_on"])]
+    /// Agent to chat with: `claude`, `codex`, or an agent of the spec [default: `chat.agent` in
+    /// config.toml]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue_newest"])]
     agent: Option<String>,
-    /// The spec that names the agent [default: as config.toml says]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["session", "go_on"])]
+    /// Spec that defines the agent [default: `chat.spec` in config.toml]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["session", "continue_newest"])]
     spec: Option<PathBuf>,
-    /// Go on with this chat instead of opening one
-    #[arg(long, value_name = "SESSION", conflicts_with = "go_on")]
+    /// Continue this chat instead of starting one
+    #[arg(long, value_name = "SESSION", conflicts_with = "continue_newest")]
     session: Option<String>,
-    /// Go on with the newest chat of this folder
+    /// Continue the newest chat in this folder
     #[arg(long = "continue")]
-    go_on: bool,
-    /// Forget what was said before: no agent is told of it any more; without a message, that is all
+    continue_newest: bool,
+    /// Forget the conversation so far: agents no longer receive it. Without a message, do only that
     #[arg(long)]
     clear: bool,
-    /// What to call the chat [default: chat, numbered]
-    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["session", "go_on"])]
+    /// Name of the chat [default: chat, numbered]
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["session", "continue_newest"])]
     name: Option<Name>,
-    /// How often a model may answer within one exchange, with tools or because its answer was cut off
-    #[arg(long, value_name = "N", default_value_t = chat::MAX_TURNS, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["session", "go_on"])]
+    /// Maximum number of model turns in one exchange, for tool calls and truncated answers
+    #[arg(long, value_name = "N", default_value_t = chat::MAX_TURNS, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["session", "continue_newest"])]
     max_turns: u32,
-    /// What agents' programs may do [default: as the settings say, else edit]
+    /// Permissions of CLI agents [default: as in config.toml, else edit]
     #[arg(long, value_enum, value_name = "WHAT")]
     permissions: Option<PermissionsArg>,
-    /// Print the answer and what it took as JSON
+    /// Print the answer and its usage as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A chat as it is meant: one that there is, or one to be opened.
+/// The chat to use: an existing one, or one to create.
 enum Chat {
-    There(Box<Summary>),
+    Existing(Box<Summary>),
     New(Box<Opening>),
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let permissions = args.permissions.map(Permissions::from);
-    let (world, config) = context.world_with(Keep::Home, permissions)?;
+    let (env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
     if args.clear {
-        forget(&args, &world).await?;
+        clear_conversation(&args, &env).await?;
         if args.message.is_none() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -85,29 +88,22 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let message = match &args.message {
         _ if typed => None,
         Some(message) if message != "-" => Some(message.clone()),
-        _ => Some(piped()?),
+        _ => Some(read_stdin()?),
     };
-    let chat = find(args, &world, &config).await?;
+    let chat = find(args, &env, &config).await?;
     let ran = match message {
-        Some(message) => once(&world, chat, &message, json).await,
-        None => {
-            Box::pin(prompt::talk(
-                world.clone(),
-                &config,
-                chat,
-                Options::default(),
-            ))
-            .await
-        }
+        Some(message) => run_exchange(&env, chat, &message, json).await,
+        None => Box::pin(prompt::run(env.clone(), &config, chat, Options::default())).await,
     };
-    // What cannot be swept now can be later.
-    let _ = chat::sweep(&world, config.chat.limits, Effect::Real).await;
-    tidied(ran, &world, &config).await
+    // A sweep that fails is repeated later.
+    let _ = chat::sweep(&env, config.chat.limits, Effect::Real).await;
+    with_auto_cleanup(ran, &env, &config).await
 }
 
-/// Goes on with a chat at a prompt, if a person is there.
-pub(crate) async fn reopened(
-    world: &World,
+/// Continues a chat at the prompt. Returns `None` if the session is not a chat or there is no
+/// terminal.
+pub(crate) async fn continue_at_prompt(
+    env: &World,
     config: &Config,
     summary: &Summary,
     options: &Options,
@@ -115,44 +111,44 @@ pub(crate) async fn reopened(
     if summary.kind != Kind::Chat || !stdin().is_terminal() || !stderr().is_terminal() {
         return None;
     }
-    let chat = Chat::There(Box::new(summary.clone()));
-    Some(Box::pin(prompt::talk(world.clone(), config, chat, options.clone())).await)
+    let chat = Chat::Existing(Box::new(summary.clone()));
+    Some(Box::pin(prompt::run(env.clone(), config, chat, options.clone())).await)
 }
 
-/// The chat that there is and that is meant, if one is.
-async fn meant(args: &Args, world: &World) -> Result<Option<Summary>, Failure> {
-    let found = match (&args.session, args.go_on) {
-        (Some(reference), _) => sessions::find(world, reference).await?,
-        (None, true) => chat::newest(world, &workspace()?).await?,
+/// Finds the existing chat that the arguments name, if they name one.
+async fn find_existing(args: &Args, env: &World) -> Result<Option<Summary>, Failure> {
+    let found = match (&args.session, args.continue_newest) {
+        (Some(reference), _) => sessions::find(env, reference).await?,
+        (None, true) => chat::newest(env, &workspace()?).await?,
         (None, false) => return Ok(None),
     };
     chat::is_chat(&found)?;
     Ok(Some(found))
 }
 
-/// Forgets what was said in a chat that there is.
-async fn forget(args: &Args, world: &World) -> Result<(), Failure> {
-    let Some(summary) = meant(args, world).await? else {
+/// Clears the conversation of an existing chat.
+async fn clear_conversation(args: &Args, env: &World) -> Result<(), Failure> {
+    let Some(summary) = find_existing(args, env).await? else {
         let hint = "`--session NAME` or `--continue` says which chat is meant".to_owned();
         return Err(Failure::usage("`--clear` needs a chat", Some(hint)));
     };
-    let view = Arc::new(View::new(world, view::Shown::Notes));
-    chat::clear(world, &summary, "the person", Audience::Gone, view).await?;
-    say(&format!(
+    let view = Arc::new(View::new(env, view::Verbosity::Notices));
+    chat::clear(env, &summary, "the person", Audience::Gone, view).await?;
+    stderr_line(&format!(
         "what was said in {} is forgotten; it stays in the journal",
         summary.name
     ));
     Ok(())
 }
 
-async fn find(args: Args, world: &World, config: &Config) -> Result<Chat, Failure> {
-    if let Some(summary) = meant(&args, world).await? {
-        return Ok(Chat::There(Box::new(summary)));
+async fn find(args: Args, env: &World, config: &Config) -> Result<Chat, Failure> {
+    if let Some(summary) = find_existing(&args, env).await? {
+        return Ok(Chat::Existing(Box::new(summary)));
     }
     let workspace = workspace()?;
-    let own = args.agent.is_some() || args.spec.is_some();
+    let from_args = args.agent.is_some() || args.spec.is_some();
     let settings = &config.chat;
-    let (agent, spec) = if own {
+    let (agent, spec) = if from_args {
         (args.agent, args.spec)
     } else {
         (settings.agent.clone(), settings.spec.clone())
@@ -166,8 +162,8 @@ async fn find(args: Args, world: &World, config: &Config) -> Result<Chat, Failur
     Ok(Chat::New(Box::new(opening)))
 }
 
-/// What is on stdin, as far as it can be a message.
-fn piped() -> Result<String, Failure> {
+/// Reads a message from stdin, up to the maximum length.
+fn read_stdin() -> Result<String, Failure> {
     let mut text = Vec::new();
     let read = stdin().lock().take(LONGEST + 2).read_to_end(&mut text);
     read.map_err(|error| Failure::usage(format!("stdin cannot be read: {error}"), None))?;
@@ -181,18 +177,23 @@ fn piped() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// One exchange.
-async fn once(world: &World, chat: Chat, message: &str, json: bool) -> Result<ExitCode, Failure> {
-    let brake = watch_signals();
-    let view = Arc::new(View::new(world, view::Shown::Notes));
+/// Runs one exchange and prints the answer.
+async fn run_exchange(
+    env: &World,
+    chat: Chat,
+    message: &str,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let stop_token = watch_signals();
+    let view = Arc::new(View::new(env, view::Verbosity::Notices));
     let observer = Arc::clone(&view);
     let audience = Audience::Gone;
     let outcome = match chat {
-        Chat::There(summary) => {
-            chat::say(world, &summary, message, audience, observer, brake).await?
+        Chat::Existing(summary) => {
+            chat::say(env, &summary, message, audience, observer, stop_token).await?
         }
         Chat::New(opening) => {
-            chat::open(world, *opening, message, audience, observer, brake).await?
+            chat::open(env, *opening, message, audience, observer, stop_token).await?
         }
     };
     print(&outcome, &view, json);
@@ -205,10 +206,10 @@ fn print(outcome: &Outcome, view: &View, json: bool) {
         return;
     }
     let text = if stdout().is_terminal() {
-        plain::lines(&outcome.output)
+        text::sanitize_lines(&outcome.output)
     } else {
         outcome.output.clone()
     };
-    data(&text);
-    view::limits(&outcome.state);
+    stdout_line(&text);
+    view::report_limits(&outcome.state);
 }

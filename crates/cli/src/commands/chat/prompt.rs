@@ -1,4 +1,4 @@
-//! A chat at a prompt.
+//! The interactive chat prompt.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Chat;
 use super::keyboard::Keyboard;
-use super::view::{Shown, View, limits};
+use super::view::{Verbosity, View, report_limits};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::output::{plain, progress, say};
+use crate::output::{progress, stderr_line, text};
 
-/// How often chats are looked for that nobody goes on with.
-const SWEEP: Duration = Duration::from_mins(5);
+/// Interval between sweeps for idle and expired chats.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 
 const PROMPT: &str = "> ";
 
@@ -33,13 +33,13 @@ const HELP: &str = "\
 Enter sends; Alt-Enter, or a backslash before Enter, begins a line. Ctrl-C stops an answer; at an empty \
 prompt it leaves, as Ctrl-D does.";
 
-/// A chat and the person who is in it.
-struct Seat {
-    world: World,
+/// The state of an interactive chat.
+struct PromptSession {
+    env: World,
     limits: Limits,
     keyboard: Arc<Keyboard>,
     signals: Signals,
-    /// What is to be opened with the first message, if nothing was said yet.
+    /// The chat to create with the first message, if there is none yet.
     opening: Option<Opening>,
     summary: Option<Summary>,
 }
@@ -48,20 +48,20 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// What came while an answer was made, and may have come too late to stop it.
+    /// A signal that arrived during an answer. It may have arrived too late to stop the answer.
     ended_by: Option<&'static str>,
 }
 
-/// What is to be done next.
+/// What the prompt does next.
 enum Next {
-    Say(String),
+    Send(String),
     Leave,
-    /// A signal ended it.
+    /// A signal ended the chat.
     End(&'static str),
 }
 
-pub(super) async fn talk(
-    mut world: World,
+pub(super) async fn run(
+    mut env: World,
     config: &Config,
     chat: Chat,
     options: Options,
@@ -77,51 +77,51 @@ pub(super) async fn talk(
     let signals =
         signals().map_err(|error: std::io::Error| Failure::internal(error.to_string()))?;
     let keyboard = Arc::new(Keyboard::new());
-    world.people = Arc::clone(&keyboard) as _;
+    env.people = Arc::clone(&keyboard) as _;
     let (opening, summary) = match chat {
         Chat::New(opening) => (Some(*opening), None),
-        Chat::There(summary) => (None, Some(*summary)),
+        Chat::Existing(summary) => (None, Some(*summary)),
     };
-    let mut seat = Seat {
-        world,
+    let mut session = PromptSession {
+        env,
         limits: config.chat.limits,
         keyboard,
         signals,
         opening,
         summary,
     };
-    say("`/help` says what can be typed here");
-    Box::pin(seat.take_up(options)).await?;
+    stderr_line("`/help` says what can be typed here");
+    Box::pin(session.resume_unfinished(options)).await?;
     loop {
-        match seat.hear().await? {
-            Next::Say(text) => {
+        match session.next_input().await? {
+            Next::Send(text) => {
                 let Some(command) = command(&text) else {
-                    seat.say(&text).await?;
+                    session.send(&text).await?;
                     continue;
                 };
                 match command {
                     "" => {}
-                    "help" => HELP.lines().for_each(say),
-                    "status" => seat.status().await?,
-                    "clear" => seat.clear().await?,
-                    "pause" | "quit" | "exit" => return seat.leave("the person").await,
-                    other => say(&format!(
+                    "help" => HELP.lines().for_each(stderr_line),
+                    "status" => session.status().await?,
+                    "clear" => session.clear().await?,
+                    "pause" | "quit" | "exit" => return session.leave("the person").await,
+                    other => stderr_line(&format!(
                         "there is no `/{}`; `/help` says what there is",
-                        plain::plain(other)
+                        text::sanitize(other)
                     )),
                 }
             }
-            Next::Leave => return seat.leave("the person").await,
+            Next::Leave => return session.leave("the person").await,
             Next::End(by) => {
-                seat.leave(by).await?;
+                session.leave(by).await?;
                 return Ok(ExitCode::from(143));
             }
         }
     }
 }
 
-/// What is typed after a slash, if it is one word; a path, or a sentence, is a message. Nothing is a command
-/// that does nothing.
+/// Parses a slash command. Only a single word after the slash is a command; a path or a sentence is
+/// a message. Empty input is the empty command.
 fn command(text: &str) -> Option<&str> {
     let text = text.trim();
     if text.is_empty() {
@@ -132,58 +132,58 @@ fn command(text: &str) -> Option<&str> {
     is_word.then_some(word)
 }
 
-impl Seat {
-    /// Goes on with what was broken off, and says where the chat stands.
-    async fn take_up(&mut self, options: Options) -> Result<(), Failure> {
+impl PromptSession {
+    /// Continues an unfinished answer of an existing chat, and shows the chat's state.
+    async fn resume_unfinished(&mut self, options: Options) -> Result<(), Failure> {
         let Some(summary) = self.summary.clone() else {
             return Ok(());
         };
-        say(&format!("chat {} ({})", summary.name, summary.id));
-        let state = history::look(&self.world, summary.id).await?;
-        let view = Arc::new(View::new(&self.world, Shown::Words));
+        stderr_line(&format!("chat {} ({})", summary.name, summary.id));
+        let state = history::look(&self.env, summary.id).await?;
+        let view = Arc::new(View::new(&self.env, Verbosity::Text));
         if chat::unanswered(&state).is_some() {
-            say("the last message was not answered to the end; going on with it");
+            stderr_line("the last message was not answered to the end; going on with it");
         }
-        let (brake, observer) = (Brake::default(), Arc::clone(&view));
-        let world = self.world.clone();
+        let (stop_token, observer) = (Brake::default(), Arc::clone(&view));
+        let env = self.env.clone();
         let ran = chat::go_on(
-            &world,
+            &env,
             &summary,
             options,
             Audience::Here,
             observer,
-            brake.clone(),
+            stop_token.clone(),
         );
-        let outcome = self.signals.watch(&brake, ran).await;
+        let outcome = self.signals.run_until_stopped(&stop_token, ran).await;
         self.show(outcome, &view).await
     }
 
-    /// Waits for what the person says. Meanwhile the chat is paused when nothing was said for a while,
-    /// and others are looked after.
-    async fn hear(&mut self) -> Result<Next, Failure> {
+    /// Waits for the next input. Meanwhile pauses the chat when it is idle for too long, and sweeps
+    /// other chats.
+    async fn next_input(&mut self) -> Result<Next, Failure> {
         if let Some(by) = self.signals.ended_by {
             return Ok(Next::End(by));
         }
-        let clock = Arc::clone(&self.world.clock);
+        let clock = Arc::clone(&self.env.clock);
         let mut idle = clock.sleep(self.limits.idle);
-        let (mut awake, mut sweep) = (self.summary.is_some(), clock.sleep(SWEEP));
+        let (mut awake, mut sweep) = (self.summary.is_some(), clock.sleep(SWEEP_INTERVAL));
         let keyboard = Arc::clone(&self.keyboard);
-        let typed = keyboard.message(PROMPT);
+        let typed = keyboard.read_message(PROMPT);
         tokio::pin!(typed);
         loop {
             tokio::select! {
                 text = &mut typed => return Ok(match text {
-                    Some(text) => Next::Say(text),
+                    Some(text) => Next::Send(text),
                     None => Next::Leave,
                 }),
                 () = &mut idle, if awake => {
                     awake = false;
-                    self.rest("nothing was said").await?;
+                    self.pause("nothing was said").await?;
                 }
                 () = &mut sweep => {
-                    // What cannot be swept now can be later.
-                    let _ = chat::sweep(&self.world, self.limits, Effect::Real).await;
-                    sweep = clock.sleep(SWEEP);
+                    // A sweep that fails is repeated later.
+                    let _ = chat::sweep(&self.env, self.limits, Effect::Real).await;
+                    sweep = clock.sleep(SWEEP_INTERVAL);
                 }
                 _ = self.signals.terminate.recv() => return Ok(Next::End("SIGTERM")),
                 _ = self.signals.hangup.recv() => return Ok(Next::End("SIGHUP")),
@@ -191,39 +191,39 @@ impl Seat {
         }
     }
 
-    /// Has a message answered. A failure is told, and the chat stays.
-    async fn say(&mut self, text: &str) -> Result<(), Failure> {
-        let view = Arc::new(View::new(&self.world, Shown::Words));
-        let (brake, observer) = (Brake::default(), Arc::clone(&view));
-        let (world, audience) = (self.world.clone(), Audience::Here);
+    /// Sends a message and shows the answer. An error is printed and the chat stays open.
+    async fn send(&mut self, text: &str) -> Result<(), Failure> {
+        let view = Arc::new(View::new(&self.env, Verbosity::Text));
+        let (stop_token, observer) = (Brake::default(), Arc::clone(&view));
+        let (env, audience) = (self.env.clone(), Audience::Here);
         let outcome = if let Some(summary) = self.summary.clone() {
-            let said = chat::say(&world, &summary, text, audience, observer, brake.clone());
-            self.signals.watch(&brake, said).await
+            let answered = chat::say(&env, &summary, text, audience, observer, stop_token.clone());
+            self.signals.run_until_stopped(&stop_token, answered).await
         } else {
             let opening = self.opening.clone();
             let opening = opening.expect("what is not there yet is to be opened");
-            let opened = chat::open(&world, opening, text, audience, observer, brake.clone());
-            self.signals.watch(&brake, opened).await
+            let opened = chat::open(&env, opening, text, audience, observer, stop_token.clone());
+            self.signals.run_until_stopped(&stop_token, opened).await
         };
         self.show(outcome, &view).await
     }
 
-    /// Shows what came of a message.
+    /// Shows the result of a message.
     async fn show(&mut self, outcome: Result<Outcome, Error>, view: &View) -> Result<(), Failure> {
-        view.conclude(outcome.as_ref().map_or("", |outcome| &outcome.output));
+        view.finish(outcome.as_ref().map_or("", |outcome| &outcome.output));
         let known = self.summary.as_ref().map(|summary| summary.id);
         if let Some(session) = known.or(view.session()) {
-            self.summary = Some(self.world.store.summary(session).await?);
+            self.summary = Some(self.env.store.summary(session).await?);
         }
         match outcome {
-            Ok(outcome) => limits(&outcome.state),
+            Ok(outcome) => report_limits(&outcome.state),
             Err(Error::Stopped {
                 status: Status::Waiting,
                 ..
-            }) => say("stopped"),
+            }) => stderr_line("stopped"),
             Err(error @ Error::Stopped { .. }) => return Err(error.into()),
             Err(error) => {
-                Failure::from(error).report(false, &self.world.redactor);
+                Failure::from(error).report(false, &self.env.redactor);
             }
         }
         Ok(())
@@ -231,51 +231,51 @@ impl Seat {
 
     async fn clear(&mut self) -> Result<(), Failure> {
         if let Some(summary) = &self.summary {
-            let observer = Arc::new(View::new(&self.world, Shown::Notes));
+            let observer = Arc::new(View::new(&self.env, Verbosity::Notices));
             let by = "the person";
-            chat::clear(&self.world, summary, by, Audience::Here, observer).await?;
+            chat::clear(&self.env, summary, by, Audience::Here, observer).await?;
         }
-        say("forgotten; it stays in the journal");
+        stderr_line("forgotten; it stays in the journal");
         Ok(())
     }
 
     async fn status(&self) -> Result<(), Failure> {
         let Some(summary) = &self.summary else {
-            say("nothing was said yet");
+            stderr_line("nothing was said yet");
             return Ok(());
         };
-        let state = history::look(&self.world, summary.id).await?;
+        let state = history::look(&self.env, summary.id).await?;
         let Some(chat) = &state.chat else {
             return Ok(());
         };
         let parts = [
             format!("{} with {}", summary.name, chat.agent),
-            plain::count(chat.messages, "message"),
-            plain::count(chat.replies, "turn"),
-            plain::count(chat.tool_calls, "tool call"),
+            text::count(chat.messages, "message"),
+            text::count(chat.replies, "turn"),
+            text::count(chat.tool_calls, "tool call"),
             progress::spent(&state.usage),
             chat.model.clone().unwrap_or_default(),
             format!(
                 "{} since the last message",
-                human(self.world.clock.now().since(chat.last_message_at))
+                human(self.env.clock.now().since(chat.last_message_at))
             ),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        say(&plain::plain(&parts.join(", ")));
+        stderr_line(&text::sanitize(&parts.join(", ")));
         Ok(())
     }
 
-    /// Puts the chat to rest, if anything was said in it.
-    async fn rest(&mut self, by: &str) -> Result<(), Failure> {
+    /// Pauses the chat, if it exists and waits for a message.
+    async fn pause(&mut self, by: &str) -> Result<(), Failure> {
         let Some(summary) = &self.summary else {
             return Ok(());
         };
-        let now = self.world.store.summary(summary.id).await?;
+        let now = self.env.store.summary(summary.id).await?;
         if now.status == Status::Waiting {
-            let observer = Arc::new(View::new(&self.world, Shown::Notes));
+            let observer = Arc::new(View::new(&self.env, Verbosity::Notices));
             let (seen, status) = (now.head, Status::Paused);
-            match chat::rest(&self.world, &now, seen, status, by, observer).await {
-                // Whoever has it now decides.
+            match chat::rest(&self.env, &now, seen, status, by, observer).await {
+                // The run that holds the chat now decides.
                 Ok(_) | Err(Error::Held { .. } | Error::Over { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -284,24 +284,29 @@ impl Seat {
     }
 
     async fn leave(&mut self, by: &str) -> Result<ExitCode, Failure> {
-        self.rest(by).await?;
+        self.pause(by).await?;
         if let Some(summary) = &self.summary {
             let name = &summary.name;
-            say(&format!("`segno chat --session {name}` goes on"));
+            stderr_line(&format!("`segno chat --session {name}` goes on"));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Signals {
-    fn end(&mut self, by: &'static str) -> Stop {
+    fn interrupt(&mut self, by: &'static str) -> Stop {
         self.ended_by = Some(by);
         Stop::asked(by, StopMode::Now, Status::Interrupted)
     }
 
-    /// Lets an answer be made, and stops it when a signal says so: Ctrl-C stops the answer and keeps the
-    /// chat, and twice ends the program; SIGTERM and SIGHUP leave the answer for a resume.
-    async fn watch<T>(&mut self, brake: &Brake, answer: impl Future<Output = T>) -> T {
+    /// Awaits an answer and stops it on a signal. Ctrl-C stops the answer and keeps the chat open;
+    /// a second Ctrl-C exits the program. SIGTERM and SIGHUP leave the answer unfinished for a
+    /// resume.
+    async fn run_until_stopped<T>(
+        &mut self,
+        stop_token: &Brake,
+        answer: impl Future<Output = T>,
+    ) -> T {
         tokio::pin!(answer);
         let mut interrupts = 0;
         loop {
@@ -314,10 +319,10 @@ impl Signals {
                     }
                     Stop::asked("Ctrl-C", StopMode::Now, Status::Waiting)
                 }
-                _ = self.terminate.recv() => self.end("SIGTERM"),
-                _ = self.hangup.recv() => self.end("SIGHUP"),
+                _ = self.terminate.recv() => self.interrupt("SIGTERM"),
+                _ = self.hangup.recv() => self.interrupt("SIGHUP"),
             };
-            brake.pull(stop);
+            stop_token.pull(stop);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An exchange, as it is watched.
+//! Shows an exchange of a chat while it runs, and sums up its usage.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,70 +9,70 @@ use segno_core::state::State;
 use segno_core::usage::Usage;
 use segno_engine::{Observer, World};
 
-use crate::output::{data, plain, progress, say};
+use crate::output::{progress, stderr_line, stdout_line, text};
 
-/// What is shown while an answer is made.
+/// What to print while an answer is generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// What the person should know.
-    Notes,
-    /// That, and what the agent says, line by line.
-    Words,
+pub(super) enum Verbosity {
+    /// Only notices and failures.
+    Notices,
+    /// Also the agent's text, line by line.
+    Text,
 }
 
 pub(super) struct View {
-    shown: Shown,
+    verbosity: Verbosity,
     redactor: Arc<Redactor>,
-    inside: Mutex<Inside>,
+    inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
-struct Inside {
-    /// What was said of the line that is not over.
+struct Inner {
+    /// Text of the incomplete last line.
     line: String,
-    /// Whether anything was shown of what was said.
-    spoke: bool,
+    /// Whether any text of the agent was printed.
+    printed: bool,
     usage: Usage,
     session: Option<SessionId>,
 }
 
 impl View {
-    pub(super) fn new(world: &World, shown: Shown) -> Self {
+    pub(super) fn new(env: &World, verbosity: Verbosity) -> Self {
         Self {
-            shown,
-            redactor: Arc::clone(&world.redactor),
-            inside: Mutex::default(),
+            verbosity,
+            redactor: Arc::clone(&env.redactor),
+            inner: Mutex::default(),
         }
     }
 
-    /// What was used since it began to watch.
+    /// Usage since this view was created.
     pub(super) fn usage(&self) -> Usage {
         self.lock().usage
     }
 
-    /// The session that was made meanwhile, if one was.
+    /// The session that was created meanwhile, if one was.
     pub(super) fn session(&self) -> Option<SessionId> {
         self.lock().session
     }
 
-    /// Shows the rest of what was said, or all of it if nothing was shown yet.
-    pub(super) fn conclude(&self, output: &str) {
-        let mut inside = self.lock();
-        let rest = std::mem::take(&mut inside.line);
+    /// Prints the rest of the text, or all of it if nothing was printed yet.
+    pub(super) fn finish(&self, output: &str) {
+        let mut inner = self.lock();
+        let rest = std::mem::take(&mut inner.line);
         if !rest.is_empty() {
             self.show(&rest);
-        } else if !inside.spoke && !output.is_empty() {
+        } else if !inner.printed && !output.is_empty() {
             self.show(output);
         }
     }
 
-    /// By whole lines, so that a secret is seen as a whole.
+    /// Prints whole lines only, so that the redactor sees a secret in one piece.
     fn show(&self, text: &str) {
-        data(&plain::lines(&self.redactor.redact(text)));
+        stdout_line(&text::sanitize_lines(&self.redactor.redact(text)));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,43 +90,43 @@ impl Observer for View {
         match &entry.event {
             Event::SessionCreated(event) => {
                 self.lock().session = Some(session);
-                say(&format!("chat {} ({session})", event.name));
+                stderr_line(&format!("chat {} ({session})", event.name));
             }
             Event::StepFailed(_) | Event::ToolFinished(_) => {
-                say(&plain::plain(&progress::describe(entry)));
+                stderr_line(&text::sanitize(&progress::describe(entry)));
             }
             _ => {}
         }
     }
 
     fn words(&self, piece: &str) {
-        if self.shown == Shown::Notes {
+        if self.verbosity == Verbosity::Notices {
             return;
         }
-        let mut inside = self.lock();
-        inside.line.push_str(piece);
-        if let Some(end) = inside.line.rfind('\n') {
-            let rest = inside.line.split_off(end + 1);
-            let whole = std::mem::replace(&mut inside.line, rest);
-            inside.spoke = true;
+        let mut inner = self.lock();
+        inner.line.push_str(piece);
+        if let Some(end) = inner.line.rfind('\n') {
+            let rest = inner.line.split_off(end + 1);
+            let whole = std::mem::replace(&mut inner.line, rest);
+            inner.printed = true;
             self.show(whole.trim_end_matches('\n'));
         }
     }
 
     fn notice(&self, message: &str) {
-        say(&format!("note: {}", plain::plain(message)));
+        stderr_line(&format!("note: {}", text::sanitize(message)));
     }
 }
 
-/// Says why there is no more, if that is not plain.
-pub(super) fn limits(state: &State) {
+/// Explains why the answer ended, if a limit was the reason.
+pub(super) fn report_limits(state: &State) {
     let Some(chat) = &state.chat else {
         return;
     };
     if chat.ending == Some(Ending::MaxTurns) {
-        say(&format!(
+        stderr_line(&format!(
             "note: the model answered {}, which is the most within one exchange; say `go on` to let it go on",
-            plain::count(chat.max_turns.into(), "time")
+            text::count(chat.max_turns.into(), "time")
         ));
     }
 }

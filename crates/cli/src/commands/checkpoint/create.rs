@@ -1,3 +1,5 @@
+//! `segno checkpoint create`: takes a checkpoint by hand, and pushes it if a remote is set.
+
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Trigger;
@@ -7,43 +9,43 @@ use segno_engine::remote::{self, Pushed};
 use segno_engine::{Error, checkpoint};
 use serde_json::json;
 
-use super::push::told;
-use super::{bytes, progress, session, shape};
+use super::push::describe_push;
+use super::{bytes, find_session, progress, shape};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// How many files that need a word are named.
-const NAMED: usize = 5;
+/// How many skipped, excluded or unstable files are named.
+const MAX_NAMED: usize = 5;
 
-/// Whoever keeps more than this at once may want to leave something out.
-const MUCH: u64 = 100 * 1024 * 1024;
+/// Above this many new bytes, the output hints at excluding files.
+const LARGE: u64 = 100 * 1024 * 1024;
 
-/// Keep where a session stands: its files, and its place in its journal.
+/// Take a checkpoint of a session: its files and its journal position.
 ///
-/// Uncommitted, untracked and ignored files are kept too, and `.git` with them. What can be made
-/// again (`node_modules` beside a `package.json`, `target` beside a `Cargo.toml`, …) is left out,
-/// unless git tracks it. The session is not disturbed, also if it is being run.
+/// The checkpoint includes uncommitted, untracked and ignored files and `.git`. Regenerable folders
+/// (`node_modules` next to a `package.json`, `target` next to a `Cargo.toml`, …) are excluded,
+/// unless git tracks them. A running session is not disturbed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session [default: the newest of this folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// A word about it
+    /// Describe the checkpoint
     #[arg(short = 'm', long, value_name = "TEXT")]
     note: Option<String>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
-    let summary = session(&world, args.session.as_deref()).await?;
-    let progress = progress(&world, "reading");
-    let taken = checkpoint::take(&world, &summary, Trigger::Manual, args.note, &progress).await?;
+    let env = context.env_inline()?;
+    let summary = find_session(&env, args.session.as_deref()).await?;
+    let progress = progress(&env, "reading");
+    let taken = checkpoint::take(&env, &summary, Trigger::Manual, args.note, &progress).await?;
     drop(progress);
-    let progress = super::progress(&world, "sending");
-    let sent = remote::catch_up(&world, summary.id, &progress).await;
+    let progress = super::progress(&env, "sending");
+    let sent = remote::catch_up(&env, summary.id, &progress).await;
     drop(progress);
     let captured = &taken.captured;
     if args.json {
@@ -56,64 +58,64 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         shape["unstable_files"] = json!(captured.unstable);
         shape["skipped_files"] = json!(list(&captured.skipped));
         shape["left_out_files"] = json!(list(&captured.left_out));
-        shape["sent"] = json!(is_among(&sent, taken.manifest.id));
+        shape["sent"] = json!(contains(&sent, taken.manifest.id));
         json_line(&shape);
-        return ended(sent);
+        return exit_code(sent);
     }
     for (what, left) in [
         ("could not be read", &captured.skipped),
         ("was left out", &captured.left_out),
     ] {
-        for one in left.iter().take(NAMED) {
-            say(&format!(
+        for one in left.iter().take(MAX_NAMED) {
+            stderr_line(&format!(
                 "note: {} {what}: {}",
-                plain::plain(&one.path),
-                plain::plain(&one.why)
+                text::sanitize(&one.path),
+                text::sanitize(&one.why)
             ));
         }
-        if left.len() > NAMED {
-            say(&format!(
+        if left.len() > MAX_NAMED {
+            stderr_line(&format!(
                 "note: {} more; `--json` names them all",
-                left.len() - NAMED
+                left.len() - MAX_NAMED
             ));
         }
     }
-    for path in captured.unstable.iter().take(NAMED) {
-        say(&format!(
+    for path in captured.unstable.iter().take(MAX_NAMED) {
+        stderr_line(&format!(
             "note: {} changed while it was read, and may be kept half-way",
-            plain::plain(path)
+            text::sanitize(path)
         ));
     }
-    data(&format!(
+    stdout_line(&format!(
         "kept {} as {}: {}, {} ({} new)",
         summary.name,
         taken.manifest.id,
-        plain::count(captured.files, "file"),
+        text::count(captured.files, "file"),
         bytes(captured.bytes),
         bytes(captured.written)
     ));
-    if captured.written > MUCH {
-        say(&format!(
+    if captured.written > LARGE {
+        stderr_line(&format!(
             "hint: {} are new; what can be made again need not be kept: `segno checkpoint show {}`",
             bytes(captured.written),
             taken.manifest.id
         ));
     }
     if let Ok(sent) = &sent {
-        sent.iter().for_each(|one| data(&told(one)));
+        sent.iter().for_each(|one| stdout_line(&describe_push(one)));
     }
-    ended(sent)
+    exit_code(sent)
 }
 
-fn is_among(sent: &Result<Vec<Pushed>, Error>, checkpoint: CheckpointId) -> bool {
+fn contains(sent: &Result<Vec<Pushed>, Error>, checkpoint: CheckpointId) -> bool {
     let is = |one: &Pushed| one.manifest.id == checkpoint;
     sent.as_ref().is_ok_and(|sent| sent.iter().any(is))
 }
 
-/// What was kept here stays, whatever became of sending it.
-fn ended(sent: Result<Vec<Pushed>, Error>) -> Result<ExitCode, Failure> {
+/// The local checkpoint stays, even if the push fails.
+fn exit_code(sent: Result<Vec<Pushed>, Error>) -> Result<ExitCode, Failure> {
     match sent {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::from(error).after("kept here, not sent")),
+        Err(error) => Err(Failure::from(error).with_prefix("kept here, not sent")),
     }
 }

@@ -1,3 +1,5 @@
+//! `segno checkpoint diff`: compares two checkpoints.
+
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
@@ -8,27 +10,27 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json as shapes, json_line, memo, plain, progress, say};
+use crate::output::{json as shapes, json_line, note, progress, stderr_line, stdout_line, text};
 
-/// Longer files are not compared line by line.
-const LONGEST: usize = 1024 * 1024;
+/// Larger files are not compared line by line.
+const MAX_BYTES: usize = 1024 * 1024;
 
-/// Show what changed from one checkpoint to another: files, memos, finished steps, what was used.
+/// Show the changes between two checkpoints: files, notes, finished steps, usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The one to begin with: its id, or the beginning or the end of it
+    /// First checkpoint: its id, or a unique prefix or suffix of it
     from: String,
-    /// The other
+    /// Second checkpoint
     to: String,
-    /// Show what changed inside text files
+    /// Show the changes inside text files
     #[arg(short, long, conflicts_with = "json")]
     patch: bool,
-    /// Print it as JSON, one object per line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-fn word(sort: Sort) -> (&'static str, char) {
+fn change_word(sort: Sort) -> (&'static str, char) {
     match sort {
         Sort::Added => ("added", '+'),
         Sort::Removed => ("removed", '-'),
@@ -38,18 +40,18 @@ fn word(sort: Sort) -> (&'static str, char) {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
-    let from = checkpoint::find(&world, &args.from).await?;
-    let to = checkpoint::find(&world, &args.to).await?;
-    let found = checkpoint::diff(&world, &from, &to).await?;
+    let env = context.env_inline()?;
+    let from = checkpoint::find(&env, &args.from).await?;
+    let to = checkpoint::find(&env, &args.to).await?;
+    let found = checkpoint::diff(&env, &from, &to).await?;
     if args.json {
         for change in &found.files {
-            let (word, _) = word(change.sort);
+            let (word, _) = change_word(change.sort);
             json_line(&json!({"v": 1, "kind": "file", "change": word, "path": change.path}));
         }
         let said = found.said.clone().unwrap_or_default();
         for Change { sort, id, memo } in &said.memos {
-            let (word, _) = word(*sort);
+            let (word, _) = change_word(*sort);
             json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": memo}));
         }
         json_line(&json!({
@@ -69,77 +71,79 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     for change in &found.files {
         if args.patch {
-            show(&world, &from, &to, change).await?;
+            print_patch(&env, &from, &to, change).await?;
         } else {
-            let (_, mark) = word(change.sort);
-            data(&format!("{mark} {}", plain::plain(&change.path)));
+            let (_, mark) = change_word(change.sort);
+            stdout_line(&format!("{mark} {}", text::sanitize(&change.path)));
         }
     }
     for (what, from, to) in &found.others {
         let line = format!("{what}: {from} -> {to}");
-        data(&plain::plain(&line));
+        stdout_line(&text::sanitize(&line));
     }
     match &found.said {
         Some(said) => {
             for Change { sort, id, memo } in &said.memos {
-                let (_, mark) = word(*sort);
-                let line = format!("{mark} {id} {}", memo::line(memo));
-                data(&plain::plain(&line));
+                let (_, mark) = change_word(*sort);
+                let line = format!("{mark} {id} {}", note::line(memo));
+                stdout_line(&text::sanitize(&line));
             }
             said.done
                 .iter()
-                .for_each(|path| data(&format!("[x] {path}")));
+                .for_each(|path| stdout_line(&format!("[x] {path}")));
             said.undone
                 .iter()
-                .for_each(|path| data(&format!("[ ] {path}")));
+                .for_each(|path| stdout_line(&format!("[ ] {path}")));
         }
-        None => say("what was noted and done is not compared: a journal is not here"),
+        None => stderr_line("what was noted and done is not compared: a journal is not here"),
     }
     let spent = match progress::spent(&found.usage).as_str() {
         "" => String::new(),
         spent => format!(", {spent}"),
     };
-    data(&format!(
+    stdout_line(&format!(
         "{} changed; {:+} steps{spent}",
-        plain::count(found.files.len() as u64, "file"),
+        text::count(found.files.len() as u64, "file"),
         found.steps
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what changed inside a file, as `diff -u` does.
-async fn show(
-    world: &World,
+/// Prints the changes in a file in `diff -u` format.
+async fn print_patch(
+    env: &World,
     from: &Manifest,
     to: &Manifest,
     change: &snapshot::Change,
 ) -> Result<(), Failure> {
-    let path = plain::plain(&change.path);
+    let path = text::sanitize(&change.path);
     if change.sort == Sort::Mode {
-        data(&format!("{path}: only its mode changed"));
+        stdout_line(&format!("{path}: only its mode changed"));
         return Ok(());
     }
     let (mut before, mut after) = (Some(String::new()), Some(String::new()));
     if change.sort != Sort::Added {
-        before = words(checkpoint::content(world, from, &change.path).await);
+        before = as_text(checkpoint::content(env, from, &change.path).await);
     }
     if change.sort != Sort::Removed {
-        after = words(checkpoint::content(world, to, &change.path).await);
+        after = as_text(checkpoint::content(env, to, &change.path).await);
     }
     let (Some(before), Some(after)) = (before, after) else {
-        data(&format!("{path}: no text, or too long to be compared"));
+        stdout_line(&format!("{path}: no text, or too long to be compared"));
         return Ok(());
     };
     let compared = similar::TextDiff::from_lines(&before, &after);
     let (old, new) = (format!("a/{path}"), format!("b/{path}"));
     let patch = compared.unified_diff().header(&old, &new).to_string();
-    patch.lines().for_each(|line| data(&plain::plain(line)));
+    patch
+        .lines()
+        .for_each(|line| stdout_line(&text::sanitize(line)));
     Ok(())
 }
 
-/// The text of a file, if it is one.
-fn words(content: Result<Vec<u8>, segno_engine::Error>) -> Option<String> {
-    let bytes = content.ok().filter(|bytes| bytes.len() <= LONGEST)?;
+/// Returns the content as text, if it is text and not too long.
+fn as_text(content: Result<Vec<u8>, segno_engine::Error>) -> Option<String> {
+    let bytes = content.ok().filter(|bytes| bytes.len() <= MAX_BYTES)?;
     String::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0'))

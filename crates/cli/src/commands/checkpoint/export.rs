@@ -1,3 +1,5 @@
+//! `segno checkpoint export`: writes a checkpoint to a folder.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -5,49 +7,49 @@ use segno_engine::{archive, checkpoint, sessions};
 use serde_json::json;
 
 use super::{bytes, progress};
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Write a checkpoint to a folder, which `checkpoint import` reads.
+/// Export a checkpoint to a folder that `checkpoint import` reads.
 ///
-/// The folder has the files as `workspace.tar.zst`, which `tar` unpacks, the session up to the
-/// checkpoint, its conversation and state as JSON, and a manifest with the digest of each. It is for
-/// your eyes only (mode 0700): it says everything that was asked and answered.
+/// The folder contains the files as `workspace.tar.zst` (for `tar`), the session up to the
+/// checkpoint, its conversation and state as JSON, and a manifest with all digests. It is private
+/// (mode 0700), because it contains everything that was asked and answered.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The checkpoint: its id, or the beginning or the end of it
+    /// Checkpoint id, or a unique prefix or suffix of it
     checkpoint: String,
-    /// Where to; there must be nothing yet [default: NAME-ID in this folder]
+    /// Folder to create; it must not exist [default: NAME-ID in this folder]
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let manifest = checkpoint::find(&world, &args.checkpoint).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let manifest = checkpoint::find(&env, &args.checkpoint).await?;
     let to = if let Some(to) = args.to {
         to
     } else {
-        let found = sessions::find(&world, &manifest.session.to_string()).await;
+        let found = sessions::find(&env, &manifest.session.to_string()).await;
         let name = found.map_or_else(|_| "checkpoint".to_owned(), |it| it.name.to_string());
         PathBuf::from(format!("{name}-{}", manifest.id))
     };
     let to = workspace()?.join(to);
-    let progress = progress(&world, "writing");
-    let exported = archive::export(&world, &manifest, &to, &progress).await?;
+    let progress = progress(&env, "writing");
+    let exported = archive::export(&env, &manifest, &to, &progress).await?;
     drop(progress);
     let folder = exported.folder.display().to_string();
     let total: u64 = exported.files.values().sum();
     if !exported.has_session {
-        say("note: its session is not here; the folder has only the files");
+        stderr_line("note: its session is not here; the folder has only the files");
     }
     for folder in &exported.without {
-        let folder = plain::plain(folder);
-        say(&format!(
+        let folder = text::sanitize(folder);
+        stderr_line(&format!(
             "note: the git folder {folder} lies outside of the workspace, and is not in it"
         ));
     }
@@ -65,11 +67,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    data(&format!(
+    stdout_line(&format!(
         "exported {} to {}: {}, {}",
         manifest.id,
-        plain::plain(&folder),
-        plain::count(exported.files.len() as u64, "file"),
+        text::sanitize(&folder),
+        text::count(exported.files.len() as u64, "file"),
         bytes(total)
     ));
     Ok(ExitCode::SUCCESS)

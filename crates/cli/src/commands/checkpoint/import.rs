@@ -1,3 +1,5 @@
+//! `segno checkpoint import`: creates a checkpoint from an exported folder or an archive.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -6,42 +8,42 @@ use segno_engine::archive::{self, Fate, Imported, Request, Standing};
 use serde_json::json;
 
 use super::{bytes, progress, shape};
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Make a checkpoint out of a folder that `checkpoint export` wrote.
+/// Import a checkpoint from a folder that `checkpoint export` wrote.
 ///
-/// Everything is verified before anything is kept, and nothing is written into any workspace:
-/// `checkpoint restore` does that. The session comes along if it is not here. A folder of the same
-/// layout that another program wrote, or a `workspace.tar.zst` by itself, can be imported too; then
-/// only the files come.
+/// Everything is verified before anything is stored, and no workspace is touched: use `checkpoint
+/// restore` for that. The session is imported too, if it does not exist here. A folder of the same
+/// layout from another program, or a plain `workspace.tar.zst`, works too, but imports only the
+/// files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder, or an archive of files (`.tar.zst`)
+    /// Exported folder, or an archive (`.tar.zst`)
     folder: PathBuf,
-    /// How many bytes the archive may have unpacked [default: 10 GiB]
+    /// Maximum size of the unpacked archive in bytes [default: 10 GiB]
     #[arg(long, value_name = "N")]
     max_bytes: Option<u64>,
-    /// How many files, folders and links may be in it [default: 150000]
+    /// Maximum number of files, folders and links in it [default: 150000]
     #[arg(long, value_name = "N")]
     max_entries: Option<u64>,
-    /// Only verify it, and tell what would come
+    /// Only verify it and show what would be imported
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let usual = Limits::default();
+    let (env, _) = context.env(Persistence::Home)?;
+    let defaults = Limits::default();
     let request = Request {
         from: workspace()?.join(&args.folder),
         limits: Limits {
-            bytes: args.max_bytes.unwrap_or(usual.bytes),
-            entries: args.max_entries.unwrap_or(usual.entries),
+            bytes: args.max_bytes.unwrap_or(defaults.bytes),
+            entries: args.max_entries.unwrap_or(defaults.entries),
         },
         keeping: if args.dry_run {
             Keeping::Look
@@ -50,19 +52,19 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         },
         name: None,
     };
-    let progress = progress(&world, "reading bytes");
-    let imported = archive::import(&world, &request, &progress).await?;
+    let progress = progress(&env, "reading bytes");
+    let imported = archive::import(&env, &request, &progress).await?;
     drop(progress);
     if args.json {
         json_line(&answer(&imported, args.dry_run));
         return Ok(ExitCode::SUCCESS);
     }
     for name in &imported.missing {
-        say(&format!("note: the folder has no {name}"));
+        stderr_line(&format!("note: the folder has no {name}"));
     }
     let manifest = &imported.manifest;
     if !Path::new(&manifest.workspace).is_dir() {
-        say(&plain::plain(&format!(
+        stderr_line(&text::sanitize(&format!(
             "note: its folder {} is not on this machine; `restore --into FOLDER` names another",
             manifest.workspace
         )));
@@ -72,20 +74,20 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         (true, _) => "would be imported:",
         (false, _) => "imported:",
     };
-    data(&format!(
+    stdout_line(&format!(
         "{} {verb} {}, {}",
         manifest.id,
-        plain::count(imported.captured.files, "file"),
+        text::count(imported.captured.files, "file"),
         bytes(imported.captured.bytes)
     ));
     if let Standing::Renamed(was) = imported.standing {
-        data(&format!("another checkpoint here is called {was}"));
+        stdout_line(&format!("another checkpoint here is called {was}"));
     }
-    data(&session(&imported));
+    stdout_line(&describe_session(&imported));
     Ok(ExitCode::SUCCESS)
 }
 
-fn session(imported: &Imported) -> String {
+fn describe_session(imported: &Imported) -> String {
     let id = imported.manifest.session;
     match &imported.session {
         Fate::Came(Some(came)) => {

@@ -1,3 +1,5 @@
+//! `segno checkpoint list`: lists local, pruned or remote checkpoints.
+
 use std::collections::HashMap;
 use std::process::ExitCode;
 
@@ -6,62 +8,62 @@ use segno_core::snapshot::Size;
 use segno_engine::{checkpoint, retention, sessions};
 use serde_json::json;
 
-use super::{bytes, session, shape, stored};
+use super::{bytes, find_session, list_remote, shape};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{columns, data, json_line, plain, say, table};
+use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
 
 /// List checkpoints, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session [default: the newest of this folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Those of all sessions
+    /// List the checkpoints of all sessions
     #[arg(short, long, conflicts_with = "session")]
     all: bool,
-    /// Those that were let go of, and can be had back with `segno checkpoint prune --undo`
+    /// List pruned checkpoints that `segno checkpoint prune --undo` can restore
     #[arg(long, conflicts_with_all = ["session", "all"])]
     pruned: bool,
-    /// Those in the storage: of all sessions, or of the given one
+    /// List checkpoints in the remote, of all sessions or of the given one
     #[arg(short, long, conflicts_with = "all")]
     remote: bool,
-    /// Print them as JSON, one per line
+    /// Print JSON, one checkpoint per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
+    let env = context.env_inline()?;
     if args.remote {
-        return stored::list(&world, args.session.as_deref(), args.json).await;
+        return list_remote::list(&env, args.session.as_deref(), args.json).await;
     }
     let session = if args.all || args.pruned {
         None
     } else {
-        Some(session(&world, args.session.as_deref()).await?)
+        Some(find_session(&env, args.session.as_deref()).await?)
     };
-    let (mut kept, damaged) = if args.pruned {
-        (retention::pruned(&world).await?, Vec::new())
+    let (mut manifests, damaged) = if args.pruned {
+        (retention::pruned(&env).await?, Vec::new())
     } else {
-        checkpoint::list(&world, session.as_ref()).await?
+        checkpoint::list(&env, session.as_ref()).await?
     };
-    kept.reverse();
-    let (listed, _) = sessions::list(&world).await?;
+    manifests.reverse();
+    let (listed, _) = sessions::list(&env).await?;
     let names: HashMap<_, _> = listed
         .into_iter()
         .map(|listed| (listed.summary.id, listed.summary.name.to_string()))
         .collect();
     let mut rows = Vec::new();
-    for manifest in &kept {
-        // One whose files are damaged is listed all the same.
-        let size = checkpoint::size(&world, manifest).await.ok();
+    for manifest in &manifests {
+        // A checkpoint with damaged files is listed, too.
+        let size = checkpoint::size(&env, manifest).await.ok();
         if args.json {
             let mut shape = shape("checkpoint", manifest);
             shape["own_bytes"] = json!(size.map(|size| size.own));
             shape["shared_bytes"] = json!(size.map(|size| size.shared));
             json_line(&shape);
         } else {
-            rows.push(row(manifest, size, &names, world.clock.now()));
+            rows.push(row(manifest, size, &names, env.clock.now()));
         }
     }
     for error in &damaged {
@@ -70,14 +72,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
             );
         } else {
-            say(&format!("note: {}", plain::plain(&error.to_string())));
+            stderr_line(&format!("note: {}", text::sanitize(&error.to_string())));
         }
     }
     if args.json {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        data(if args.pruned {
+        stdout_line(if args.pruned {
             "none was let go of lately"
         } else {
             "no checkpoints; `segno checkpoint create` takes one"
@@ -90,7 +92,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     ];
     table::table(&head, &rows, columns())
         .iter()
-        .for_each(|line| data(line));
+        .for_each(|line| stdout_line(line));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -111,7 +113,7 @@ fn row(
         session.unwrap_or_else(|| manifest.session.to_string()),
         manifest.trigger.to_string(),
         format!("{taken} ago"),
-        plain::number(manifest.files.files),
+        text::number(manifest.files.files),
         bytes(manifest.files.bytes),
         own,
         shared,
@@ -119,7 +121,7 @@ fn row(
             || "never".to_owned(),
             |at| format!("{} ago", segno_core::time::human(now.since(at))),
         ),
-        plain::number(manifest.finished),
+        text::number(manifest.finished),
         manifest.note.clone().unwrap_or_default(),
     ]
 }

@@ -1,16 +1,16 @@
-//! `segno checkpoint …`
+//! `segno checkpoint …`: the subcommands, and what they share.
 
 mod create;
 mod diff;
 mod export;
 mod import;
 mod list;
+mod list_remote;
 mod prune;
 mod pull;
 mod push;
 mod restore;
 mod show;
-mod stored;
 mod verify;
 
 use std::process::ExitCode;
@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, workspace};
 use crate::failure::Failure;
-use crate::output::waiting::Waiting;
-use crate::output::{json as shapes, plain};
+use crate::output::progress_line::ProgressLine;
+use crate::output::{json as shapes, text};
 
-/// Keep the files of a session's workspace, compare them, and bring them back.
+/// Create, compare, restore, export and transfer checkpoints.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Create(create::Args),
@@ -76,31 +76,28 @@ impl Command {
     }
 }
 
-/// The session that is meant, or the newest of this folder.
-async fn session(world: &World, reference: Option<&str>) -> Result<Summary, Failure> {
+/// Finds the session by reference, or the newest one in the current folder.
+async fn find_session(env: &World, reference: Option<&str>) -> Result<Summary, Failure> {
     if let Some(reference) = reference {
-        return Ok(sessions::find(world, reference).await?);
+        return Ok(sessions::find(env, reference).await?);
     }
     let here = workspace()?;
-    let newest = sessions::newest_in(world, &here).await?;
+    let newest = sessions::newest_in(env, &here).await?;
     Ok(newest.ok_or(Error::NothingHere { workspace: here })?)
 }
 
-/// Shows how far something is, if it takes longer than a moment.
-pub(crate) fn progress(
-    world: &World,
-    what: &'static str,
-) -> impl Fn(u64, u64) + Send + Sync + use<> {
-    let waiting = Mutex::new(Waiting::new(world.clock.clone()));
+/// Returns a progress callback that prints to the terminal if the work takes longer than a moment.
+pub(crate) fn progress(env: &World, what: &'static str) -> impl Fn(u64, u64) + Send + Sync + use<> {
+    let progress_line = Mutex::new(ProgressLine::new(env.clock.clone()));
     move |done, of| {
-        let (done, of) = (plain::number(done), plain::number(of));
-        if let Ok(mut waiting) = waiting.lock() {
-            waiting.tell(&format!("{what}: {done} of {of}"));
+        let (done, of) = (text::number(done), text::number(of));
+        if let Ok(mut progress_line) = progress_line.lock() {
+            progress_line.update(&format!("{what}: {done} of {of}"));
         }
     }
 }
 
-/// So many bytes, for people.
+/// Formats a number of bytes for users.
 pub(crate) fn bytes(n: u64) -> String {
     let units = ["bytes", "KB", "MB", "GB", "TB"];
     let mut size = n as f64;
@@ -110,12 +107,12 @@ pub(crate) fn bytes(n: u64) -> String {
         unit += 1;
     }
     match unit {
-        0 => plain::count(n, "byte"),
+        0 => text::count(n, "byte"),
         _ => format!("{size:.1} {}", units[unit]),
     }
 }
 
-/// A checkpoint as programs see it.
+/// Renders a checkpoint as JSON.
 fn shape(kind: &str, manifest: &Manifest) -> Value {
     json!({
         "v": 1,

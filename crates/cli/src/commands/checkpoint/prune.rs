@@ -1,3 +1,5 @@
+//! `segno checkpoint prune`: deletes old checkpoints, with undo.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,35 +9,36 @@ use segno_engine::retention::{self, Retention};
 use serde_json::json;
 
 use super::shape;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Let go of old checkpoints: of each session all but the newest, and those that are too old.
+/// Delete old checkpoints, keeping the newest ones of each session.
 ///
-/// The newest checkpoint of a session always stays, and so do those of how it ended (`complete`) and
-/// how it went wrong (`error`). What was let go of can be had back with `--undo` for 7 days
-/// (`trash.keep_days` in config.toml); then `segno gc` frees the room.
+/// The newest checkpoint of a session is always kept, and so are those of how it ended (`complete`)
+/// and how it failed (`error`). `--undo` restores deleted checkpoints for 7 days (`trash.keep_days`
+/// in config.toml); after that `segno gc` frees their space.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many of each session stay [default: 10, or `checkpoints.keep` in config.toml]
+    /// Checkpoints to keep per session [default: 10, or `checkpoints.keep` in config.toml]
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// For how many days [default: 7, or `checkpoints.max_age_days` in config.toml]
+    /// Delete checkpoints older than this [default: 7, or `checkpoints.max_age_days` in
+    /// config.toml]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(0..=36_500))]
     max_age_days: Option<u64>,
-    /// Have those back that were let go of: all, or the one with this id
+    /// Restore pruned checkpoints: all, or the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["keep", "max_age_days"])]
     undo: Option<String>,
-    /// Only tell which would go
+    /// Only show which checkpoints would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Print them as JSON, one per line
+    /// Print JSON, one checkpoint per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What is done, in the words of both audiences: kind, would-kind, verb, would-verb.
+/// The words for an action: JSON kinds and verbs, each as [done, dry run].
 struct Words {
     kind: [&'static str; 2],
     verb: [&'static str; 2],
@@ -54,36 +57,36 @@ const UNDO: Words = Words {
 };
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let (words, found, all) = if let Some(reference) = &args.undo {
-        let found = wanted(&world, reference).await?;
+        let found = find_pruned(&env, reference).await?;
         let all = found.len();
         (UNDO, found, all)
     } else {
-        let (found, all) = retention::outdated(&world, None, retention(args, &world)).await?;
+        let (found, all) = retention::outdated(&env, None, retention(args, &env)).await?;
         (PRUNE, found, all)
     };
     match (args.dry_run, &args.undo) {
         (true, _) => {}
-        (false, Some(_)) => retention::undo(&world, &found).await?,
-        (false, None) => retention::prune(&world, &found).await?,
+        (false, Some(_)) => retention::undo(&env, &found).await?,
+        (false, None) => retention::prune(&env, &found).await?,
     }
-    tell(args, &words, &found, all);
+    print_result(args, &words, &found, all);
     Ok(ExitCode::SUCCESS)
 }
 
-fn retention(args: &Args, world: &World) -> Retention {
+fn retention(args: &Args, env: &World) -> Retention {
     let days = |days| Duration::from_hours(days * 24);
     Retention {
-        count: args.keep.unwrap_or(world.retention.count),
-        age: args.max_age_days.map_or(world.retention.age, days),
-        ..world.retention
+        count: args.keep.unwrap_or(env.retention.count),
+        age: args.max_age_days.map_or(env.retention.age, days),
+        ..env.retention
     }
 }
 
-/// Those that were let go of, and are meant.
-async fn wanted(world: &World, reference: &str) -> Result<Vec<Manifest>, Failure> {
-    let mut pruned = retention::pruned(world).await?;
+/// Returns the pruned checkpoints that the reference names; all if it is empty.
+async fn find_pruned(env: &World, reference: &str) -> Result<Vec<Manifest>, Failure> {
+    let mut pruned = retention::pruned(env).await?;
     if reference.is_empty() {
         return Ok(pruned);
     }
@@ -99,7 +102,7 @@ async fn wanted(world: &World, reference: &str) -> Result<Vec<Manifest>, Failure
     Ok(pruned)
 }
 
-fn tell(args: &Args, words: &Words, found: &[Manifest], all: usize) {
+fn print_result(args: &Args, words: &Words, found: &[Manifest], all: usize) {
     let how = usize::from(args.dry_run);
     let (kind, verb) = (words.kind[how], words.verb[how]);
     if args.json {
@@ -117,7 +120,7 @@ fn tell(args: &Args, words: &Words, found: &[Manifest], all: usize) {
         return;
     }
     for manifest in found {
-        data(&format!(
+        stdout_line(&format!(
             "{verb} {} ({}, {})",
             manifest.id, manifest.trigger, manifest.at
         ));
@@ -127,9 +130,9 @@ fn tell(args: &Args, words: &Words, found: &[Manifest], all: usize) {
     } else {
         words.after
     };
-    data(&format!(
+    stdout_line(&format!(
         "{verb} {} of {}{after}",
-        plain::number(found.len() as u64),
-        plain::count(all as u64, "checkpoint")
+        text::number(found.len() as u64),
+        text::count(all as u64, "checkpoint")
     ));
 }

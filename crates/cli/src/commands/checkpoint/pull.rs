@@ -1,3 +1,5 @@
+//! `segno checkpoint pull`: fetches checkpoints and their sessions from the remote.
+
 use std::process::ExitCode;
 
 use segno_engine::import::Relation;
@@ -5,31 +7,31 @@ use segno_engine::remote::{self, Arrival};
 use serde_json::{Value, json};
 
 use super::{bytes, progress, shape};
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Fetch checkpoints from the storage, and with them sessions that are not here.
+/// Pull checkpoints from the remote, and the sessions that are missing here.
 ///
-/// Everything is checked before it is kept. Files of a workspace are not touched: `segno checkpoint
-/// restore` brings them back, and `segno resume` goes on with the session.
+/// Everything is verified before it is stored. No workspace is touched: `segno checkpoint restore`
+/// restores the files, and `segno resume` resumes the session.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session, by its name or id, or the checkpoint, by its id or the end of it
+    /// Session name or id, or checkpoint id or a suffix of it
     #[arg(required_unless_present = "all")]
     what: Option<String>,
-    /// Everything that is there
+    /// Pull everything
     #[arg(short, long, conflicts_with = "what")]
     all: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let progress = progress(&world, "fetching");
-    let pulled = remote::pull(&world, args.what.as_deref(), &progress).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let progress = progress(&env, "fetching");
+    let pulled = remote::pull(&env, args.what.as_deref(), &progress).await?;
     drop(progress);
     if args.json {
         for manifest in &pulled.checkpoints {
@@ -38,7 +40,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         pulled
             .sessions
             .iter()
-            .for_each(|one| json_line(&arrival(one)));
+            .for_each(|one| json_line(&arrival_json(one)));
         json_line(&json!({
             "v": 1,
             "kind": "fetched",
@@ -50,26 +52,26 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     for manifest in &pulled.checkpoints {
-        data(&format!(
+        stdout_line(&format!(
             "{} ({}, {}) of {}",
             manifest.id,
             manifest.trigger,
             manifest.at,
-            plain::plain(&manifest.workspace)
+            text::sanitize(&manifest.workspace)
         ));
     }
-    pulled.sessions.iter().for_each(tell);
-    data(&format!(
+    pulled.sessions.iter().for_each(print_arrival);
+    stdout_line(&format!(
         "fetched {}, {} of them new: {}, {}",
-        plain::count(pulled.checkpoints.len() as u64, "checkpoint"),
-        plain::number(pulled.new),
-        plain::count(pulled.fetched, "object"),
+        text::count(pulled.checkpoints.len() as u64, "checkpoint"),
+        text::number(pulled.new),
+        text::count(pulled.fetched, "object"),
         bytes(pulled.fetched_bytes)
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-fn word(relation: Relation) -> &'static str {
+fn relation_word(relation: Relation) -> &'static str {
     match relation {
         Relation::Same => "same",
         Relation::Behind => "behind",
@@ -79,7 +81,7 @@ fn word(relation: Relation) -> &'static str {
     }
 }
 
-fn arrival(arrival: &Arrival) -> Value {
+fn arrival_json(arrival: &Arrival) -> Value {
     match arrival {
         Arrival::Made(made) => json!({
             "v": 1,
@@ -97,7 +99,7 @@ fn arrival(arrival: &Arrival) -> Value {
             "v": 1,
             "kind": "session_stays",
             "session": checkpoint.session,
-            "relation": word(*relation),
+            "relation": relation_word(*relation),
         }),
         Arrival::Absent(manifest) => json!({
             "v": 1,
@@ -107,15 +109,15 @@ fn arrival(arrival: &Arrival) -> Value {
     }
 }
 
-fn tell(arrival: &Arrival) {
+fn print_arrival(arrival: &Arrival) {
     match arrival {
-        Arrival::Made(made) => data(&format!(
+        Arrival::Made(made) => stdout_line(&format!(
             "made session {} ({}), {}: {} journal entries; it works in {}",
             made.name,
             made.session,
             made.status,
-            plain::number(made.records),
-            plain::plain(&made.workspace)
+            text::number(made.records),
+            text::sanitize(&made.workspace)
         )),
         Arrival::Stays {
             checkpoint,
@@ -133,9 +135,9 @@ fn tell(arrival: &Arrival) {
                 }
                 Relation::InTrash => format!("is in the trash: `segno sessions restore {session}`"),
             };
-            say(&format!("note: session {session} stays as it is: it {why}"));
+            stderr_line(&format!("note: session {session} stays as it is: it {why}"));
         }
-        Arrival::Absent(manifest) => say(&format!(
+        Arrival::Absent(manifest) => stderr_line(&format!(
             "note: session {} was not sent along; its files can be restored",
             manifest.session
         )),

@@ -1,34 +1,36 @@
+//! `segno checkpoint push`: sends checkpoints to the remote.
+
 use std::process::ExitCode;
 
 use segno_engine::remote::{self, Pushed};
 use segno_engine::{World, checkpoint};
 use serde_json::json;
 
-use super::{bytes, progress, session, shape};
-use crate::context::{Context, Keep};
+use super::{bytes, find_session, progress, shape};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Send checkpoints to the storage that `storage.url` in config.toml names.
+/// Push checkpoints to the remote (`storage.url` in config.toml).
 ///
-/// What is there already is not sent again. A push that was cut off goes on where it was, and a
-/// checkpoint is listed there only when all of it has arrived.
+/// Only missing data is sent. An interrupted push continues where it stopped, and a checkpoint is
+/// listed in the remote only after all of its data has arrived.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The checkpoint: its id, or the beginning or the end of it [default: those of the newest session
-    /// of this folder that were not sent]
+    /// Checkpoint id, or a unique prefix or suffix of it [default: all unsent checkpoints of the
+    /// newest session in this folder]
     checkpoint: Option<String>,
-    /// All that were not sent
+    /// Push all unsent checkpoints
     #[arg(short, long, conflicts_with = "checkpoint")]
     all: bool,
-    /// Print them as JSON, one per line
+    /// Print JSON, one checkpoint per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let pushed = send(args, &world).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let pushed = send(args, &env).await?;
     if args.json {
         for one in &pushed {
             let mut shape = shape("checkpoint_sent", &one.manifest);
@@ -41,37 +43,37 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     for one in &pushed {
-        data(&told(one));
+        stdout_line(&describe_push(one));
     }
     if pushed.is_empty() {
-        data("everything was sent before");
+        stdout_line("everything was sent before");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn send(args: &Args, world: &World) -> Result<Vec<Pushed>, Failure> {
-    let progress = progress(world, "sending");
+async fn send(args: &Args, env: &World) -> Result<Vec<Pushed>, Failure> {
+    let progress = progress(env, "sending");
     if let Some(reference) = &args.checkpoint {
-        let manifest = checkpoint::find(world, reference).await?;
-        return Ok(vec![remote::push(world, &manifest, &progress).await?]);
+        let manifest = checkpoint::find(env, reference).await?;
+        return Ok(vec![remote::push(env, &manifest, &progress).await?]);
     }
     let of = if args.all {
         None
     } else {
-        Some(session(world, None).await?.id)
+        Some(find_session(env, None).await?.id)
     };
-    Ok(remote::push_all(world, of, &progress).await?)
+    Ok(remote::push_all(env, of, &progress).await?)
 }
 
-/// What was sent, for people.
-pub(super) fn told(pushed: &Pushed) -> String {
+/// Describes a push in one line.
+pub(super) fn describe_push(pushed: &Pushed) -> String {
     match pushed.sent {
         0 => format!("{} is there already", pushed.manifest.id),
         sent => format!(
             "sent {}: {} of {}, {}",
             pushed.manifest.id,
-            plain::number(sent),
-            plain::count(pushed.parts, "object"),
+            text::number(sent),
+            text::count(pushed.parts, "object"),
             bytes(pushed.sent_bytes)
         ),
     }

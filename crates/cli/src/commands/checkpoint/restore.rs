@@ -1,3 +1,5 @@
+//! `segno checkpoint restore`: writes the files of a checkpoint back to a folder.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,39 +9,40 @@ use serde_json::json;
 use super::{bytes, progress};
 use crate::context::{Context, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Bring the files of a checkpoint back.
+/// Restore the files of a checkpoint.
 ///
-/// Every file is verified as it is written. Files that the checkpoint does not have stay, unless
-/// `--exact` is given. What was in the folder before is kept in a checkpoint of its own first.
+/// Every file is verified as it is written. Files that are not in the checkpoint stay, unless
+/// `--exact` is given. The previous content of the folder is saved in a checkpoint of its own
+/// first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The checkpoint: its id, or the beginning or the end of it
+    /// Checkpoint id, or a unique prefix or suffix of it
     checkpoint: String,
-    /// Where to [default: where the files came from]
+    /// Folder to restore into [default: the original folder]
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
-    /// Remove files that the checkpoint would have if they had been there
+    /// Delete files that are not in the checkpoint, except excluded ones
     #[arg(long)]
     exact: bool,
-    /// Bring everything back as it was, also from a checkpoint that was taken elsewhere
+    /// Restore everything unchanged, even from a checkpoint that was taken elsewhere
     ///
     /// Without it, hooks and settings from elsewhere that could start programs (`.git/hooks`,
-    /// `.git/config`, `.claude/settings.json`, `.envrc`, …) get `.segno-inert` behind their names.
+    /// `.git/config`, `.claude/settings.json`, `.envrc`, …) get the suffix `.segno-inert`.
     #[arg(long)]
     trust: bool,
-    /// Only tell what would be done
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
-    let manifest = checkpoint::find(&world, &args.checkpoint).await?;
+    let env = context.env_inline()?;
+    let manifest = checkpoint::find(&env, &args.checkpoint).await?;
     let here = workspace()?;
     let request = Request {
         into: args.into.map(|into| here.join(into)),
@@ -47,8 +50,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         dry: args.dry_run,
         trust: args.trust,
     };
-    let progress = progress(&world, "restoring");
-    let returned = checkpoint::restore(&world, &manifest, request, &progress).await?;
+    let progress = progress(&env, "restoring");
+    let returned = checkpoint::restore(&env, &manifest, request, &progress).await?;
     drop(progress);
     let restored = &returned.restored;
     if args.json {
@@ -67,33 +70,33 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         return Ok(ExitCode::SUCCESS);
     }
     if manifest.files.unstable > 0 {
-        say(&format!(
+        stderr_line(&format!(
             "note: {} changed while they were kept, and may be half-way",
-            plain::count(manifest.files.unstable, "file")
+            text::count(manifest.files.unstable, "file")
         ));
     }
     for path in &restored.removed {
-        say(&format!("  removed {}", plain::plain(path)));
+        stderr_line(&format!("  removed {}", text::sanitize(path)));
     }
     for path in &restored.set_aside {
-        say(&format!("  set aside {}", plain::plain(path)));
+        stderr_line(&format!("  set aside {}", text::sanitize(path)));
     }
     if !restored.set_aside.is_empty() {
-        say(
+        stderr_line(
             "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
              their names. Read them; `--trust` brings them back as they were",
         );
     }
     let verb = if args.dry_run { "would write" } else { "wrote" };
-    data(&format!(
+    stdout_line(&format!(
         "{verb} {} ({}) into {}; {} were as they should be",
-        plain::count(restored.written, "file"),
+        text::count(restored.written, "file"),
         bytes(restored.bytes),
-        plain::plain(&returned.folder.display().to_string()),
-        plain::number(restored.unchanged)
+        text::sanitize(&returned.folder.display().to_string()),
+        text::number(restored.unchanged)
     ));
     if let Some(rescue) = returned.rescue {
-        data(&format!(
+        stdout_line(&format!(
             "`segno checkpoint restore {}` brings back what was there before",
             rescue.id
         ));

@@ -1,3 +1,5 @@
+//! `segno checkpoint show`: prints one checkpoint.
+
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Repository;
@@ -7,22 +9,22 @@ use serde_json::json;
 use super::{bytes, shape};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, progress};
+use crate::output::{json_line, progress, stdout_line, text};
 
-/// Show a checkpoint in full.
+/// Show the details of a checkpoint.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The checkpoint: its id, or the beginning or the end of it
+    /// Checkpoint id, or a unique prefix or suffix of it
     checkpoint: String,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
-    let manifest = checkpoint::find(&world, &args.checkpoint).await?;
-    let size = checkpoint::size(&world, &manifest).await.ok();
+    let env = context.env_inline()?;
+    let manifest = checkpoint::find(&env, &args.checkpoint).await?;
+    let size = checkpoint::size(&env, &manifest).await.ok();
     if args.json {
         let mut shape = shape("checkpoint", &manifest);
         shape["own_bytes"] = json!(size.map(|size| size.own));
@@ -35,7 +37,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         json_line(&shape);
         return Ok(ExitCode::SUCCESS);
     }
-    let session = match sessions::find(&world, &manifest.session.to_string()).await {
+    let session = match sessions::find(&env, &manifest.session.to_string()).await {
         Ok(summary) => format!("{} ({})", summary.name, summary.id),
         Err(_) => format!("{}, which is not here", manifest.session),
     };
@@ -58,7 +60,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         (
             "done",
             join(
-                &plain::count(manifest.finished, "step"),
+                &text::count(manifest.finished, "step"),
                 &progress::spent(&manifest.usage),
             ),
         ),
@@ -67,7 +69,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "files",
             format!(
                 "{}, {}{taken}",
-                plain::count(files.files, "file"),
+                text::count(files.files, "file"),
                 bytes(files.bytes)
             ),
         ),
@@ -88,11 +90,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         ("left out", files.left_out),
     ] {
         if count > 0 {
-            lines.push((name, plain::number(count)));
+            lines.push((name, text::number(count)));
         }
     }
     for repository in &manifest.repositories {
-        lines.push(("git", standing(repository)));
+        lines.push(("git", describe_repository(repository)));
     }
     if let Some(note) = &manifest.note {
         lines.push(("note", note.clone()));
@@ -104,14 +106,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         lines.push(("after", parent.to_string()));
     }
     for (name, value) in lines {
-        data(&format!("{name:<10} {}", plain::plain(&value)));
+        stdout_line(&format!("{name:<10} {}", text::sanitize(&value)));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a repository stood, on one line.
-fn standing(repository: &Repository) -> String {
-    let place = match repository.path.as_str() {
+/// Describes the state of a git repository in one line.
+fn describe_repository(repository: &Repository) -> String {
+    let prefix = match repository.path.as_str() {
         "" => String::new(),
         path => format!("{path}: "),
     };
@@ -128,12 +130,12 @@ fn standing(repository: &Repository) -> String {
         (repository.stashes, "stashed"),
     ] {
         if count > 0 {
-            facts.push(format!("{} {what}", plain::number(count)));
+            facts.push(format!("{} {what}", text::number(count)));
         }
     }
     if let Some(since) = repository.since.as_ref().filter(|since| since.files > 0) {
         let commit = since.commit.get(..10).unwrap_or(&since.commit);
-        let files = plain::count(since.files, "file");
+        let files = text::count(since.files, "file");
         facts.push(format!(
             "{files} changed since the session began at {commit}"
         ));
@@ -144,7 +146,7 @@ fn standing(repository: &Repository) -> String {
     if let Some(outside) = &repository.outside {
         facts.push(format!("git folder at {}, kept too", outside.folder));
     }
-    format!("{place}{}", facts.join(", "))
+    format!("{prefix}{}", facts.join(", "))
 }
 
 fn join(one: &str, other: &str) -> String {

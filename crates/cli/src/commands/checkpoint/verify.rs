@@ -1,3 +1,5 @@
+//! `segno checkpoint verify`: reads and verifies all data of checkpoints.
+
 use std::process::ExitCode;
 
 use segno_engine::checkpoint;
@@ -6,32 +8,32 @@ use serde_json::json;
 use super::progress;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Read everything that a checkpoint needs, and name what is damaged.
+/// Verify all data of checkpoints and report damage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The checkpoints [default: all]
+    /// Checkpoints to verify [default: all]
     checkpoints: Vec<String>,
-    /// Print what is found as JSON, one per line
+    /// Print JSON, one finding per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let world = context.still_world()?;
+    let env = context.env_inline()?;
     let (mut wanted, mut wrong) = (Vec::new(), Vec::new());
     if args.checkpoints.is_empty() {
-        let (kept, damaged) = checkpoint::list(&world, None).await?;
-        wanted = kept;
+        let (manifests, damaged) = checkpoint::list(&env, None).await?;
+        wanted = manifests;
         wrong.extend(damaged.iter().map(ToString::to_string));
     }
     for reference in &args.checkpoints {
-        wanted.push(checkpoint::find(&world, reference).await?);
+        wanted.push(checkpoint::find(&env, reference).await?);
     }
     for manifest in &wanted {
-        let progress = progress(&world, "verifying");
-        let found = match checkpoint::verify(&world, manifest, &progress).await {
+        let progress = progress(&env, "verifying");
+        let found = match checkpoint::verify(&env, manifest, &progress).await {
             Ok(found) => found,
             Err(error) => vec![error.to_string()],
         };
@@ -47,18 +49,18 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": problem}),
             );
         } else {
-            data(&plain::plain(problem));
+            stdout_line(&text::sanitize(problem));
         }
     }
-    let count = plain::count(wanted.len() as u64, "checkpoint");
+    let count = text::count(wanted.len() as u64, "checkpoint");
     if !wrong.is_empty() {
-        let problems = plain::count(wrong.len() as u64, "problem");
+        let problems = text::count(wrong.len() as u64, "problem");
         return Err(Failure::verification(format!("{problems} in {count}")));
     }
     if args.json {
         json_line(&json!({"v": 1, "kind": "verified", "checkpoints": wanted.len()}));
     } else {
-        data(&format!("{count} verified: nothing is damaged"));
+        stdout_line(&format!("{count} verified: nothing is damaged"));
     }
     Ok(ExitCode::SUCCESS)
 }

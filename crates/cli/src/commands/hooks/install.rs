@@ -1,43 +1,45 @@
+//! `segno hooks install`: adds hooks to the settings of CLI agents.
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use segno_store::{Home, LocalDisk};
 
-use super::{Chosen, Done, Effect, Place};
+use super::{CommonArgs, Effect, Outcome, Target};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hooks::entries::{self, Call};
-use crate::hooks::receipt::{self, Before, Receipt};
+use crate::hooks::receipt::{self, Original, Receipt};
 use crate::hooks::settings::Change;
 use crate::hooks::{Agent, Error};
-use crate::output::say;
+use crate::output::stderr_line;
 
-/// Put hooks into an agent's settings, or mend those that are there.
+/// Install hooks in the settings of an agent, or repair them.
 ///
-/// Claude Code's are in settings.json in `$CLAUDE_CONFIG_DIR` or ~/.claude, Codex's in hooks.json in
-/// `$CODEX_HOME` or ~/.codex. Hooks of others stay, and so does every other byte. Codex runs a hook
-/// only after you have trusted it: it asks at its next start, and `/hooks` in it shows them.
+/// Edits settings.json in `$CLAUDE_CONFIG_DIR` or ~/.claude for Claude Code, and hooks.json in
+/// `$CODEX_HOME` or ~/.codex for Codex. Other hooks and all other bytes stay unchanged. Codex runs
+/// a hook only after you have trusted it: it asks at its next start, and `/hooks` lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) chosen: Chosen,
+    pub(super) common: CommonArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let effect = args.chosen.effect();
-    for agent in &args.chosen.agents {
-        let place = Place::find(*agent)?;
-        if effect == Effect::Real {
-            // Hooks leave their notes only in a home that is there.
-            Home::open(&place.home, Arc::new(LocalDisk))?;
+    let effect = args.common.effect();
+    for agent in &args.common.agents {
+        let target = Target::find(*agent)?;
+        if effect == Effect::Apply {
+            // Hooks write notifications only into a home folder that exists.
+            Home::open(&target.home, Arc::new(LocalDisk))?;
         }
-        let done = install(&place, effect)?;
-        let changed = done.before != done.after;
-        place.report((args.chosen.json, effect), &done, context);
-        if changed && effect == Effect::Real {
+        let outcome = install(&target, effect)?;
+        let changed = outcome.before != outcome.after;
+        target.report((args.common.json, effect), &outcome, context);
+        if changed && effect == Effect::Apply {
             match agent {
-                Agent::Claude => say("sessions that begin from now on are told of"),
-                Agent::Codex => say(
+                Agent::Claude => stderr_line("sessions that begin from now on are told of"),
+                Agent::Codex => stderr_line(
                     "Codex runs new hooks only after you trusted them: start `codex` and accept its review of hooks, or type /hooks in it",
                 ),
             }
@@ -46,46 +48,47 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn install(place: &Place, effect: Effect) -> Result<Done, Error> {
-    let call = place.call()?;
-    let mut done = Done {
+fn install(target: &Target, effect: Effect) -> Result<Outcome, Error> {
+    let call = target.call()?;
+    let mut outcome = Outcome {
         before: None,
         after: None,
         state: "installed",
     };
     let mut decide = |text: Option<&str>| {
-        done.before = text.map(str::to_owned);
-        let wanted = wanted(place, text, &call)?;
-        done.after = wanted
+        outcome.before = text.map(str::to_owned);
+        let wanted = desired(target, text, &call)?;
+        outcome.after = wanted
             .as_ref()
             .map(|(_, filled)| filled.clone())
-            .or_else(|| done.before.clone());
+            .or_else(|| outcome.before.clone());
         Ok(match wanted {
             None => Change::Nothing,
             Some((receipt, filled)) => {
-                if effect == Effect::Real {
-                    receipt.keep(&place.home)?;
+                if effect == Effect::Apply {
+                    receipt.store(&target.home)?;
                 }
                 Change::Write(filled)
             }
         })
     };
     match effect {
-        Effect::Real => place.settings.change(decide)?,
-        Effect::Shown => drop(decide(place.settings.read()?.as_deref())?),
+        Effect::Apply => target.settings.change(decide)?,
+        Effect::DryRun => drop(decide(target.settings.read()?.as_deref())?),
     }
-    Ok(done)
+    Ok(outcome)
 }
 
-/// What the file should be; `None` if it is.
-fn wanted(
-    place: &Place,
+/// Computes the receipt and the text of the settings file. Returns `None` if the file is already
+/// right.
+fn desired(
+    target: &Target,
     text: Option<&str>,
     call: &Call,
 ) -> Result<Option<(Receipt, String)>, Error> {
-    let unreadable = place.unreadable();
+    let unreadable = target.unreadable();
     let found = text
-        .map(|text| entries::ours(text, place.agent))
+        .map(|text| entries::find(text, target.agent))
         .transpose();
     let found = found.map_err(&unreadable)?.unwrap_or_default();
     let count = |event: &str| found.iter().filter(|(name, _)| name == event).count();
@@ -95,15 +98,15 @@ fn wanted(
     if complete {
         return Ok(None);
     }
-    let command = call.command(place.agent);
+    let command = call.command(target.agent);
     let command = command.ok_or_else(|| Error::Unnameable("it is not UTF-8".into()))?;
-    let receipt = Receipt::find(&place.home, place.file());
-    let before = receipt::before(receipt.as_ref(), text, place.agent).map_err(&unreadable)?;
+    let receipt = Receipt::find(&target.home, target.file());
+    let before = receipt::original(receipt.as_ref(), text, target.agent).map_err(&unreadable)?;
     let base = match &before {
-        Before::Missing => "{}\n",
-        Before::Text(text) => text,
+        Original::Missing => "{}\n",
+        Original::Text(text) => text,
     };
-    let filled = entries::fill(base, &command).map_err(&unreadable)?;
-    let receipt = Receipt::new(place.file(), &before, &filled);
+    let filled = entries::add(base, &command).map_err(&unreadable)?;
+    let receipt = Receipt::new(target.file(), &before, &filled);
     Ok(Some((receipt, filled.text)))
 }

@@ -1,4 +1,5 @@
-//! Asking agents' programs to tell of sessions that Segno did not start.
+//! `segno hooks …`: manages the hooks through which CLI agents report sessions that Segno did not
+//! start.
 
 mod install;
 mod status;
@@ -15,13 +16,13 @@ use crate::failure::Failure;
 use crate::hooks::entries::{self, Call};
 use crate::hooks::settings::Settings;
 use crate::hooks::{Agent, Error};
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Have Claude Code and Codex tell of sessions that Segno did not start.
+/// Install hooks so that Claude Code and Codex report their sessions.
 ///
-/// A hook is an entry in the program's own settings: it starts `segno` when a session begins, after
-/// each turn, and when it ends. That leaves a note for `segno watch` and changes nothing about the
-/// session.
+/// A hook is an entry in the agent's own settings. It runs `segno` when a session starts, after
+/// each turn, and when it ends. The hook only writes a notification for `segno watch` and does not
+/// affect the session.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Install(install::Args),
@@ -32,8 +33,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn is_json(&self) -> bool {
         match self {
-            Self::Install(args) => args.chosen.json,
-            Self::Uninstall(args) => args.chosen.json,
+            Self::Install(args) => args.common.json,
+            Self::Uninstall(args) => args.common.json,
             Self::Status(args) => args.json,
         }
     }
@@ -47,50 +48,49 @@ impl Command {
     }
 }
 
-/// What changing hooks asks for, either way.
+/// Arguments of `install` and `uninstall`.
 #[derive(Debug, clap::Args)]
-struct Chosen {
-    /// Whose settings
+struct CommonArgs {
+    /// Agents whose settings are changed
     #[arg(required = true)]
     agents: Vec<Agent>,
-    /// Show what would change, and change nothing
+    /// Show the change without writing it
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Chosen {
+impl CommonArgs {
     fn effect(&self) -> Effect {
         if self.dry_run {
-            Effect::Shown
+            Effect::DryRun
         } else {
-            Effect::Real
+            Effect::Apply
         }
     }
 }
 
-/// Whether anything is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    Real,
-    /// It is only shown.
-    Shown,
+    Apply,
+    /// A dry run: the change is only shown.
+    DryRun,
 }
 
-/// An agent's hooks, and what they should be.
-struct Place {
+/// The settings file of an agent, and the home folder that its hooks should write to.
+struct Target {
     agent: Agent,
     settings: Settings,
     home: PathBuf,
 }
 
-impl Place {
+impl Target {
     fn find(agent: Agent) -> Result<Self, Failure> {
         let (home, _) = config::locations()?;
-        let root = agent.root().ok_or(Error::Nowhere(agent))?;
-        let settings = Settings::find(&root.join(agent.file()))?;
+        let root = agent.root().ok_or(Error::NoRoot(agent))?;
+        let settings = Settings::find(&root.join(agent.settings_file()))?;
         Ok(Self {
             agent,
             settings,
@@ -98,11 +98,11 @@ impl Place {
         })
     }
 
-    /// What a hook should call: this program, wherever it is now.
+    /// The command that a hook should run: this executable, at its current path.
     fn call(&self) -> Result<Call, Error> {
         let binary =
             std::env::current_exe().map_err(|error| Error::Unnameable(error.to_string()))?;
-        if !entries::is_there(&binary) {
+        if !entries::is_executable(&binary) {
             let reason = format!("{} is not there any more", binary.display());
             return Err(Error::Unnameable(reason));
         }
@@ -112,7 +112,7 @@ impl Place {
         })
     }
 
-    /// What is wrong with the text of the file.
+    /// Returns a function that builds the error for an unparsable settings file.
     fn unreadable(&self) -> impl Fn(String) -> Error {
         let path = self.settings.path.clone();
         move |reason| Error::Unreadable {
@@ -125,41 +125,41 @@ impl Place {
         &self.settings.path
     }
 
-    /// Says what was done, or would be.
-    fn report(&self, args: (bool, Effect), done: &Done, context: &Context) {
+    /// Prints what was changed, or would be.
+    fn report(&self, args: (bool, Effect), outcome: &Outcome, context: &Context) {
         let (json, effect) = args;
-        let file = plain::plain(&self.file().display().to_string()).into_owned();
-        let (before, after) = (done.before.as_deref(), done.after.as_deref());
+        let file = text::sanitize(&self.file().display().to_string()).into_owned();
+        let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
         let changed = before != after;
         if json {
             json_line(&json!({
                 "v": 1, "kind": "hooks_changed", "agent": self.agent.word(), "file": self.file().display().to_string(),
-                "state": done.state, "changed": changed, "dry_run": effect == Effect::Shown,
+                "state": outcome.state, "changed": changed, "dry_run": effect == Effect::DryRun,
             }));
             return;
         }
         if !changed {
-            data(&format!("{file} is as it should be"));
+            stdout_line(&format!("{file} is as it should be"));
             return;
         }
-        if effect == Effect::Shown {
+        if effect == Effect::DryRun {
             let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
             let compared = similar::TextDiff::from_lines(before, after);
             let patch = compared.unified_diff().header(&file, &file).to_string();
-            data(plain::lines(&context.redactor.redact(&patch)).trim_end());
+            stdout_line(text::sanitize_lines(&context.redactor.redact(&patch)).trim_end());
             return;
         }
-        let what = match (after, done.state) {
+        let what = match (after, outcome.state) {
             (None, _) => "removed",
             (_, "installed") => "put hooks into",
             _ => "took hooks out of",
         };
-        data(&format!("{what} {file}"));
+        stdout_line(&format!("{what} {file}"));
     }
 }
 
-/// What became of a settings file.
-struct Done {
+/// The result of a change: the text of the settings file before and after.
+struct Outcome {
     before: Option<String>,
     after: Option<String>,
     state: &'static str,

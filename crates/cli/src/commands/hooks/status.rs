@@ -1,19 +1,21 @@
+//! `segno hooks status`: shows whether hooks are installed and work.
+
 use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::Place;
+use super::Target;
 use crate::failure::Failure;
 use crate::hooks::entries::{self, Call};
 use crate::hooks::{Agent, Error};
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Show whether hooks are installed, and whether they would work.
+/// Show whether hooks are installed and would work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Whose settings; all if none is named
+    /// Agents to check [default: all]
     agents: Vec<Agent>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -26,15 +28,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         &args.agents[..]
     };
     for agent in agents {
-        let place = Place::find(*agent)?;
-        let found = look(&place)?;
-        let wrong = faults(&found, &place.call()?);
+        let target = Target::find(*agent)?;
+        let found = read_calls(&target)?;
+        let wrong = faults(&found, &target.call()?);
         let state = match (found.is_empty(), wrong.is_empty()) {
             (true, _) => "absent",
             (_, true) => "installed",
             _ => "outdated",
         };
-        let file = place.file().display().to_string();
+        let file = target.file().display().to_string();
         if args.json {
             let calls = found.iter().map(|(event, call)| {
                 json!({"event": event, "binary": call.binary.display().to_string(), "home": call.home.display().to_string()})
@@ -45,16 +47,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }));
             continue;
         }
-        data(&format!(
+        stdout_line(&format!(
             "{}: {state} ({})",
             agent.word(),
-            plain::plain(&file)
+            text::sanitize(&file)
         ));
         for fault in &wrong {
-            data(&format!("  {}", plain::plain(fault)));
+            stdout_line(&format!("  {}", text::sanitize(fault)));
         }
         if state == "outdated" {
-            say(&format!(
+            stderr_line(&format!(
                 "`segno hooks install {}` mends them",
                 agent.word()
             ));
@@ -63,15 +65,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn look(place: &Place) -> Result<Vec<(String, Call)>, Error> {
-    let text = place.settings.read()?;
+fn read_calls(target: &Target) -> Result<Vec<(String, Call)>, Error> {
+    let text = target.settings.read()?;
     let found = text
-        .map(|text| entries::ours(&text, place.agent))
+        .map(|text| entries::find(&text, target.agent))
         .transpose();
-    Ok(found.map_err(place.unreadable())?.unwrap_or_default())
+    Ok(found.map_err(target.unreadable())?.unwrap_or_default())
 }
 
-/// What is wrong with our entries, if there are any.
+/// Lists what is wrong with Segno's hooks. Empty if there are none.
 fn faults(found: &[(String, Call)], wanted: &Call) -> Vec<String> {
     if found.is_empty() {
         return Vec::new();
@@ -79,7 +81,7 @@ fn faults(found: &[(String, Call)], wanted: &Call) -> Vec<String> {
     let mut faults = Vec::new();
     for (_, call) in found {
         let binary = call.binary.display();
-        if !entries::is_there(&call.binary) {
+        if !entries::is_executable(&call.binary) {
             faults.push(format!("they start {binary}, which is not there any more"));
         } else if call.binary != wanted.binary {
             let here = wanted.binary.display();

@@ -1,63 +1,65 @@
+//! `segno hooks uninstall`: removes Segno's hooks from the settings of CLI agents.
+
 use std::process::ExitCode;
 
-use super::{Chosen, Done, Effect, Place};
+use super::{CommonArgs, Effect, Outcome, Target};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hooks::Error;
-use crate::hooks::receipt::{self, Before, Receipt};
+use crate::hooks::receipt::{self, Original, Receipt};
 use crate::hooks::settings::Change;
 
-/// Take our hooks out of an agent's settings.
+/// Remove Segno's hooks from the settings of an agent.
 ///
-/// If nobody else changed the file since, it becomes what it was, byte for byte; otherwise our
-/// entries go and everything else stays.
+/// If nothing else changed the file since the installation, its original bytes are restored.
+/// Otherwise only Segno's hooks are removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) chosen: Chosen,
+    pub(super) common: CommonArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let effect = args.chosen.effect();
-    for agent in &args.chosen.agents {
-        let place = Place::find(*agent)?;
-        let done = uninstall(&place, effect)?;
-        place.report((args.chosen.json, effect), &done, context);
+    let effect = args.common.effect();
+    for agent in &args.common.agents {
+        let target = Target::find(*agent)?;
+        let outcome = uninstall(&target, effect)?;
+        target.report((args.common.json, effect), &outcome, context);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn uninstall(place: &Place, effect: Effect) -> Result<Done, Error> {
-    let mut done = Done {
+fn uninstall(target: &Target, effect: Effect) -> Result<Outcome, Error> {
+    let mut outcome = Outcome {
         before: None,
         after: None,
         state: "absent",
     };
-    // Without a file there is nothing to take out, and no folder to make for it.
-    let Some(first) = place.settings.read()? else {
-        return Ok(done);
+    // Without a settings file there is nothing to remove, and no folder to create.
+    let Some(first) = target.settings.read()? else {
+        return Ok(outcome);
     };
     let mut decide = |text: Option<&str>| {
-        let receipt = Receipt::find(&place.home, place.file());
-        let before = receipt::before(receipt.as_ref(), text, place.agent);
-        let before = before.map_err(place.unreadable())?;
-        done.before = text.map(str::to_owned);
-        done.after = match before {
-            Before::Missing => None,
-            Before::Text(text) => Some(text),
+        let receipt = Receipt::find(&target.home, target.file());
+        let before = receipt::original(receipt.as_ref(), text, target.agent);
+        let before = before.map_err(target.unreadable())?;
+        outcome.before = text.map(str::to_owned);
+        outcome.after = match before {
+            Original::Missing => None,
+            Original::Text(text) => Some(text),
         };
-        Ok(match &done.after {
-            same if *same == done.before => Change::Nothing,
+        Ok(match &outcome.after {
+            same if *same == outcome.before => Change::Nothing,
             None => Change::Remove,
             Some(text) => Change::Write(text.clone()),
         })
     };
     match effect {
-        Effect::Real => place.settings.change(decide)?,
-        Effect::Shown => drop(decide(Some(&first))?),
+        Effect::Apply => target.settings.change(decide)?,
+        Effect::DryRun => drop(decide(Some(&first))?),
     }
-    if effect == Effect::Real {
-        Receipt::forget(&place.home, place.file());
+    if effect == Effect::Apply {
+        Receipt::delete(&target.home, target.file());
     }
-    Ok(done)
+    Ok(outcome)
 }

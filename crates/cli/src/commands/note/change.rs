@@ -1,4 +1,4 @@
-//! Correcting and withdrawing memos.
+//! `segno note correct` and `segno note withdraw`.
 
 use std::process::ExitCode;
 
@@ -8,94 +8,94 @@ use segno_core::memo::{Matter, Memo, MemoId, Progress, Resolution, Severity, Wri
 use segno_engine::World;
 use segno_engine::memos::{self, Wish};
 
-use super::write::word;
-use super::{Place, note, session};
+use super::write::word_parser;
+use super::{CommonArgs, append_note, find_session};
 use crate::failure::Failure;
 
-/// Say of a memo that it no longer holds.
+/// Withdraw a note that no longer holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Withdraw {
-    /// The memo, such as `d1`
+    /// Note id, such as `d1`
     memo: MemoId,
-    /// Why
+    /// Why it no longer holds
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Withdraw {
-    pub(super) fn wish(self) -> (Place, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
         let Self {
             memo,
             reason,
-            place,
+            common,
         } = self;
-        (place, Wish::Withdraw { memo, reason })
+        (common, Wish::Withdraw { memo, reason })
     }
 }
 
-/// Change what a memo says; what is not given stays.
+/// Correct a note; fields that are not given stay.
 #[derive(Debug, clap::Args)]
-// What clap makes of the group below names all of its options.
+// Without this, clap lists all options of the group below in the usage line.
 #[command(override_usage = "segno note correct [OPTIONS] <MEMO>")]
 pub(crate) struct Correct {
-    /// The memo, such as `d1`
+    /// Note id, such as `d1`
     memo: MemoId,
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
-/// What may be changed.
+/// The fields that can be corrected.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct Fields {
-    /// What was chosen, what happened, or what is to do
+    /// What was chosen, what happened, or what to do
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Of a decision: what it is about
-    #[arg(long, value_parser = word!(Matter))]
+    /// Decision: what it is about
+    #[arg(long, value_parser = word_parser!(Matter))]
     matter: Option<Matter>,
-    /// Of a decision: why
+    /// Decision: the reason
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
-    /// Of a decision: what was not chosen, all of it
+    /// Decision: the rejected alternatives, replacing all (repeatable)
     #[arg(short, long = "alternative", value_name = "TEXT")]
     alternatives: Vec<String>,
-    /// Of an error: the sort of it
+    /// Error: its type
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     sort: Option<String>,
-    /// Of an error: what became of it
-    #[arg(short, long, value_parser = word!(Resolution))]
+    /// Error: its resolution
+    #[arg(short, long, value_parser = word_parser!(Resolution))]
     resolution: Option<Resolution>,
-    /// Of an error: more about that
+    /// Error: notes on the resolution
     #[arg(short, long, value_name = "TEXT")]
     notes: Option<String>,
-    /// Of feedback: what they said, all of it
+    /// Feedback: the comments, replacing all (repeatable)
     #[arg(short, long = "comment", value_name = "TEXT")]
     comments: Vec<String>,
-    /// Of feedback: how much they mind
-    #[arg(long, value_parser = word!(Severity))]
+    /// Feedback: its severity
+    #[arg(long, value_parser = word_parser!(Severity))]
     severity: Option<Severity>,
-    /// Of feedback: whether it was acted upon
+    /// Feedback: whether it was addressed
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     addressed: Option<bool>,
-    /// Of a thing to do: how it stands
-    #[arg(short, long, value_parser = word!(Progress))]
+    /// Todo: its progress
+    #[arg(short, long, value_parser = word_parser!(Progress))]
     progress: Option<Progress>,
 }
 
-pub(super) async fn correct(args: Correct, world: &World) -> Result<ExitCode, Failure> {
-    let summary = session(world, args.place.session.as_deref()).await?;
-    let handoff = memos::handoff(world, &summary).await?;
+pub(super) async fn correct(args: Correct, env: &World) -> Result<ExitCode, Failure> {
+    let summary = find_session(env, args.common.session.as_deref()).await?;
+    let handoff = memos::handoff(env, &summary).await?;
     let memo = memos::find(&handoff, &summary, args.memo)?;
     let corrected = Written {
         corrects: Some(args.memo),
         ..args.fields.correct(args.memo, memo)?.into()
     };
-    note(world, &summary, &args.place, Wish::Write(vec![corrected])).await
+    append_note(env, &summary, &args.common, Wish::Write(vec![corrected])).await
 }
 
 impl Fields {
@@ -107,11 +107,11 @@ impl Fields {
                 decision.why = self.why.take().or(decision.why.take());
                 set_all(&mut decision.alternatives, &mut self.alternatives);
             }
-            Memo::Error(trouble) => {
-                set(&mut trouble.text, self.text.take());
-                set(&mut trouble.sort, self.sort.take());
-                set(&mut trouble.resolution, self.resolution.take());
-                trouble.notes = self.notes.take().or(trouble.notes.take());
+            Memo::Error(error) => {
+                set(&mut error.text, self.text.take());
+                set(&mut error.sort, self.sort.take());
+                set(&mut error.resolution, self.resolution.take());
+                error.notes = self.notes.take().or(error.notes.take());
             }
             Memo::Feedback(feedback) => {
                 set_all(&mut feedback.comments, &mut self.comments);
@@ -124,7 +124,7 @@ impl Fields {
             }
             Memo::Tests(_) | Memo::Todos(_) | Memo::Files(_) => {}
         }
-        match self.left() {
+        match self.unused_option() {
             None => Ok(memo),
             Some(option) => Err(Failure::usage(
                 format!("{id} is of sort {}, which has no `{option}`", id.sort),
@@ -133,8 +133,8 @@ impl Fields {
         }
     }
 
-    /// An option that was given and is of no use here.
-    fn left(&self) -> Option<&'static str> {
+    /// Returns an option that was given and does not apply to this type of note.
+    fn unused_option(&self) -> Option<&'static str> {
         let given = [
             ("--text", self.text.is_some()),
             ("--matter", self.matter.is_some()),
@@ -148,8 +148,8 @@ impl Fields {
             ("--addressed", self.addressed.is_some()),
             ("--progress", self.progress.is_some()),
         ];
-        let left = given.into_iter().find(|(_, given)| *given);
-        left.map(|(option, _)| option)
+        let unused = given.into_iter().find(|(_, given)| *given);
+        unused.map(|(option, _)| option)
     }
 }
 

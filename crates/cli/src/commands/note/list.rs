@@ -1,3 +1,5 @@
+//! `segno note list`: lists the notes of a session.
+
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -5,32 +7,31 @@ use clap::builder::TypedValueParser as _;
 use segno_core::memo::Sort;
 use segno_engine::{World, memos};
 
+use super::find_session;
 use super::row::{Row, rows};
-use super::session;
-use super::write::word;
+use super::write::word_parser;
 use crate::failure::Failure;
-use crate::output::{columns, data, json_line, memo, say, table};
+use crate::output::{columns, json_line, note, stderr_line, stdout_line, table};
 
-/// List the memos of a session, a line for each.
+/// List the notes of a session.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either [default: the newest one of this
-    /// folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
-    /// Only those of one sort
-    #[arg(long, value_parser = word!(Sort))]
+    /// List only notes of this type
+    #[arg(long, value_parser = word_parser!(Sort))]
     sort: Option<Sort>,
-    /// Also those that were withdrawn
+    /// Include withdrawn notes
     #[arg(long)]
     all: bool,
-    /// Print memos as JSON, one per line
+    /// Print JSON, one note per line
     #[arg(long)]
     pub(super) json: bool,
 }
 
-pub(super) async fn run(args: &Args, world: &World) -> Result<ExitCode, Failure> {
-    let summary = session(world, args.session.as_deref()).await?;
-    let handoff = memos::handoff(world, &summary).await?;
+pub(super) async fn run(args: &Args, env: &World) -> Result<ExitCode, Failure> {
+    let summary = find_session(env, args.session.as_deref()).await?;
+    let handoff = memos::handoff(env, &summary).await?;
     let rows = rows(&handoff).into_iter();
     let rows = rows.filter(|row| args.sort.is_none() || row.memo.sort() == args.sort);
     let rows: Vec<Row> = rows
@@ -41,18 +42,18 @@ pub(super) async fn run(args: &Args, world: &World) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        say(&format!("{} has no memos", summary.name));
+        stderr_line(&format!("{} has no memos", summary.name));
         return Ok(ExitCode::SUCCESS);
     }
     let cells = rows.into_iter().map(|row| {
         let withdrawn = row.withdrawn.as_ref().map_or("", |_| "(withdrawn) ");
         let name = row.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
-        let line = format!("{withdrawn}{}", memo::line(&row.memo));
+        let line = format!("{withdrawn}{}", note::line(&row.memo));
         vec![name, row.from(), line]
     });
     let cells: Vec<Vec<String>> = cells.collect();
     for line in table::table(&["MEMO", "FROM", "WHAT"], &cells, columns()) {
-        data(&line);
+        stdout_line(&line);
     }
     Ok(ExitCode::SUCCESS)
 }

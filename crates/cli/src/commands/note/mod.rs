@@ -1,4 +1,4 @@
-//! `segno note …`
+//! `segno note …`: the subcommands, and what they share.
 
 mod change;
 mod list;
@@ -16,14 +16,14 @@ use segno_engine::memos::{self, Author, Noted, Wish};
 use segno_engine::{World, sessions};
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line};
+use crate::output::{json_line, stdout_line};
 
-/// Note what whoever goes on with a session must know: decisions, errors, feedback, things to do.
+/// Record decisions, errors, feedback and todos for the next run.
 ///
-/// Memos are kept with the session and told to agents that go on with it. Those that agents, rules and
-/// models write can be corrected and withdrawn; what was written first stays in the journal.
+/// Notes are stored in the session and shown to agents that resume it. Notes of agents, rules and
+/// models can be corrected and withdrawn; the original stays in the journal.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Decision(write::Decision),
@@ -37,17 +37,16 @@ pub(crate) enum Command {
     Withdraw(change::Withdraw),
 }
 
-/// Where it is noted.
+/// Options of all subcommands that write a note.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
-    /// The session: its id, its name, or the beginning of either [default: the newest one of this
-    /// folder]
+pub(crate) struct CommonArgs {
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
-    /// The step that it is about
+    /// Step that the note is about
     #[arg(long, value_name = "PATH")]
     step: Option<String>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -55,43 +54,43 @@ pub(crate) struct Place {
 impl Command {
     pub(crate) fn is_json(&self) -> bool {
         match self {
-            Self::Decision(args) => args.place.json,
-            Self::Error(args) => args.place.json,
-            Self::Feedback(args) => args.place.json,
-            Self::Todo(args) => args.place.json,
-            Self::Tests(args) => args.place.json,
+            Self::Decision(args) => args.common.json,
+            Self::Error(args) => args.common.json,
+            Self::Feedback(args) => args.common.json,
+            Self::Todo(args) => args.common.json,
+            Self::Tests(args) => args.common.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
-            Self::Correct(args) => args.place.json,
-            Self::Withdraw(args) => args.place.json,
+            Self::Correct(args) => args.common.json,
+            Self::Withdraw(args) => args.common.json,
         }
     }
 
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let (world, _) = context.world(Keep::Home)?;
-        let (place, wish) = match self {
-            Self::List(args) => return list::run(&args, &world).await,
-            Self::Show(args) => return show::run(&args, &world).await,
-            Self::Correct(args) => return change::correct(args, &world).await,
-            Self::Decision(args) => args.wish(),
-            Self::Error(args) => args.wish(),
-            Self::Feedback(args) => args.wish(),
-            Self::Todo(args) => args.wish(),
-            Self::Tests(args) => args.wish(),
-            Self::Withdraw(args) => args.wish(),
+        let (env, _) = context.env(Persistence::Home)?;
+        let (common, request) = match self {
+            Self::List(args) => return list::run(&args, &env).await,
+            Self::Show(args) => return show::run(&args, &env).await,
+            Self::Correct(args) => return change::correct(args, &env).await,
+            Self::Decision(args) => args.into_request(),
+            Self::Error(args) => args.into_request(),
+            Self::Feedback(args) => args.into_request(),
+            Self::Todo(args) => args.into_request(),
+            Self::Tests(args) => args.into_request(),
+            Self::Withdraw(args) => args.into_request(),
         };
-        let summary = session(&world, place.session.as_deref()).await?;
-        note(&world, &summary, &place, wish).await
+        let summary = find_session(&env, common.session.as_deref()).await?;
+        append_note(&env, &summary, &common, request).await
     }
 }
 
-/// The session that is meant.
-pub(crate) async fn session(world: &World, reference: Option<&str>) -> Result<Summary, Failure> {
+/// Finds the session by reference, or the newest one in the current folder.
+pub(crate) async fn find_session(env: &World, reference: Option<&str>) -> Result<Summary, Failure> {
     if let Some(reference) = reference {
-        return Ok(sessions::find(world, reference).await?);
+        return Ok(sessions::find(env, reference).await?);
     }
     let folder = workspace()?;
-    let newest = sessions::newest_in(world, &folder).await?;
+    let newest = sessions::newest_in(env, &folder).await?;
     newest.ok_or_else(|| {
         let hint = "name one with `--session`; `segno sessions list` shows all";
         let message = format!("no session works in {}", folder.display());
@@ -99,25 +98,25 @@ pub(crate) async fn session(world: &World, reference: Option<&str>) -> Result<Su
     })
 }
 
-async fn note(
-    world: &World,
+async fn append_note(
+    env: &World,
     summary: &Summary,
-    place: &Place,
-    wish: Wish,
+    common: &CommonArgs,
+    request: Wish,
 ) -> Result<ExitCode, Failure> {
-    let path = place.step.as_deref().map(Path::new).transpose();
+    let path = common.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Failure::usage(error.to_string(), None))?;
     let author = Author {
         source: Source::Person,
         by: std::env::var("USER").unwrap_or_else(|_| "segno note".into()),
         path,
     };
-    let noted = memos::note(world, summary, author, wish).await?;
-    tell(&summary.name, summary, &noted, place.json);
+    let noted = memos::note(env, summary, author, request).await?;
+    print_result(&summary.name, summary, &noted, common.json);
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
+fn print_result(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
     let (written, memos): (bool, Vec<String>) = match noted {
         Noted::Written(memos) => (true, memos.iter().map(ToString::to_string).collect()),
         Noted::Posted => (false, Vec::new()),
@@ -132,12 +131,12 @@ fn tell(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
             "waits_for_run": !written,
         }));
     } else if !written {
-        data(&format!(
+        stdout_line(&format!(
             "noted for {name}; its run takes it into the journal"
         ));
     } else if memos.is_empty() {
-        data(&format!("noted in {name}"));
+        stdout_line(&format!("noted in {name}"));
     } else {
-        data(&format!("noted in {name} as {}", memos.join(", ")));
+        stdout_line(&format!("noted in {name} as {}", memos.join(", ")));
     }
 }

@@ -1,4 +1,4 @@
-//! Memos as people and programs are shown them.
+//! Notes, prepared for tables and JSON.
 
 use segno_core::journal::Seq;
 use segno_core::memo::{Files, Handoff, Kept, Memo, MemoId, Source};
@@ -6,19 +6,19 @@ use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use serde_json::{Value, json};
 
-/// A memo, and what is known about it.
+/// A note and its provenance.
 pub(super) struct Row {
     pub(super) id: Option<MemoId>,
     pub(super) memo: Memo,
     pub(super) source: Source,
-    /// Absent for what is put together from several.
+    /// Absent if the row is merged from several notes.
     pub(super) origin: Option<Origin>,
     pub(super) corrected: bool,
-    /// Why it no longer holds, if it does not.
+    /// Why the note was withdrawn, if it was.
     pub(super) withdrawn: Option<String>,
 }
 
-/// Where a memo comes from.
+/// Where a note comes from.
 pub(super) struct Origin {
     pub(super) at: Timestamp,
     pub(super) by: String,
@@ -27,26 +27,26 @@ pub(super) struct Origin {
     pub(super) call: Option<String>,
 }
 
-/// All memos of a session that are at hand.
+/// Collects all current notes of a session.
 pub(super) fn rows(handoff: &Handoff) -> Vec<Row> {
     let mut rows = Vec::new();
     let decisions = handoff.decisions.kept.iter();
-    rows.extend(decisions.map(|kept| row(kept, Memo::Decision)));
+    rows.extend(decisions.map(|note| row(note, Memo::Decision)));
     let errors = handoff.errors.kept.iter();
-    rows.extend(errors.map(|kept| row(kept, Memo::Error)));
+    rows.extend(errors.map(|note| row(note, Memo::Error)));
     let feedback = handoff.feedback.kept.iter();
-    rows.extend(feedback.map(|kept| row(kept, Memo::Feedback)));
+    rows.extend(feedback.map(|note| row(note, Memo::Feedback)));
     let todos = handoff.todos.kept.iter();
-    rows.extend(todos.map(|kept| row(kept, Memo::Todo)));
-    rows.extend(handoff.list.iter().map(|kept| row(kept, Memo::Todos)));
-    rows.extend(handoff.tests.iter().map(|kept| row(kept, Memo::Tests)));
+    rows.extend(todos.map(|note| row(note, Memo::Todo)));
+    rows.extend(handoff.list.iter().map(|note| row(note, Memo::Todos)));
+    rows.extend(handoff.tests.iter().map(|note| row(note, Memo::Tests)));
     if !handoff.files.is_empty() {
         rows.push(files(handoff));
     }
     rows
 }
 
-/// The files that were written, from all memos about them: which told of each is in the journal.
+/// Merges all notes about written files. The journal says which note named which file.
 fn files(handoff: &Handoff) -> Row {
     Row {
         id: None,
@@ -60,25 +60,25 @@ fn files(handoff: &Handoff) -> Row {
     }
 }
 
-fn row<T: Clone>(kept: &Kept<T>, memo: fn(T) -> Memo) -> Row {
+fn row<T: Clone>(note: &Kept<T>, memo: fn(T) -> Memo) -> Row {
     Row {
-        id: kept.id,
-        memo: memo(kept.memo.clone()),
-        source: kept.source,
+        id: note.id,
+        memo: memo(note.memo.clone()),
+        source: note.source,
         origin: Some(Origin {
-            at: kept.at,
-            by: kept.by.clone(),
-            step: kept.path.clone(),
-            entry: kept.seq,
-            call: kept.call.clone(),
+            at: note.at,
+            by: note.by.clone(),
+            step: note.path.clone(),
+            entry: note.seq,
+            call: note.call.clone(),
         }),
-        corrected: kept.corrected,
-        withdrawn: kept.withdrawn.clone(),
+        corrected: note.corrected,
+        withdrawn: note.withdrawn.clone(),
     }
 }
 
 impl Row {
-    /// Who wrote it, and what sort of writer that is.
+    /// Describes the author and the kind of author.
     pub(super) fn from(&self) -> String {
         match &self.origin {
             Some(origin) => format!("{} ({})", origin.by, self.source),

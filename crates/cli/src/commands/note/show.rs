@@ -1,30 +1,31 @@
+//! `segno note show`: prints one note.
+
 use std::process::ExitCode;
 
 use segno_core::memo::MemoId;
 use segno_engine::{World, memos};
 
+use super::find_session;
 use super::row::rows;
-use super::session;
 use crate::failure::Failure;
-use crate::output::{data, json_line, memo, plain};
+use crate::output::{json_line, note, stdout_line, text};
 
-/// Show all that a memo says, and where it comes from.
+/// Show a note and where it comes from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The memo, such as `d1`; also one that was withdrawn
+    /// Note id, such as `d1`; may be withdrawn
     memo: MemoId,
-    /// The session: its id, its name, or the beginning of either [default: the newest one of this
-    /// folder]
+    /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }
 
-pub(super) async fn run(args: &Args, world: &World) -> Result<ExitCode, Failure> {
-    let summary = session(world, args.session.as_deref()).await?;
-    let handoff = memos::handoff(world, &summary).await?;
+pub(super) async fn run(args: &Args, env: &World) -> Result<ExitCode, Failure> {
+    let summary = find_session(env, args.session.as_deref()).await?;
+    let handoff = memos::handoff(env, &summary).await?;
     let mut rows = rows(&handoff).into_iter();
     let row = rows.find(|row| row.id == Some(args.memo));
     let row = row.ok_or_else(|| memos::no_such(&handoff, &summary, args.memo))?;
@@ -33,7 +34,7 @@ pub(super) async fn run(args: &Args, world: &World) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = vec![("memo", format!("{} of {}", args.memo, summary.name))];
-    lines.extend(memo::whole(&row.memo));
+    lines.extend(note::fields(&row.memo));
     lines.push(("from", row.from()));
     if let Some(origin) = &row.origin {
         lines.extend(origin.step.iter().map(|step| ("step", step.to_string())));
@@ -46,7 +47,7 @@ pub(super) async fn run(args: &Args, world: &World) -> Result<ExitCode, Failure>
     }
     lines.extend(row.withdrawn.map(|why| ("withdrawn", why)));
     for (name, value) in lines {
-        data(&format!("{name:<10} {}", plain::plain(&value)));
+        stdout_line(&format!("{name:<10} {}", text::sanitize(&value)));
     }
     Ok(ExitCode::SUCCESS)
 }

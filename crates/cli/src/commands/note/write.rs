@@ -1,14 +1,14 @@
-//! Memos that a person writes.
+//! The subcommands with which a user writes notes.
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use segno_core::memo::{self, Matter, Memo, Phase, Progress, Resolution, Severity};
 use segno_engine::memos::Wish;
 
-use super::Place;
+use super::CommonArgs;
 
-/// Reads one of the words of a closed set.
-macro_rules! word {
+/// A clap parser for an enum that has a closed set of words.
+macro_rules! word_parser {
     ($type:ty) => {
         PossibleValuesParser::new(<$type>::ALL.iter().map(|word| word.as_str())).map(|word| {
             let word: $type = word.parse().expect("only known words come through");
@@ -17,48 +17,48 @@ macro_rules! word {
     };
 }
 
-pub(super) use word;
+pub(super) use word_parser;
 
-fn write(place: Place, memo: Memo) -> (Place, Wish) {
-    (place, Wish::Write(vec![memo.into()]))
+fn write(common: CommonArgs, memo: Memo) -> (CommonArgs, Wish) {
+    (common, Wish::Write(vec![memo.into()]))
 }
 
-/// Note a choice between ways that were open.
+/// Record a decision between alternatives.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Decision {
     /// What was chosen
     text: String,
-    /// What it is about
-    #[arg(short = 't', long = "type", value_parser = word!(Matter), default_value = "approach")]
+    /// What the decision is about
+    #[arg(short = 't', long = "type", value_parser = word_parser!(Matter), default_value = "approach")]
     matter: Matter,
-    /// Why
+    /// Reason for the decision
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
-    /// What was not chosen; may be given several times
+    /// Rejected alternative (repeatable)
     #[arg(short, long = "alternative", value_name = "TEXT")]
     alternatives: Vec<String>,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Decision {
-    pub(super) fn wish(self) -> (Place, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
         let decision = memo::Decision {
             matter: self.matter,
             text: self.text,
             why: self.why,
             alternatives: self.alternatives,
         };
-        write(self.place, Memo::Decision(decision))
+        write(self.common, Memo::Decision(decision))
     }
 }
 
-/// Note something that went wrong, and what became of it.
+/// Record an error and its resolution.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Error {
     /// What happened
     text: String,
-    /// The sort of it, in one or two words
+    /// Type of the error, in one or two words
     #[arg(
         short = 't',
         long = "type",
@@ -66,55 +66,55 @@ pub(crate) struct Error {
         default_value = "error"
     )]
     sort: String,
-    /// What was being done: the command, the file
+    /// What was being done, such as a command or a file
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
-    /// What became of it
-    #[arg(short, long, value_parser = word!(Resolution), default_value = "unresolved")]
+    /// How the error was resolved
+    #[arg(short, long, value_parser = word_parser!(Resolution), default_value = "unresolved")]
     resolution: Resolution,
-    /// More about that
+    /// Notes on the resolution
     #[arg(short, long, value_name = "TEXT")]
     notes: Option<String>,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Error {
-    pub(super) fn wish(self) -> (Place, Wish) {
-        let trouble = memo::Trouble {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
+        let error = memo::Trouble {
             sort: self.sort,
             text: self.text,
             subject: self.subject,
             resolution: self.resolution,
             notes: self.notes,
         };
-        write(self.place, Memo::Error(trouble))
+        write(self.common, Memo::Error(error))
     }
 }
 
-/// Note what a reviewer said.
+/// Record the feedback of a reviewer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Feedback {
-    /// In whose part, such as `security`
+    /// Role of the reviewer, such as `security`
     persona: String,
-    /// What they said; may be given several times
+    /// Comment of the reviewer (repeatable)
     #[arg(short, long = "comment", value_name = "TEXT")]
     comments: Vec<String>,
-    /// How much they mind
-    #[arg(long, value_parser = word!(Severity), default_value = "minor")]
+    /// Severity of the feedback
+    #[arg(long, value_parser = word_parser!(Severity), default_value = "minor")]
     severity: Severity,
-    /// It may stay as it is
+    /// The reviewer approved the work
     #[arg(long)]
     approved: bool,
-    /// It was acted upon
+    /// The feedback was addressed
     #[arg(long)]
     addressed: bool,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Feedback {
-    pub(super) fn wish(self) -> (Place, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
         let feedback = memo::Feedback {
             persona: self.persona,
             approved: self.approved,
@@ -122,53 +122,53 @@ impl Feedback {
             comments: self.comments,
             addressed: self.addressed,
         };
-        write(self.place, Memo::Feedback(feedback))
+        write(self.common, Memo::Feedback(feedback))
     }
 }
 
-/// Note a thing to do.
+/// Record a todo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Todo {
-    /// What
+    /// What to do
     text: String,
-    /// How it stands
-    #[arg(short, long, value_parser = word!(Progress), default_value = "pending")]
+    /// Progress of the todo
+    #[arg(short, long, value_parser = word_parser!(Progress), default_value = "pending")]
     progress: Progress,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Todo {
-    pub(super) fn wish(self) -> (Place, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
         let todo = memo::Todo {
             text: self.text,
             progress: self.progress,
         };
-        write(self.place, Memo::Todo(todo))
+        write(self.common, Memo::Todo(todo))
     }
 }
 
-/// Note how the tests stand, and which are meant to fail for now.
+/// Record test results, and which tests are expected to fail.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tests {
-    /// What was run
+    /// Command that ran the tests
     #[arg(value_name = "COMMAND")]
     command: String,
-    /// Where the work stands
-    #[arg(short, long, value_parser = word!(Phase), default_value = "unknown")]
+    /// Phase of the work
+    #[arg(short, long, value_parser = word_parser!(Phase), default_value = "unknown")]
     phase: Phase,
-    /// A test that fails; may be given several times
+    /// Failing test (repeatable)
     #[arg(short, long, value_name = "TEST")]
     failing: Vec<String>,
-    /// A test that is meant to fail for now; may be given several times
+    /// Test that is expected to fail for now (repeatable)
     #[arg(short, long, value_name = "TEST")]
     expect: Vec<String>,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) common: CommonArgs,
 }
 
 impl Tests {
-    pub(super) fn wish(self) -> (Place, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
         let tests = memo::Tests {
             phase: self.phase,
             command: self.command,
@@ -178,6 +178,6 @@ impl Tests {
             failed: None,
             summary: String::new(),
         };
-        write(self.place, Memo::Tests(tests))
+        write(self.common, Memo::Tests(tests))
     }
 }

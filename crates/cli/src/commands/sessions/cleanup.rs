@@ -1,3 +1,5 @@
+//! `segno sessions cleanup`, and the automatic cleanup after a run.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,42 +12,42 @@ use segno_engine::trash::{self, Target, Thrown};
 use segno_engine::{Error, World, checkpoint};
 use serde_json::json;
 
-use super::trash::{destroy, destruction, swept};
+use super::trash::{deletion_json, destroy, sweep_blobs};
 use crate::config::{self, Config};
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Move old sessions that are over to the trash, and empty it of what is old.
+/// Move old sessions to the trash, and empty it of expired ones.
 ///
-/// Chats in which nothing was said for long are archived: they are as good as over until someone goes on
-/// with them. Completed sessions are kept unless `--completed` is given, and sessions that can still go on are
-/// kept unless `--unfinished` is. What is running is never deleted. What has been in the trash for
-/// longer than `trash.keep_days` goes for good.
+/// Archives chats that have been idle for long; they can be reopened. Completed sessions are kept
+/// unless `--completed` is given, and resumable sessions unless `--unfinished` is given. Running
+/// sessions are never deleted. Sessions that have been in the trash for longer than
+/// `trash.keep_days` are deleted for good.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How old the last entry must be [default: 7, or as config.toml says]
+    /// Minimum age of the last event [default: 7, or `cleanup.max_age_days` in config.toml]
     #[arg(long, value_name = "DAYS")]
     max_age_days: Option<u64>,
-    /// Completed ones, too
+    /// Include completed sessions
     #[arg(long)]
     completed: bool,
-    /// Paused, interrupted and failed ones, too
+    /// Include paused, interrupted and failed sessions
     #[arg(long)]
     unfinished: bool,
-    /// Nothing is asked any more; scripts of before may say it
+    /// No effect: nothing is asked any more. Accepted for old scripts
     #[arg(short, long, hide = true)]
     yes: bool,
-    /// Only say what would be deleted
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON, one line per session
+    /// Print JSON, one session per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, config) = context.world(Keep::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     let age = args.max_age_days.map_or(config.cleanup_age, |days| {
         Duration::from_secs(days.saturating_mul(86_400))
     });
@@ -54,139 +56,141 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     } else {
         Effect::Real
     };
-    let swept_chats = Box::pin(chat::sweep(&world, config.chat.limits, effect));
+    let swept_chats = Box::pin(chat::sweep(&env, config.chat.limits, effect));
     let archived = swept_chats.await?.expired;
     let keep_completed = config.keep_completed && !args.completed;
-    let old = sessions::outdated(&world, age, keep_completed, args.unfinished).await?;
-    let expired = trash::expired(&world, config.trash_keep).await?;
+    let old = sessions::outdated(&env, age, keep_completed, args.unfinished).await?;
+    let expired = trash::expired(&env, config.trash_keep).await?;
     if !args.dry_run {
-        discard(&world, &old).await?;
-        destroy(&world, &expired).await?;
+        discard(&env, &old).await?;
+        destroy(&env, &expired).await?;
     }
-    let gone = !args.dry_run;
+    let deleted = !args.dry_run;
     if args.json {
         for name in &archived {
-            json_line(&json!({"v": 1, "kind": "expiry", "name": name, "expired": gone}));
+            json_line(&json!({"v": 1, "kind": "expiry", "name": name, "expired": deleted}));
         }
-        let until = world.clock.now().after(config.trash_keep).to_string();
+        let until = env.clock.now().after(config.trash_keep).to_string();
         for listed in &old {
             let summary = &listed.summary;
             json_line(
-                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": gone, "for_good": false, "until": until}),
+                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": deleted, "for_good": false, "until": until}),
             );
         }
-        for thrown in &expired {
-            json_line(&destruction(thrown, gone));
+        for trashed in &expired {
+            json_line(&deletion_json(trashed, deleted));
         }
     } else {
-        tell(&old, &expired, &archived, gone);
+        print_result(&old, &expired, &archived, deleted);
     }
-    if gone {
-        swept(&world, args.json).await?;
+    if deleted {
+        sweep_blobs(&env, args.json).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(old: &[Listed], expired: &[Thrown], archived: &[Name], gone: bool) {
+fn print_result(old: &[Listed], expired: &[Thrown], archived: &[Name], deleted: bool) {
     for listed in old {
-        data(&format!(
+        stdout_line(&format!(
             "{} ({}), {}, last entry {}",
             listed.summary.name, listed.summary.id, listed.standing, listed.summary.updated_at
         ));
     }
-    for thrown in expired {
-        let (name, session) = (thrown.name(), thrown.discarded.session);
-        let at = thrown.discarded.at;
-        data(&format!("{name} ({session}), in the trash since {at}"));
+    for trashed in expired {
+        let (name, session) = (trashed.name(), trashed.discarded.session);
+        let at = trashed.discarded.at;
+        stdout_line(&format!("{name} ({session}), in the trash since {at}"));
     }
-    let word = if gone { "" } else { "would be " };
+    let word = if deleted { "" } else { "would be " };
     for name in archived {
-        data(&format!(
+        stdout_line(&format!(
             "chat {name} {word}archived; `segno resume {name}` reopens it"
         ));
     }
-    let count = |n: usize| plain::count(n as u64, "session");
+    let count = |n: usize| text::count(n as u64, "session");
     if !old.is_empty() {
-        data(&format!("{} {word}moved to the trash", count(old.len())));
+        stdout_line(&format!("{} {word}moved to the trash", count(old.len())));
     }
     if !expired.is_empty() {
-        data(&format!("{} {word}deleted for good", count(expired.len())));
+        stdout_line(&format!("{} {word}deleted for good", count(expired.len())));
     }
     if old.is_empty() && expired.is_empty() && archived.is_empty() {
-        data("nothing is old enough to be deleted");
-    } else if gone && !old.is_empty() {
-        data("`segno sessions trash` lists them, `segno sessions restore NAME` brings one back");
+        stdout_line("nothing is old enough to be deleted");
+    } else if deleted && !old.is_empty() {
+        stdout_line(
+            "`segno sessions trash` lists them, `segno sessions restore NAME` brings one back",
+        );
     }
 }
 
-async fn discard(world: &World, old: &[Listed]) -> Result<(), Error> {
+async fn discard(env: &World, old: &[Listed]) -> Result<(), Error> {
     for listed in old {
-        // What cannot be kept of its files is no reason to keep the session.
-        if let Err(error) = checkpoint::before_expiry(world, &listed.summary).await {
-            say(&format!(
+        // A session is moved to the trash even if its last checkpoint fails.
+        if let Err(error) = checkpoint::before_expiry(env, &listed.summary).await {
+            stderr_line(&format!(
                 "note: no checkpoint of {}: {error}",
                 listed.summary.name
             ));
         }
-        trash::discard(world, &Target::Sound(listed.summary.clone())).await?;
+        trash::discard(env, &Target::Sound(listed.summary.clone())).await?;
     }
     Ok(())
 }
 
-/// How often sessions are cleaned up without being asked to.
-const DAILY: Duration = Duration::from_hours(24);
+/// Interval of the automatic cleanup.
+const AUTO_INTERVAL: Duration = Duration::from_hours(24);
 
-/// Cleans up after a run if the person wants that, at most once a day. Whatever comes of it, the run
-/// went as it went.
-pub(crate) async fn after_a_run(world: &World, config: &Config) {
+/// Cleans up after a run, if the settings enable it, at most once a day. A failed cleanup does not
+/// change the result of the run.
+pub(crate) async fn run_auto_cleanup(env: &World, config: &Config) {
     if !config.cleanup_auto {
         return;
     }
-    if let Err(failure) = daily(world, config).await {
-        say(&format!("note: the cleanup did not work: {failure}"));
+    if let Err(failure) = run_daily_cleanup(env, config).await {
+        stderr_line(&format!("note: the cleanup did not work: {failure}"));
     }
 }
 
-async fn daily(world: &World, config: &Config) -> Result<(), Failure> {
-    let now = world.clock.now();
+async fn run_daily_cleanup(env: &World, config: &Config) -> Result<(), Failure> {
+    let now = env.clock.now();
     let (home, _) = config::locations()?;
-    let note = home.join("cleaned");
-    let last = world.disk.read(&note, 64).ok();
+    let stamp = home.join("cleaned");
+    let last = env.disk.read(&stamp, 64).ok();
     let last = last.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok());
-    // A note from the future is from a clock that was wrong.
-    if last.is_some_and(|last| last <= now.0 && now.since(Timestamp(last)) < DAILY) {
+    // A timestamp in the future comes from a wrong clock and is ignored.
+    if last.is_some_and(|last| last <= now.0 && now.since(Timestamp(last)) < AUTO_INTERVAL) {
         return Ok(());
     }
     let unwritten = |error: std::io::Error| Failure::internal(error.to_string());
-    world.disk.remove(&note).map_err(unwritten)?;
+    env.disk.remove(&stamp).map_err(unwritten)?;
     let text = format!("{}\n", now.0);
-    match world.disk.create(&note, text.as_bytes(), Access::Private) {
-        // Someone else is at it in this moment.
+    match env.disk.create(&stamp, text.as_bytes(), Access::Private) {
+        // Another process is cleaning up at the same time.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
         other => other.map_err(unwritten)?,
     }
-    Box::pin(chat::sweep(world, config.chat.limits, Effect::Real)).await?;
-    let old = sessions::outdated(world, config.cleanup_age, config.keep_completed, false).await?;
-    let expired = trash::expired(world, config.trash_keep).await?;
-    discard(world, &old).await?;
-    destroy(world, &expired).await?;
+    Box::pin(chat::sweep(env, config.chat.limits, Effect::Real)).await?;
+    let old = sessions::outdated(env, config.cleanup_age, config.keep_completed, false).await?;
+    let expired = trash::expired(env, config.trash_keep).await?;
+    discard(env, &old).await?;
+    destroy(env, &expired).await?;
     if !expired.is_empty() {
-        trash::sweep(world).await?;
+        trash::sweep(env).await?;
     }
-    let count = |n: usize| plain::count(n as u64, "session");
-    let mut told = Vec::new();
+    let count = |n: usize| text::count(n as u64, "session");
+    let mut parts = Vec::new();
     if !old.is_empty() {
-        told.push(format!(
+        parts.push(format!(
             "{} moved to the trash (`segno sessions restore NAME` brings one back for {})",
             count(old.len()),
             human(config.trash_keep)
         ));
     }
     if !expired.is_empty() {
-        told.push(format!("{} deleted for good", count(expired.len())));
+        parts.push(format!("{} deleted for good", count(expired.len())));
     }
-    if !told.is_empty() {
-        say(&format!("note: cleaned up: {}", told.join("; ")));
+    if !parts.is_empty() {
+        stderr_line(&format!("note: cleaned up: {}", parts.join("; ")));
     }
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! `segno sessions delete`: moves a session to the trash, or deletes it for good.
+
 use std::process::ExitCode;
 
 use segno_core::id::{Name, SessionId};
@@ -6,32 +8,32 @@ use segno_engine::{Error, World};
 use serde_json::json;
 
 use super::confirm;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
 /// Move a session to the trash, from where it can be restored.
 ///
-/// A damaged session goes, too, if it is named by its whole id.
+/// A damaged session can be deleted, too, by its full id.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// Delete it for good, also out of the trash
+    /// Delete it permanently, even if it is in the trash
     #[arg(long)]
     now: bool,
-    /// Do not ask, with `--now`
+    /// Do not ask for confirmation, with `--now`
     #[arg(short, long)]
     yes: bool,
-    /// Only say what would be deleted
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What is to go, and whether it has to be thrown away first.
+/// The session to delete. `target` is absent if the session is already in the trash.
 struct Found {
     session: SessionId,
     name: Option<Name>,
@@ -40,47 +42,47 @@ struct Found {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, config) = context.world(Keep::Home)?;
-    let found = find(&world, args).await?;
-    let gone = !args.dry_run && (!args.now || confirm(&found.what, args.yes)?);
-    if gone && let Some(target) = &found.target {
-        trash::discard(&world, target).await?;
+    let (env, config) = context.env(Persistence::Home)?;
+    let found = find(&env, args).await?;
+    let deleted = !args.dry_run && (!args.now || confirm(&found.what, args.yes)?);
+    if deleted && let Some(target) = &found.target {
+        trash::discard(&env, target).await?;
     }
-    if gone && args.now {
-        world.store.destroy(found.session).await?;
+    if deleted && args.now {
+        env.store.destroy(found.session).await?;
     }
     if args.json {
-        let until = world.clock.now().after(config.trash_keep);
+        let until = env.clock.now().after(config.trash_keep);
         json_line(&json!({
             "v": 1,
             "kind": "deletion",
             "session": found.session,
             "name": found.name,
-            "deleted": gone,
+            "deleted": deleted,
             "for_good": args.now,
             "until": (!args.now).then(|| until.to_string()),
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    let what = plain::plain(&found.what);
-    data(&match (gone, args.now) {
+    let what = text::sanitize(&found.what);
+    stdout_line(&match (deleted, args.now) {
         (true, true) => format!("deleted {what} for good"),
         (true, false) => format!("moved {what} to the trash"),
         (false, true) if args.dry_run => format!("would delete {what} for good"),
         (false, false) => format!("would move {what} to the trash"),
         (false, true) => format!("kept {what}"),
     });
-    if gone && !args.now {
+    if deleted && !args.now {
         let name = found
             .name
             .map_or(found.session.to_string(), |name| name.to_string());
-        data(&format!("`segno sessions restore {name}` brings it back"));
+        stdout_line(&format!("`segno sessions restore {name}` brings it back"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn find(world: &World, args: &Args) -> Result<Found, Failure> {
-    match trash::target(world, &args.session).await {
+async fn find(env: &World, args: &Args) -> Result<Found, Failure> {
+    match trash::target(env, &args.session).await {
         Ok(target) => Ok(Found {
             session: target.id(),
             name: target.name().cloned(),
@@ -104,7 +106,7 @@ fn describe(target: &Target) -> String {
             summary.name,
             summary.id,
             summary.status,
-            plain::number(summary.head.seq.0)
+            text::number(summary.head.seq.0)
         ),
         Target::Damaged(session, error) => format!("{session} ({error})"),
     }

@@ -1,3 +1,5 @@
+//! `segno sessions export`: writes a session to a file, or with its files to a folder.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,34 +10,34 @@ use segno_engine::sessions;
 use serde_json::json;
 
 use super::bundle;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::waiting::Waiting;
-use crate::output::{data, json_line, plain, raw, say};
+use crate::output::progress_line::ProgressLine;
+use crate::output::{json_line, stderr_line, stdout_bytes, stdout_line, text};
 
-/// Write a session to one file, or with its files to a folder, which `sessions import` reads.
+/// Export a session to a file, or with its files to a folder.
 ///
-/// The file has every journal entry as it is stored, and the long texts that they refer to. It is
-/// for your eyes only (mode 0600): it says everything that was asked and answered. A session that is
-/// being run is written up to this moment.
+/// `sessions import` reads both. The file contains every journal event as it is stored, and the
+/// blobs that the events refer to. It is private (mode 0600), because it contains everything that
+/// was asked and answered. A running session is exported up to now.
 ///
-/// With `--bundle` a checkpoint is taken, and written to a folder: the session, the files of its
-/// workspace, and the records that Claude Code and Codex keep of its conversations, so that it can go
-/// on elsewhere as if it had been there all the time.
+/// With `--bundle`, takes a checkpoint and exports it to a folder: the session, the files of its
+/// workspace, and the transcripts of Claude Code and Codex, so that the session can be resumed on
+/// another machine as if it had always been there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     pub(super) session: String,
-    /// Take the files and the conversations of agents along
+    /// Include the files and the agents' transcripts
     #[arg(long)]
     bundle: bool,
-    /// Where to, or `-` for stdout [default: NAME.segno or NAME.bundle in this folder]
+    /// Output path, or `-` for stdout [default: NAME.segno or NAME.bundle in this folder]
     #[arg(short, long, value_name = "PATH")]
     pub(super) output: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, conflicts_with = "bundle")]
     force: bool,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -44,37 +46,37 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if args.bundle {
         return bundle::run(args, context).await;
     }
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     if is_stdout && args.json {
         let message = "stdout cannot have both the file and the answer as JSON";
         let hint = "give `--output` a file".to_owned();
         return Err(Failure::usage(message, Some(hint)));
     }
-    let summary = sessions::find(&world, &args.session).await?;
+    let summary = sessions::find(&env, &args.session).await?;
     let file = match &args.output {
         Some(file) => file.clone(),
         None => PathBuf::from(format!("{}.segno", summary.name)),
     };
-    // Found out before the work, and again by the disk when the file is made.
+    // Checked early, before the work; the disk checks it again when it creates the file.
     if !is_stdout && !args.force && file.symlink_metadata().is_ok() {
-        return Err(exists(&file));
+        return Err(already_exists(&file));
     }
-    let mut waiting = Waiting::new(world.clock.clone());
-    let export = export::export(&world, &summary, |done, total| {
-        let (done, total) = (plain::number(done), plain::number(total));
-        waiting.tell(&format!("reading entry {done} of {total}"));
+    let mut progress_line = ProgressLine::new(env.clock.clone());
+    let export = export::export(&env, &summary, |done, total| {
+        let (done, total) = (text::number(done), text::number(total));
+        progress_line.update(&format!("reading entry {done} of {total}"));
     })
     .await?;
-    waiting.tell("writing");
+    progress_line.update("writing");
     if is_stdout {
-        raw(&export.bytes);
+        stdout_bytes(&export.bytes);
     } else {
-        write(&*world.disk, &file, &export.bytes, args.force)?;
+        write(&*env.disk, &file, &export.bytes, args.force)?;
     }
-    drop(waiting);
+    drop(progress_line);
     if export.running {
-        say(&format!(
+        stderr_line(&format!(
             "note: {} is being run; the file has it up to entry {}",
             summary.name, export.records
         ));
@@ -92,37 +94,37 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "running": export.running,
         }));
     } else if is_stdout {
-        say(&sentence(&summary.name.to_string(), "stdout", &export));
+        stderr_line(&describe(&summary.name.to_string(), "stdout", &export));
     } else {
         let file = file.display().to_string();
-        data(&sentence(
+        stdout_line(&describe(
             &summary.name.to_string(),
-            &plain::plain(&file),
+            &text::sanitize(&file),
             &export,
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn sentence(name: &str, place: &str, export: &Export) -> String {
+fn describe(name: &str, place: &str, export: &Export) -> String {
     format!(
         "exported {name} to {place}: {} journal entries, {}, {} bytes",
-        plain::number(export.records),
-        plain::count(export.texts, "blob"),
-        plain::number(export.bytes.len() as u64)
+        text::number(export.records),
+        text::count(export.texts, "blob"),
+        text::number(export.bytes.len() as u64)
     )
 }
 
-pub(super) fn exists(file: &Path) -> Failure {
+pub(super) fn already_exists(file: &Path) -> Failure {
     let hint = "`--force` replaces it, `--output` names another".to_owned();
-    Failure::unwritten(format!("{} exists", file.display()), Some(hint))
+    Failure::file_write(format!("{} exists", file.display()), Some(hint))
 }
 
-/// Writes a private file. Without `force` it must be new; with it, there is always the one before or
-/// the whole new one.
+/// Writes a private file. Without `force` the file must be new. With `force` the replacement is
+/// atomic: readers see the old file or the complete new one.
 fn write(disk: &dyn Disk, file: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let unwritten = |error: &io::Error| {
-        Failure::unwritten(
+        Failure::file_write(
             format!("{} cannot be written: {error}", file.display()),
             None,
         )
@@ -135,7 +137,9 @@ fn write(disk: &dyn Disk, file: &Path, bytes: &[u8], force: bool) -> Result<(), 
         file.to_owned()
     };
     match disk.create(&draft, bytes, Access::Private) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(&draft)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(already_exists(&draft));
+        }
         Err(error) => {
             let _ = disk.remove(&draft);
             return Err(unwritten(&error));

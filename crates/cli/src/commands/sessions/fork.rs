@@ -1,3 +1,5 @@
+//! `segno sessions fork`: copies a session, or a part of it, into a new one.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,41 +11,41 @@ use segno_engine::{World, checkpoint, sessions};
 use serde_json::json;
 
 use crate::commands::checkpoint::progress;
-use crate::commands::run::{conduct, name, watch_signals};
-use crate::context::{Context, Keep, workspace};
+use crate::commands::run::{name, run_with_progress, watch_signals};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::machine::people;
+use crate::machine::human;
 use crate::output::progress::spent;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Make a new session out of what another has done.
+/// Fork a session into a new one.
 ///
-/// Finished steps are copied with their answers and not run again. What an agent is in the middle of
-/// goes on in a conversation of the copy's own. With `--from CHECKPOINT` the copy is as the session was
-/// then, with the files of that moment in a new folder; with `--before STEP`, only what had finished
-/// before STEP was first begun is copied. The copy stands as paused, the other session stays as it is.
-/// Edit the spec in between, and the copy goes another way.
+/// Finished steps are copied with their results and not run again. An interrupted agent continues
+/// in a conversation of the fork's own. With `--from CHECKPOINT`, the fork starts from that
+/// checkpoint, with its files in a new folder; with `--before STEP`, only steps that had finished
+/// before STEP first started are copied. The fork is paused; the original session is unchanged.
+/// Edit the spec before resuming to take another direction.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// The checkpoint to go on from, with its files: its id, or the end of it
+    /// Fork at this checkpoint, with its files: its id, or a suffix of it
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<String>,
-    /// The first step to run again, as `sessions show` names it [default: the first unfinished]
+    /// First step to run again, as named by `sessions show` [default: the first unfinished]
     #[arg(long, value_name = "STEP", conflicts_with_all = ["from", "into"])]
     before: Option<String>,
-    /// The folder for the files of the checkpoint; without `--from`, one is taken now [default: a new one
-    /// beside the session's]
+    /// Folder for the files of the checkpoint; without `--from`, a checkpoint is taken now
+    /// [default: a new folder next to the session's]
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
-    /// What to call the copy [default: the session's name with `-fork`, numbered]
+    /// Name of the fork [default: the session's name with `-fork`, numbered]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<Name>,
-    /// Where its artifacts go [default: where those of the session go]
+    /// Folder for artifacts [default: as the session]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Go on with the copy at once
+    /// Resume the fork immediately
     #[arg(long)]
     run: bool,
     /// Print JSON, one object per line
@@ -52,37 +54,37 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (mut world, _) = context.world(Keep::Home)?;
-    let summary = sessions::find(&world, &args.session).await?;
+    let (mut env, _) = context.env(Persistence::Home)?;
+    let summary = sessions::find(&env, &args.session).await?;
     let here = workspace()?;
     let part = match args.before {
         Some(step) => Part::Before(step),
-        None => part(&world, args.from.as_deref(), args.into, Place::Beside).await?,
+        None => part_to_copy(&env, args.from.as_deref(), args.into, Place::Beside).await?,
     };
     let request = Request {
         part,
         name: args.name,
         out: args.out.map(|out| here.join(out)),
     };
-    let copy = make(&world, &summary, request, args.json).await?;
+    let copy = fork_session(&env, &summary, request, args.json).await?;
     if !args.run {
         if !args.json {
-            data(&format!("`segno resume {}` goes on", copy.name));
+            stdout_line(&format!("`segno resume {}` goes on", copy.name));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    world.people = people::here(args.json);
-    let brake = watch_signals();
-    conduct(&world, args.json, async |progress| {
-        resume::resume(&world, copy, Options::default(), progress, brake).await
+    env.people = human::at_terminal(args.json);
+    let stop_token = watch_signals();
+    run_with_progress(&env, args.json, async |progress| {
+        resume::resume(&env, copy, Options::default(), progress, stop_token).await
     })
     .await
 }
 
-/// What is copied: up to a checkpoint if one is named, whose files go into a folder if one is named, and
-/// else to their place.
-pub(crate) async fn part(
-    world: &World,
+/// Determines what to copy: up to the checkpoint if one is given, else everything. The files go
+/// into the given folder if there is one, else to `place`.
+pub(crate) async fn part_to_copy(
+    env: &World,
     from: Option<&str>,
     into: Option<PathBuf>,
     place: Place,
@@ -93,7 +95,7 @@ pub(crate) async fn part(
     };
     Ok(match (from, into) {
         (Some(reference), into) => {
-            let manifest = checkpoint::find(world, reference).await?;
+            let manifest = checkpoint::find(env, reference).await?;
             Part::Until(Box::new(manifest), into.map_or(place, Place::Into))
         }
         (None, Some(folder)) => Part::Apart(folder),
@@ -101,15 +103,15 @@ pub(crate) async fn part(
     })
 }
 
-/// Makes the copy, and says so.
-pub(crate) async fn make(
-    world: &World,
+/// Forks the session and prints the result.
+pub(crate) async fn fork_session(
+    env: &World,
     summary: &Summary,
     request: Request,
     json: bool,
 ) -> Result<Summary, Failure> {
-    let progress = progress(world, "copying");
-    let forked = fork::fork(world, summary, request, &progress).await?;
+    let progress = progress(env, "copying");
+    let forked = fork::fork(env, summary, request, &progress).await?;
     drop(progress);
     if json {
         json_line(&json!({
@@ -126,40 +128,40 @@ pub(crate) async fn make(
             "set_aside": forked.set_aside,
         }));
     } else {
-        tell(summary, &forked);
+        print_result(summary, &forked);
     }
     Ok(forked.summary)
 }
 
-fn tell(summary: &Summary, forked: &Forked) {
+fn print_result(summary: &Summary, forked: &Forked) {
     let copy = &forked.summary;
     let spent = match spent(&forked.usage).as_str() {
         "" => String::new(),
         spent => format!(" ({spent})"),
     };
-    data(&format!(
+    stdout_line(&format!(
         "forked {} into {} ({}), {}: {} done{spent}",
         summary.name,
         copy.name,
         copy.id,
         copy.status,
-        plain::count(forked.steps, "step")
+        text::count(forked.steps, "step")
     ));
     if let Some(checkpoint) = forked.checkpoint {
-        data(&format!(
+        stdout_line(&format!(
             "its files are those of checkpoint {checkpoint}, in {}",
-            plain::plain(&copy.workspace)
+            text::sanitize(&copy.workspace)
         ));
     }
     if let Some(rescue) = forked.rescue {
-        data(&format!(
+        stdout_line(&format!(
             "what was there before is kept: `segno checkpoint restore {rescue}` brings it back"
         ));
     }
     if !forked.set_aside.is_empty() {
-        data(&format!(
+        stdout_line(&format!(
             "could start a program, and got another name: {}",
-            plain::plain(&forked.set_aside.join(", "))
+            text::sanitize(&forked.set_aside.join(", "))
         ));
     }
 }

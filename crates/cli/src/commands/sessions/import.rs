@@ -1,3 +1,5 @@
+//! `segno sessions import`: imports an exported session.
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,78 +9,78 @@ use segno_core::id::Name;
 use segno_engine::{Error, World, import, relocate};
 use serde_json::json;
 
-use super::arrival;
+use super::import_folder;
 use crate::commands::run::name;
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::waiting::Waiting;
-use crate::output::{data, json_line, plain, say};
+use crate::output::progress_line::ProgressLine;
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
-/// Make a session out of a file or a folder that `sessions export` wrote.
+/// Import a session from a file or folder that `sessions export` wrote.
 ///
 /// Everything is verified before anything is written. Finished steps stay finished; a session that
-/// was being run when it was exported stands as interrupted. Import only what you trust: resuming a
+/// was exported while it was running becomes interrupted. Import only what you trust: resuming a
 /// session does what its spec says.
 ///
-/// `--into` says where it goes on. The files of a folder are brought there first; what was there is
-/// kept in a checkpoint, and files that the bundle does not have stay. An import that was killed is
-/// finished by the same command.
+/// `--into` sets the folder in which the session is resumed. The files of an exported folder are
+/// restored there first; existing files are saved in a checkpoint, and files that are not in the
+/// bundle stay. If an import is killed, run the same command again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file or the folder, or `-` for a file from stdin
+    /// Exported file or folder, or `-` for a file on stdin
     #[arg(value_name = "PATH")]
     pub(super) file: PathBuf,
-    /// The folder that the session goes on in [default: the one that it had]
+    /// Folder for the session [default: its original folder]
     #[arg(long, value_name = "FOLDER")]
     pub(super) into: Option<PathBuf>,
-    /// Bring files back as they were, also those that could start programs
+    /// Restore all files unchanged, even those that could start programs
     ///
     /// Without it, hooks and settings that could start programs (`.git/hooks`, `.git/config`,
-    /// `.claude/settings.json`, `.envrc`, …) get `.segno-inert` behind their names.
+    /// `.claude/settings.json`, `.envrc`, …) get the suffix `.segno-inert`.
     #[arg(long, requires = "into")]
     pub(super) trust: bool,
-    /// What to call the session [default: its name, numbered if another has it]
+    /// Name of the session [default: its name, numbered if taken]
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(super) name: Option<Name>,
-    /// How many bytes the files of a folder may have [default: 10 GiB]
+    /// Maximum size of the files of a folder in bytes [default: 10 GiB]
     #[arg(long, value_name = "N")]
     pub(super) max_bytes: Option<u64>,
-    /// How many files, folders and links may be in it [default: 150000]
+    /// Maximum number of files, folders and links in it [default: 150000]
     #[arg(long, value_name = "N")]
     pub(super) max_entries: Option<u64>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     if args.file.is_dir() {
-        return arrival::run(args, context).await;
+        return import_folder::run(args, context).await;
     }
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let into = match &args.into {
         Some(into) => Some(relocate::folder(&workspace()?.join(into))?),
         None => None,
     };
-    let mut waiting = Waiting::new(world.clock.clone());
-    let (place, bytes) = read(&world, &args.file)?;
-    waiting.tell("verifying");
+    let mut progress_line = ProgressLine::new(env.clock.clone());
+    let (place, bytes) = read(&env, &args.file)?;
+    progress_line.update("verifying");
     let bundle = import::read(&place, &bytes)?;
     drop(bytes);
-    let imported = import::import_into(&world, bundle, args.name, into, |done, total| {
-        let (done, total) = (plain::number(done), plain::number(total));
-        waiting.tell(&format!("keeping blob {done} of {total}"));
+    let imported = import::import_into(&env, bundle, args.name, into, |done, total| {
+        let (done, total) = (text::number(done), text::number(total));
+        progress_line.update(&format!("keeping blob {done} of {total}"));
     })
     .await?;
-    drop(waiting);
+    drop(progress_line);
     if imported.running {
-        say(&format!(
+        stderr_line(&format!(
             "note: {} was being run when it was exported; whoever ran it may have gone on elsewhere",
             imported.name
         ));
     }
     if !Path::new(&imported.workspace).is_dir() {
-        say(&plain::plain(&format!(
+        stderr_line(&text::sanitize(&format!(
             "note: its folder {} is not on this machine; `segno sessions move {} FOLDER` names another",
             imported.workspace, imported.name
         )));
@@ -96,28 +98,28 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    data(&format!(
+    stdout_line(&format!(
         "imported {} ({}), {}: {} journal entries, {}",
         imported.name,
         imported.session,
         imported.status,
-        plain::number(imported.records),
-        plain::count(imported.texts, "blob")
+        text::number(imported.records),
+        text::count(imported.texts, "blob")
     ));
     if imported.status.is_resumable() {
-        data(&format!("`segno resume {}` goes on", imported.name));
+        stdout_line(&format!("`segno resume {}` goes on", imported.name));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The content of the file, and what to call the file.
-fn read(world: &World, file: &Path) -> Result<(String, Vec<u8>), Failure> {
+/// Reads the file or stdin. Also returns the name to use in messages.
+fn read(env: &World, file: &Path) -> Result<(String, Vec<u8>), Failure> {
     let unreadable = |error: std::io::Error| Error::Unreadable {
         path: file.to_owned(),
         reason: error.to_string(),
     };
     if file != Path::new("-") {
-        let read = world.disk.read(file, bundle::LONGEST);
+        let read = env.disk.read(file, bundle::LONGEST);
         return Ok((file.display().to_string(), read.map_err(unreadable)?));
     }
     let mut bytes = Vec::new();

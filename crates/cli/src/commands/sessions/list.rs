@@ -1,3 +1,5 @@
+//! `segno sessions list`: lists sessions with their status.
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -6,28 +8,28 @@ use segno_core::session::Status;
 use segno_engine::sessions;
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{columns, data, json as shapes, json_line, moment, plain, table};
+use crate::output::{columns, json as shapes, json_line, stdout_line, table, text, timestamp};
 
 /// List the sessions of this folder, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Those of all folders, and chats that expired
+    /// Include all folders and expired chats
     #[arg(short, long)]
     all: bool,
-    /// Only those with this status
+    /// List only sessions with this status
     #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(Status::ALL.iter().map(|status| status.as_str())))]
     status: Option<String>,
-    /// Print them as JSON, one per line
+    /// Print JSON, one session per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let here = workspace()?;
-    let (listed, damaged) = sessions::list(&world).await?;
+    let (listed, damaged) = sessions::list(&env).await?;
     let total = listed.len();
     let shown: Vec<_> = listed
         .into_iter()
@@ -40,11 +42,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 })
         })
         .collect();
-    let waits = sessions::suspensions(&world, &shown).await;
+    let waits = sessions::suspensions(&env, &shown).await;
     if args.json {
         for listed in &shown {
             let waits = waits.get(&listed.summary.id);
-            json_line(&shapes::listed(listed, waits.map(|(path, of)| (path, of))));
+            json_line(&shapes::session_line(
+                listed,
+                waits.map(|(path, of)| (path, of)),
+            ));
         }
         for error in &damaged {
             json_line(
@@ -53,13 +58,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let now = world.clock.now();
+    let now = env.clock.now();
     let row = |listed: &sessions::Listed| {
         let summary = &listed.summary;
         let mut row = vec![
             summary.name.to_string(),
             match waits.get(&summary.id) {
-                Some((_, of)) => format!("{}, {}", listed.standing, moment::suspended(of)),
+                Some((_, of)) => format!("{}, {}", listed.standing, timestamp::suspended(of)),
                 None => listed.standing.to_string(),
             },
             format!(
@@ -94,18 +99,18 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         } else {
             format!(
                 "; `--all` shows {} of other folders",
-                plain::number(total as u64)
+                text::number(total as u64)
             )
         };
-        data(&format!("no sessions{elsewhere}"));
+        stdout_line(&format!("no sessions{elsewhere}"));
     } else {
         let rows: Vec<_> = shown.iter().map(row).collect();
         table::table(head, &rows, columns())
             .iter()
-            .for_each(|line| data(line));
+            .for_each(|line| stdout_line(line));
     }
     damaged
         .iter()
-        .for_each(|error| data(&plain::plain(&format!("damaged: {error}"))));
+        .for_each(|error| stdout_line(&text::sanitize(&format!("damaged: {error}"))));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,12 @@
-//! `segno sessions …`
+//! `segno sessions …`: the subcommands, and what they share.
 
-mod arrival;
 mod bundle;
 pub(crate) mod cleanup;
 mod delete;
 mod export;
 pub(crate) mod fork;
 mod import;
+mod import_folder;
 mod list;
 mod relocate;
 mod restore;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::stderr_line;
 
 /// List, show, search, delete, restore, clean up, export, import, move and fork sessions.
 #[derive(Debug, clap::Subcommand)]
@@ -71,7 +71,7 @@ impl Command {
     }
 }
 
-/// Asks before `what` is lost. Where nobody can be asked, `--yes` must say it.
+/// Asks the user before `what` is deleted. Without a terminal, `--yes` is required.
 fn confirm(what: &str, yes: bool) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
@@ -81,7 +81,7 @@ fn confirm(what: &str, yes: bool) -> Result<bool, Failure> {
         let hint = "add `--yes`, or `--dry-run` to only look";
         return Err(Failure::usage(message, Some(hint.into())));
     }
-    say(&format!("Delete {what}? This cannot be undone. [y/N]"));
+    stderr_line(&format!("Delete {what}? This cannot be undone. [y/N]"));
     let mut answer = String::new();
     let _ = stdin().lock().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

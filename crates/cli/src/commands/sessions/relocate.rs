@@ -1,3 +1,5 @@
+//! `segno sessions move`: changes the folder of a session.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -5,30 +7,30 @@ use segno_engine::relocate::{self, Relocated};
 use segno_engine::sessions;
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain};
+use crate::output::{json_line, stdout_line, text};
 
-/// Let a session go on in another folder, because its own was renamed or moved.
+/// Change the folder of a session, after the folder was renamed or moved.
 ///
-/// No file is touched. Paths of the session that lay in the old folder are meant in the new one, and
-/// agents that go on are told that the folder has moved.
+/// Touches no files. Paths in the old folder are mapped to the new one, and resumed agents are told
+/// that the folder moved.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// The folder that it works in from now on
+    /// New folder of the session
     folder: PathBuf,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let summary = sessions::find(&world, &args.session).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let summary = sessions::find(&env, &args.session).await?;
     let folder = workspace()?.join(&args.folder);
-    let relocated = relocate::relocate(&world, &summary, &folder).await?;
+    let relocated = relocate::relocate(&env, &summary, &folder).await?;
     let (from, to) = match &relocated {
         Relocated::Moved { from, to } => (from, to),
         Relocated::There => (&summary.workspace, &summary.workspace),
@@ -48,11 +50,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         Relocated::Moved { .. } => "works in",
         Relocated::There => "works already in",
     };
-    data(&format!(
+    stdout_line(&format!(
         "{} ({}) {verb} {}",
         summary.name,
         summary.id,
-        plain::plain(to)
+        text::sanitize(to)
     ));
     Ok(ExitCode::SUCCESS)
 }

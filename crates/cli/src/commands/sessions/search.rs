@@ -1,28 +1,30 @@
+//! `segno sessions search`: searches the texts of sessions.
+
 use std::process::ExitCode;
 
 use segno_engine::search::{self, Find, Query, Who};
 use serde_json::json;
 
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::waiting::Waiting;
-use crate::output::{data, json_line, plain};
+use crate::output::progress_line::ProgressLine;
+use crate::output::{json_line, stdout_line, text};
 
-/// Find what was asked, answered and said in sessions of this folder, newest first.
+/// Search prompts, answers and messages in the sessions of this folder, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The text, in upper or lower case
+    /// Text to search for, case-insensitive
     text: String,
-    /// In sessions of all folders
+    /// Search the sessions of all folders
     #[arg(short, long)]
     all: bool,
-    /// Only where this agent works
+    /// Search only steps of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// How many finds are shown
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// Print them as JSON, one per line
+    /// Print JSON, one result per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -31,7 +33,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if args.text.is_empty() {
         return Err(Failure::usage("there is nothing to look for", None));
     }
-    let (world, _) = context.world(Keep::Home)?;
+    let (env, _) = context.env(Persistence::Home)?;
     let query = Query {
         text: args.text,
         session: None,
@@ -39,18 +41,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         agent: args.agent,
         limit: args.limit as usize,
     };
-    let mut waiting = Waiting::new(world.clock.clone());
-    let found = search::search(&world, &query, |done, total| {
-        let (done, total) = (plain::number(done), plain::number(total));
-        waiting.tell(&format!("searched {done} of {total} sessions"));
+    let mut progress_line = ProgressLine::new(env.clock.clone());
+    let found = search::search(&env, &query, |done, total| {
+        let (done, total) = (text::number(done), text::number(total));
+        progress_line.update(&format!("searched {done} of {total} sessions"));
     })
     .await?;
-    drop(waiting);
+    drop(progress_line);
     for find in &found.finds {
         if args.json {
             json_line(&shape(find));
         } else {
-            tell(find);
+            print_find(find);
         }
     }
     for error in &found.damaged {
@@ -60,7 +62,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": problem}),
             );
         } else {
-            data(&plain::plain(&format!("damaged: {problem}")));
+            stdout_line(&text::sanitize(&format!("damaged: {problem}")));
         }
     }
     if args.json {
@@ -72,16 +74,16 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         } else {
             "; `--all` looks into other folders, too"
         };
-        data(&format!("nothing found{elsewhere}"));
+        stdout_line(&format!("nothing found{elsewhere}"));
     }
     if found.unlisted > 0 {
-        let more = plain::number(found.unlisted);
-        data(&format!("{more} more: `--limit N` shows them"));
+        let more = text::number(found.unlisted);
+        stdout_line(&format!("{more} more: `--limit N` shows them"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn word(who: Who) -> &'static str {
+fn author_word(who: Who) -> &'static str {
     match who {
         Who::Question => "question",
         Who::Person => "person",
@@ -91,16 +93,16 @@ fn word(who: Who) -> &'static str {
     }
 }
 
-fn tell(find: &Find) {
+fn print_find(find: &Find) {
     let who = match find.who {
         Who::Agent => find.agent.as_str(),
-        _ => word(find.who),
+        _ => author_word(find.who),
     };
     let line = format!(
         "{} {} {} {who}: {}",
         find.at, find.name, find.path, find.snippet
     );
-    data(&plain::plain(&line));
+    stdout_line(&text::sanitize(&line));
 }
 
 fn shape(find: &Find) -> serde_json::Value {
@@ -111,7 +113,7 @@ fn shape(find: &Find) -> serde_json::Value {
         "name": find.name,
         "path": find.path,
         "agent": find.agent,
-        "who": word(find.who),
+        "who": author_word(find.who),
         "at": find.at.to_string(),
         "seq": find.seq,
         "snippet": find.snippet,

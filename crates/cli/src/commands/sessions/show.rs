@@ -1,3 +1,5 @@
+//! `segno sessions show`: prints one session with its steps.
+
 use std::process::ExitCode;
 
 use segno_core::session::Status;
@@ -5,34 +7,37 @@ use segno_core::state::Chat;
 use segno_engine::sessions::{self, ShownStep, StepStanding};
 use segno_engine::talk::Talk;
 
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::tree::{self, What};
-use crate::output::{columns, data, json as shapes, json_line, moment, plain, progress, table};
+use crate::output::tree::{self, LineKind};
+use crate::output::{
+    columns, json as shapes, json_line, progress, stdout_line, table, text, timestamp,
+};
 
-/// Show one session: where it stands, its steps, and what it took.
+/// Show a session: its status, steps and usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session: its id, its name, or the beginning of either
+    /// Session id, name, or unique prefix of either
     session: String,
-    /// Every step, however many are finished
+    /// Show all steps, even if many are finished
     #[arg(short, long)]
     all: bool,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let summary = sessions::find(&world, &args.session).await?;
-    let shown = sessions::show(&world, summary).await?;
+    let (env, _) = context.env(Persistence::Home)?;
+    let summary = sessions::find(&env, &args.session).await?;
+    let shown = sessions::show(&env, summary).await?;
     if args.json {
-        json_line(&shapes::shown(&shown, world.clock.now()));
+        json_line(&shapes::session_details(&shown, env.clock.now()));
         return Ok(ExitCode::SUCCESS);
     }
     let (summary, state) = (&shown.listed.summary, &shown.state);
-    let field = |name: &str, value: &str| data(&format!("{name:<10} {}", plain::plain(value)));
+    let field =
+        |name: &str, value: &str| stdout_line(&format!("{name:<10} {}", text::sanitize(value)));
     field("session", &format!("{} ({})", summary.name, summary.id));
     field("status", shown.listed.standing.as_str());
     field("kind", summary.kind.as_str());
@@ -45,10 +50,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             ),
         );
     }
-    if let Some((path, suspension)) = state.suspended(world.clock.now()) {
+    if let Some((path, suspension)) = state.suspended(env.clock.now()) {
         field(
             "waits",
-            &format!("{path} {}", moment::suspended(&suspension)),
+            &format!("{path} {}", timestamp::suspended(&suspension)),
         );
     }
     if let Some(error) = &state.error {
@@ -58,7 +63,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         field("stopped", &progress::stopped(stopped));
     }
     if let Some(forked) = &state.forked {
-        let cut = progress::cut(forked.before.as_ref(), forked.checkpoint);
+        let cut = progress::fork_point(forked.before.as_ref(), forked.checkpoint);
         field(
             "copy of",
             &format!("{} ({}){cut}", forked.name, forked.from),
@@ -101,7 +106,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         }
     }
     if !shown.steps.is_empty() {
-        data("");
+        stdout_line("");
         steps(&shown.steps, args.all);
     }
     if shown.listed.standing.is_resumable() && shown.listed.standing != Status::Running {
@@ -109,17 +114,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             Some(_) => "chat --session",
             None => "resume",
         };
-        data(&format!("\n`segno {command} {}` goes on", summary.name));
+        stdout_line(&format!("\n`segno {command} {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much was said in a chat, in a line.
+/// Describes the size of a chat in one line.
 fn exchanges(chat: &Chat) -> String {
     let counts = [
-        plain::count(chat.messages, "message"),
-        plain::count(chat.replies, "turn"),
-        plain::count(chat.tool_calls, "tool call"),
+        text::count(chat.messages, "message"),
+        text::count(chat.replies, "turn"),
+        text::count(chat.tool_calls, "tool call"),
     ];
     let model = chat.model.as_deref();
     let model = model.map_or(String::new(), |model| format!(" ({model})"));
@@ -134,7 +139,7 @@ fn exchanges(chat: &Chat) -> String {
     )
 }
 
-/// A conversation of an agent's program, in a line.
+/// Describes a conversation of a CLI agent in one line.
 fn conversation(talk: &Talk) -> String {
     let Talk {
         program,
@@ -143,10 +148,10 @@ fn conversation(talk: &Talk) -> String {
         ..
     } = talk;
     let context = talk.context.map_or(String::new(), |gauge| {
-        let used = plain::number(gauge.used);
+        let used = text::number(gauge.used);
         match (gauge.window, gauge.percent()) {
             (Some(window), Some(percent)) => {
-                let window = plain::number(window);
+                let window = text::number(window);
                 format!(", context {used} of {window} tokens ({percent} %)")
             }
             _ => format!(", context {used} tokens"),
@@ -155,32 +160,32 @@ fn conversation(talk: &Talk) -> String {
     format!("{program} {native} in {path}{context}")
 }
 
-/// The steps as a tree. A path stands in full, so that it can be copied.
+/// Prints the steps as a tree. Paths are printed in full, so that they can be copied.
 fn steps(steps: &[ShownStep], all: bool) {
     let paths = steps.iter().map(|step| {
         let finished = step.standing == StepStanding::Finished;
         (step.path.as_str(), finished)
     });
-    let spoke = steps.iter().any(|step| step.turns > 0);
+    let has_turns = steps.iter().any(|step| step.turns > 0);
     let mut rows = Vec::new();
     for line in tree::lines(paths, all) {
-        let mut row = match line.what {
-            What::Step(number) => cells(&steps[number]),
-            What::Group {
+        let mut row = match line.kind {
+            LineKind::Step(number) => cells(&steps[number]),
+            LineKind::Group {
                 path,
                 finished,
                 steps,
             } => {
-                let (done, of) = (plain::number(finished as u64), plain::number(steps as u64));
-                bare(path, format!("{done} of {of} finished"))
+                let (done, of) = (text::number(finished as u64), text::number(steps as u64));
+                group_row(path, format!("{done} of {of} finished"))
             }
-            What::Folded(steps) => {
-                let more = plain::number(steps as u64);
-                bare(format!("… {more} more finished"), String::new())
+            LineKind::Folded(steps) => {
+                let more = text::number(steps as u64);
+                group_row(format!("… {more} more finished"), String::new())
             }
         };
         row[0] = format!("{}{}", "  ".repeat(line.depth), row[0]);
-        if !spoke {
+        if !has_turns {
             row.drain(4..6);
         }
         rows.push(row);
@@ -188,12 +193,12 @@ fn steps(steps: &[ShownStep], all: bool) {
     let mut head = vec![
         "STEP", "AGENT", "STATUS", "TRIES", "TURNS", "TOOLS", "TOOK", "USED", "",
     ];
-    if !spoke {
+    if !has_turns {
         head.drain(4..6);
     }
     table::table(&head, &rows, columns())
         .iter()
-        .for_each(|line| data(line));
+        .for_each(|line| stdout_line(line));
 }
 
 fn cells(step: &ShownStep) -> Vec<String> {
@@ -210,7 +215,7 @@ fn cells(step: &ShownStep) -> Vec<String> {
     vec![
         step.path.to_string(),
         step.agent.clone(),
-        shapes::standing(&step.standing).replace('_', " "),
+        shapes::step_status(&step.standing).replace('_', " "),
         step.attempts.to_string(),
         count(step.turns),
         count(step.tools),
@@ -221,7 +226,7 @@ fn cells(step: &ShownStep) -> Vec<String> {
 }
 
 /// A row that is not a step.
-fn bare(name: String, status: String) -> Vec<String> {
+fn group_row(name: String, status: String) -> Vec<String> {
     let mut row = vec![String::new(); 9];
     (row[0], row[2]) = (name, status);
     row

@@ -1,3 +1,5 @@
+//! `segno sessions trash`: lists and empties the trash.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,50 +9,50 @@ use segno_engine::{Error, World};
 use serde_json::{Value, json};
 
 use super::confirm;
-use crate::context::{Context, Keep};
+use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{columns, data, json_line, plain, say, table};
+use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
 
-/// List what is in the trash, or empty it.
+/// List the sessions in the trash, or empty it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Delete everything in it for good, and blobs that no session refers to
+    /// Delete everything in it permanently, and blobs that no session references
     #[arg(long)]
     empty: bool,
-    /// Do not ask, with `--empty`
+    /// Do not ask for confirmation, with `--empty`
     #[arg(short, long, requires = "empty")]
     yes: bool,
-    /// Only say what would be deleted, with `--empty`
+    /// Only show what would be deleted, with `--empty`
     #[arg(long, requires = "empty")]
     dry_run: bool,
-    /// Print it as JSON, one line per session
+    /// Print JSON, one session per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, config) = context.world(Keep::Home)?;
-    let (thrown, damaged) = trash::list(&world).await?;
+    let (env, config) = context.env(Persistence::Home)?;
+    let (trashed, damaged) = trash::list(&env).await?;
     if args.empty {
-        return empty(args, &world, &thrown).await;
+        return empty(args, &env, &trashed).await;
     }
-    let now = world.clock.now();
+    let now = env.clock.now();
     if args.json {
-        for thrown in &thrown {
-            json_line(&listed(thrown, config.trash_keep));
+        for trashed in &trashed {
+            json_line(&trashed_json(trashed, config.trash_keep));
         }
-    } else if thrown.is_empty() {
-        data("the trash is empty");
+    } else if trashed.is_empty() {
+        stdout_line("the trash is empty");
     } else {
-        let rows: Vec<_> = thrown
+        let rows: Vec<_> = trashed
             .iter()
-            .map(|thrown| row(thrown, now, config.trash_keep))
+            .map(|trashed| row(trashed, now, config.trash_keep))
             .collect();
         let head = ["NAME", "STATUS", "DELETED", "GOES FOR GOOD", "ID"];
         table::table(&head, &rows, columns())
             .iter()
-            .for_each(|line| data(line));
-        data("`segno sessions restore NAME` brings one back");
+            .for_each(|line| stdout_line(line));
+        stdout_line("`segno sessions restore NAME` brings one back");
     }
     for error in &damaged {
         if args.json {
@@ -58,103 +60,107 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 &json!({"v": 1, "kind": "finding", "severity": "damage", "problem": error.to_string()}),
             );
         } else {
-            data(&plain::plain(&format!("damaged: {error}")));
+            stdout_line(&text::sanitize(&format!("damaged: {error}")));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(thrown: &Thrown) -> Option<&'static str> {
-    thrown
+fn status(trashed: &Thrown) -> Option<&'static str> {
+    trashed
         .summary
         .as_ref()
         .map(|summary| summary.status.as_str())
 }
 
-fn row(thrown: &Thrown, now: Timestamp, keep: Duration) -> Vec<String> {
-    let at = thrown.discarded.at;
+fn row(trashed: &Thrown, now: Timestamp, keep: Duration) -> Vec<String> {
+    let at = trashed.discarded.at;
     let left = at.after(keep).since(now);
     vec![
-        thrown.name().to_string(),
-        status(thrown).unwrap_or("damaged").to_owned(),
+        trashed.name().to_string(),
+        status(trashed).unwrap_or("damaged").to_owned(),
         format!("{} ago", human(now.since(at))),
         if left.is_zero() {
             "at the next cleanup".into()
         } else {
             format!("in {}", human(left))
         },
-        thrown.discarded.session.to_string(),
+        trashed.discarded.session.to_string(),
     ]
 }
 
-fn listed(thrown: &Thrown, keep: Duration) -> Value {
+fn trashed_json(trashed: &Thrown, keep: Duration) -> Value {
     json!({
         "v": 1,
         "kind": "discarded",
-        "session": thrown.discarded.session,
-        "name": thrown.discarded.name,
-        "status": status(thrown),
-        "entries": thrown.summary.as_ref().map(|summary| summary.head.seq),
-        "deleted_at": thrown.discarded.at.to_string(),
-        "until": thrown.discarded.at.after(keep).to_string(),
+        "session": trashed.discarded.session,
+        "name": trashed.discarded.name,
+        "status": status(trashed),
+        "entries": trashed.summary.as_ref().map(|summary| summary.head.seq),
+        "deleted_at": trashed.discarded.at.to_string(),
+        "until": trashed.discarded.at.after(keep).to_string(),
     })
 }
 
-async fn empty(args: &Args, world: &World, thrown: &[Thrown]) -> Result<ExitCode, Failure> {
-    let what = plain::count(thrown.len() as u64, "session");
+async fn empty(args: &Args, env: &World, trashed: &[Thrown]) -> Result<ExitCode, Failure> {
+    let what = text::count(trashed.len() as u64, "session");
     let what = format!("{what} in the trash");
     if !args.json {
-        for thrown in thrown {
-            data(&format!("{} ({})", thrown.name(), thrown.discarded.session));
+        for trashed in trashed {
+            stdout_line(&format!(
+                "{} ({})",
+                trashed.name(),
+                trashed.discarded.session
+            ));
         }
     }
-    let gone = !args.dry_run && (thrown.is_empty() || confirm(&what, args.yes)?);
-    if gone {
-        destroy(world, thrown).await?;
+    let deleted = !args.dry_run && (trashed.is_empty() || confirm(&what, args.yes)?);
+    if deleted {
+        destroy(env, trashed).await?;
     }
     if args.json {
-        thrown
+        trashed
             .iter()
-            .for_each(|thrown| json_line(&destruction(thrown, gone)));
+            .for_each(|trashed| json_line(&deletion_json(trashed, deleted)));
     } else {
-        data(&match (thrown.is_empty(), gone, args.dry_run) {
+        stdout_line(&match (trashed.is_empty(), deleted, args.dry_run) {
             (true, ..) => "the trash is empty".to_owned(),
             (_, true, _) => format!("deleted {what} for good"),
             (_, _, true) => format!("would delete {what} for good"),
             _ => format!("kept {what}"),
         });
     }
-    if gone {
-        swept(world, args.json).await?;
+    if deleted {
+        sweep_blobs(env, args.json).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Destroys these.
-pub(super) async fn destroy(world: &World, thrown: &[Thrown]) -> Result<(), Error> {
-    for thrown in thrown {
-        world.store.destroy(thrown.discarded.session).await?;
+/// Deletes these sessions for good.
+pub(super) async fn destroy(env: &World, trashed: &[Thrown]) -> Result<(), Error> {
+    for trashed in trashed {
+        env.store.destroy(trashed.discarded.session).await?;
     }
     Ok(())
 }
 
-/// What became of a session in the trash.
-pub(super) fn destruction(thrown: &Thrown, gone: bool) -> Value {
+/// Renders the deletion of a session in the trash as JSON.
+pub(super) fn deletion_json(trashed: &Thrown, deleted: bool) -> Value {
     json!({
         "v": 1,
         "kind": "deletion",
-        "session": thrown.discarded.session,
-        "name": thrown.discarded.name,
-        "deleted": gone,
+        "session": trashed.discarded.session,
+        "name": trashed.discarded.name,
+        "deleted": deleted,
         "for_good": true,
         "until": null,
     })
 }
 
-/// Sweeps the blobs, and tells what came of it.
-pub(super) async fn swept(world: &World, json: bool) -> Result<(), Failure> {
-    match trash::sweep(world).await? {
-        Sweep::Blind(error) => say(&plain::plain(&format!(
+/// Deletes unreferenced blobs and prints the result.
+pub(super) async fn sweep_blobs(env: &World, json: bool) -> Result<(), Failure> {
+    match trash::sweep(env).await? {
+        Sweep::Blind(error) => stderr_line(&text::sanitize(&format!(
             "note: no blobs were removed, because not every session can be read: {error}"
         ))),
         Sweep::Done(swept) if json => {
@@ -162,10 +168,10 @@ pub(super) async fn swept(world: &World, json: bool) -> Result<(), Failure> {
                 &json!({"v": 1, "kind": "sweep", "blobs": swept.blobs, "bytes": swept.bytes}),
             );
         }
-        Sweep::Done(swept) if swept.blobs > 0 => data(&format!(
+        Sweep::Done(swept) if swept.blobs > 0 => stdout_line(&format!(
             "removed {} ({} bytes) that no session refers to",
-            plain::count(swept.blobs, "blob"),
-            plain::number(swept.bytes)
+            text::count(swept.blobs, "blob"),
+            text::number(swept.bytes)
         )),
         Sweep::Done(_) => {}
     }

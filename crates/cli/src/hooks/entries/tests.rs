@@ -2,7 +2,7 @@ use super::*;
 
 const COMMAND: &str = "'/opt/segno' __hook claude '/home/me/.local/state/segno' || true";
 
-/// Settings as people have them, laid out in every way.
+/// Settings files in many layouts.
 const FILES: [&str; 14] = [
     "{}",
     "{}\n",
@@ -25,14 +25,14 @@ fn value(text: &str) -> Json {
 }
 
 fn filled(text: &str) -> Filled {
-    fill(text, COMMAND).unwrap()
+    add(text, COMMAND).unwrap()
 }
 
 #[test]
-fn entries_stand_for_every_event_and_go_without_a_trace() {
+fn added_hooks_cover_all_events_and_can_be_removed() {
     for text in FILES {
         let filled = filled(text);
-        let ours = ours(&filled.text, Agent::Claude).unwrap();
+        let ours = find(&filled.text, Agent::Claude).unwrap();
         let mut events: Vec<&str> = ours.iter().map(|(event, _)| event.as_str()).collect();
         events.sort_unstable();
         assert_eq!(
@@ -42,16 +42,16 @@ fn entries_stand_for_every_event_and_go_without_a_trace() {
             filled.text
         );
         assert_eq!(ours[0].1.binary, Path::new("/opt/segno"));
-        assert_eq!(without(&filled.text, &filled.added).unwrap(), text);
+        assert_eq!(remove_ranges(&filled.text, &filled.added).unwrap(), text);
     }
 }
 
 #[test]
-fn taking_them_out_without_knowing_what_was_put_in_leaves_the_rest_as_it_is() {
+fn removal_without_receipt_keeps_the_rest() {
     for text in FILES {
-        let stripped = strip(&filled(text).text, Agent::Claude).unwrap();
+        let stripped = remove(&filled(text).text, Agent::Claude).unwrap();
         let mut before = value(text);
-        // What was empty before may go.
+        // Containers that were already empty may be removed.
         if let Some(hooks) = before.get_mut("hooks").and_then(Json::as_object_mut) {
             hooks.retain(|_, groups| groups.as_array().is_some_and(|groups| !groups.is_empty()));
             if hooks.is_empty() {
@@ -63,17 +63,17 @@ fn taking_them_out_without_knowing_what_was_put_in_leaves_the_rest_as_it_is() {
 }
 
 #[test]
-fn hooks_of_others_stay_to_the_byte() {
+fn other_hooks_keep_their_bytes() {
     let text = FILES[10];
-    assert_eq!(strip(&filled(text).text, Agent::Claude).unwrap(), text);
+    assert_eq!(remove(&filled(text).text, Agent::Claude).unwrap(), text);
     let text = "{\n  \"hooks\": {\n    \"Stop\": [{\"hooks\": [{\"command\": \"a\"}, {\"command\": \"OURS\"}, {\"command\": \"b; __hook claude\"}]}]\n  },\n  \"z\": 1\n}";
     let mixed = text.replace("OURS", COMMAND);
-    let stripped = strip(&mixed, Agent::Claude).unwrap();
+    let stripped = remove(&mixed, Agent::Claude).unwrap();
     assert_eq!(stripped, text.replace(", {\"command\": \"OURS\"}", ""));
 }
 
 #[test]
-fn entries_are_laid_out_as_their_neighbours_are() {
+fn added_hooks_use_the_layout_of_the_file() {
     assert_eq!(
         filled("{\"a\":1}\n").text.lines().count(),
         1,
@@ -94,21 +94,21 @@ fn entries_are_laid_out_as_their_neighbours_are() {
 }
 
 #[test]
-fn those_of_another_program_are_not_ours() {
+fn hooks_of_other_programs_are_not_ours() {
     let text = filled("{}").text;
-    assert_eq!(ours(&text, Agent::Codex).unwrap(), []);
-    assert_eq!(strip(&text, Agent::Codex).unwrap(), text);
+    assert_eq!(find(&text, Agent::Codex).unwrap(), []);
+    assert_eq!(remove(&text, Agent::Codex).unwrap(), text);
     let lookalike = json!({"hooks": {"Stop": [{"hooks": [
         {"command": "rm x; '/opt/segno' __hook claude '/h' || true"},
         {"command": "segno __hook claude '/h' || true"},
         {"command": "'/opt/segno' __hook claude '/h'"},
         {"command": 7},
     ]}]}});
-    assert_eq!(ours(&lookalike.to_string(), Agent::Claude).unwrap(), []);
+    assert_eq!(find(&lookalike.to_string(), Agent::Claude).unwrap(), []);
 }
 
 #[test]
-fn what_has_another_form_is_refused() {
+fn unexpected_format_is_refused() {
     for text in [
         "[]",
         "7",
@@ -119,7 +119,7 @@ fn what_has_another_form_is_refused() {
         "{\"hooks\":{\"Stop\":[],\"Stop\":[]}}",
         "{\"a\":1,}",
     ] {
-        assert!(fill(text, COMMAND).is_err(), "{text}");
-        assert!(strip(text, Agent::Claude).is_err(), "{text}");
+        assert!(add(text, COMMAND).is_err(), "{text}");
+        assert!(remove(text, Agent::Claude).is_err(), "{text}");
     }
 }

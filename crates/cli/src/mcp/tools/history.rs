@@ -1,4 +1,4 @@
-//! Tools that read a session's past.
+//! MCP tools that read and search the history of a session.
 
 use segno_engine::details::{self, Category, Cursor};
 use segno_engine::search::{self, Find, Query};
@@ -6,24 +6,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::schema::{count, object, text, word};
-use super::{Effect, Tool, given};
+use super::{Effect, Tool, parse_args};
 use crate::failure::Failure;
-use crate::mcp::Desk;
+use crate::mcp::BoundSession;
 
-/// How many items there are on a page unless more are wanted.
-const USUAL: usize = 20;
+/// Default page size.
+const DEFAULT_LIMIT: usize = 20;
 
-/// How many finds are told at most.
-const MOST_FINDS: usize = 50;
+/// Maximum number of search results.
+const MAX_RESULTS: usize = 50;
 
-pub(super) fn offered() -> Vec<Tool> {
+pub(super) fn definitions() -> Vec<Tool> {
     let limit = |most: usize| count("How many at most", 1, Some(most as u64));
     vec![
         Tool {
             name: "read_history",
             title: "Read the history",
-            about: "Use it when you go on with work that was begun before you, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page.",
-            takes: object(
+            description: "Use it when you go on with work that was begun before you, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page.",
+            input_schema: object(
                 &["category"],
                 &json!({
                     "category": word("Of what", Category::ALL.iter().map(|category| category.as_str())),
@@ -36,10 +36,10 @@ pub(super) fn offered() -> Vec<Tool> {
         Tool {
             name: "search_history",
             title: "Search the history",
-            about: "Use it to find where something was asked, answered or said in this session. It finds the text as it stands, whatever its case.",
-            takes: object(
+            description: "Use it to find where something was asked, answered or said in this session. It finds the text as it stands, whatever its case.",
+            input_schema: object(
                 &["text"],
-                &json!({"text": text("What is looked for"), "limit": limit(MOST_FINDS)}),
+                &json!({"text": text("What is looked for"), "limit": limit(MAX_RESULTS)}),
             ),
             effect: Effect::Reads,
         },
@@ -48,20 +48,20 @@ pub(super) fn offered() -> Vec<Tool> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ReadArgs {
     category: Category,
     cursor: Option<String>,
     limit: Option<usize>,
 }
 
-pub(super) async fn read(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let wanted: Wanted = given(value)?;
+pub(super) async fn read(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let wanted: ReadArgs = parse_args(value)?;
     let cursor = wanted.cursor.as_deref().map(str::parse::<Cursor>);
     let cursor = cursor.transpose();
     let cursor = cursor.map_err(|reason| Failure::usage(reason, None))?;
-    let limit = within(wanted.limit, details::MOST)?;
-    let (world, summary) = desk.session().await?;
-    let page = details::read(world, &summary, wanted.category, cursor, limit).await?;
+    let limit = check_limit(wanted.limit, details::MOST)?;
+    let (env, summary) = bound.session().await?;
+    let page = details::read(env, &summary, wanted.category, cursor, limit).await?;
     Ok(json!({
         "items": page.items,
         "next": page.next.map(|cursor| cursor.to_string()),
@@ -70,18 +70,18 @@ pub(super) async fn read(desk: &Desk, value: Value) -> Result<Value, Failure> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Looked {
+struct SearchArgs {
     text: String,
     limit: Option<usize>,
 }
 
-pub(super) async fn search(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Looked { text, limit } = given(value)?;
+pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let SearchArgs { text, limit } = parse_args(value)?;
     if text.trim().is_empty() {
         return Err(Failure::usage("there is nothing to look for", None));
     }
-    let limit = within(limit, MOST_FINDS)?;
-    let (world, summary) = desk.session().await?;
+    let limit = check_limit(limit, MAX_RESULTS)?;
+    let (env, summary) = bound.session().await?;
     let query = Query {
         text,
         session: Some(summary.id),
@@ -89,7 +89,7 @@ pub(super) async fn search(desk: &Desk, value: Value) -> Result<Value, Failure> 
         agent: None,
         limit,
     };
-    let found = search::search(world, &query, |_, _| {}).await?;
+    let found = search::search(env, &query, |_, _| {}).await?;
     let shape = |find: &Find| {
         json!({
             "at": find.at,
@@ -103,8 +103,8 @@ pub(super) async fn search(desk: &Desk, value: Value) -> Result<Value, Failure> 
     Ok(json!({"finds": finds, "unlisted": found.unlisted}))
 }
 
-fn within(limit: Option<usize>, most: usize) -> Result<usize, Failure> {
-    let limit = limit.unwrap_or(USUAL);
+fn check_limit(limit: Option<usize>, most: usize) -> Result<usize, Failure> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
     if (1..=most).contains(&limit) {
         return Ok(limit);
     }

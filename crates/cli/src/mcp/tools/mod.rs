@@ -1,44 +1,44 @@
-//! What an agent can ask for.
+//! The tools of the MCP server: definitions and dispatch.
 
 mod history;
-mod memos;
+mod notes;
 mod schema;
 mod work;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::BoundSession;
 use super::rpc::{self, Fault};
 use crate::failure::Failure;
 
-/// What a tool does, as clients that ask people for leave want to know it.
+/// What a tool does. Clients use it to decide whether to ask the user for approval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It looks.
+    /// Reads only.
     Reads,
-    /// It adds to what is kept.
+    /// Adds to what is stored.
     Adds,
 }
 
-/// A tool, as it is offered.
+/// The definition of a tool.
 struct Tool {
     name: &'static str,
     title: &'static str,
-    /// When it is of use, in two sentences.
-    about: &'static str,
-    takes: Value,
+    /// When to use the tool, in two sentences.
+    description: &'static str,
+    input_schema: Value,
     effect: Effect,
 }
 
-/// All tools, as the protocol shows them.
+/// Lists all tools as the protocol defines them.
 pub(super) fn list() -> Vec<Value> {
     let shape = |tool: Tool| {
         json!({
             "name": tool.name,
             "title": tool.title,
-            "description": tool.about,
-            "inputSchema": tool.takes,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
             "annotations": {
                 "title": tool.title,
                 "readOnlyHint": tool.effect == Effect::Reads,
@@ -47,13 +47,18 @@ pub(super) fn list() -> Vec<Value> {
             },
         })
     };
-    let all = memos::offered().into_iter().chain(history::offered());
-    all.chain(work::offered()).map(shape).collect()
+    let all = notes::definitions()
+        .into_iter()
+        .chain(history::definitions());
+    all.chain(work::definitions()).map(shape).collect()
 }
 
-/// Calls a tool. What it cannot do is an answer for the model, which may do it better the next time;
-/// only a tool that is not there is a fault.
-pub(super) async fn call(desk: &Desk, mut params: Map<String, Value>) -> Result<Value, Fault> {
+/// Calls a tool. An error of the tool is an answer for the model, which may correct its call; only
+/// an unknown tool is a protocol error.
+pub(super) async fn call(
+    bound: &BoundSession,
+    mut params: Map<String, Value>,
+) -> Result<Value, Fault> {
     let Some(Value::String(name)) = params.remove("name") else {
         return Err(Fault::new(rpc::WRONG_PARAMS, "`name` must be a text"));
     };
@@ -69,20 +74,20 @@ pub(super) async fn call(desk: &Desk, mut params: Map<String, Value>) -> Result<
     };
     let given = Value::Object(given);
     let outcome = match name.as_str() {
-        "record_decision" => memos::decision(desk, given).await,
-        "record_error" => memos::error(desk, given).await,
-        "resolve_error" => memos::resolve(desk, given).await,
-        "record_feedback" => memos::feedback(desk, given).await,
-        "address_feedback" => memos::address(desk, given).await,
-        "add_todo" => memos::add_todo(desk, given).await,
-        "update_todo" => memos::update_todo(desk, given).await,
-        "record_tests" => memos::tests(desk, given).await,
-        "withdraw" => memos::withdraw(desk, given).await,
-        "read_history" => history::read(desk, given).await,
-        "search_history" => history::search(desk, given).await,
-        "checkpoint" => work::checkpoint(desk, given).await,
-        "pause" => work::pause(desk, given).await,
-        "status" => work::status(desk, given).await,
+        "record_decision" => notes::decision(bound, given).await,
+        "record_error" => notes::error(bound, given).await,
+        "resolve_error" => notes::resolve(bound, given).await,
+        "record_feedback" => notes::feedback(bound, given).await,
+        "address_feedback" => notes::address(bound, given).await,
+        "add_todo" => notes::add_todo(bound, given).await,
+        "update_todo" => notes::update_todo(bound, given).await,
+        "record_tests" => notes::tests(bound, given).await,
+        "withdraw" => notes::withdraw(bound, given).await,
+        "read_history" => history::read(bound, given).await,
+        "search_history" => history::search(bound, given).await,
+        "checkpoint" => work::checkpoint(bound, given).await,
+        "pause" => work::pause(bound, given).await,
+        "status" => work::status(bound, given).await,
         _ => {
             let reason = "there is no such tool; `tools/list` names all";
             return Err(Fault::new(rpc::WRONG_PARAMS, reason));
@@ -90,13 +95,13 @@ pub(super) async fn call(desk: &Desk, mut params: Map<String, Value>) -> Result<
     };
     let (text, failed) = match outcome {
         Ok(answer) => (answer.to_string(), false),
-        Err(failure) => (desk.told(&failure), true),
+        Err(failure) => (bound.error_text(&failure), true),
     };
     Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
 }
 
-/// What a tool was given, checked.
-fn given<T: DeserializeOwned>(given: Value) -> Result<T, Failure> {
+/// Parses the arguments of a tool.
+fn parse_args<T: DeserializeOwned>(given: Value) -> Result<T, Failure> {
     serde_json::from_value(given).map_err(|error| {
         let hint = "`tools/list` says what each tool takes".to_owned();
         Failure::usage(format!("the arguments cannot be used: {error}"), Some(hint))
@@ -108,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_takes_nothing_but_what_it_names() {
+    fn tool_schemas_allow_no_other_arguments() {
         let all = list();
         assert_eq!(all.len(), 14);
         for tool in all {

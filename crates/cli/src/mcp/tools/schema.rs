@@ -1,8 +1,8 @@
-//! How it is written down what a tool takes.
+//! Builds the JSON schemas of tool arguments.
 
 use serde_json::{Value, json};
 
-/// An object of these properties and no others.
+/// An object with these properties and no others.
 pub(super) fn object(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object",
@@ -12,28 +12,28 @@ pub(super) fn object(required: &[&str], properties: &Value) -> Value {
     })
 }
 
-pub(super) fn text(about: &str) -> Value {
-    json!({"type": "string", "description": about})
+pub(super) fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
 }
 
-pub(super) fn texts(about: &str) -> Value {
-    json!({"type": "array", "items": {"type": "string"}, "description": about})
+pub(super) fn texts(description: &str) -> Value {
+    json!({"type": "array", "items": {"type": "string"}, "description": description})
 }
 
-pub(super) fn choice(about: &str) -> Value {
-    json!({"type": "boolean", "description": about})
+pub(super) fn choice(description: &str) -> Value {
+    json!({"type": "boolean", "description": description})
 }
 
-pub(super) fn count(about: &str, least: u64, most: Option<u64>) -> Value {
-    let mut schema = json!({"type": "integer", "minimum": least, "description": about});
+pub(super) fn count(description: &str, least: u64, most: Option<u64>) -> Value {
+    let mut schema = json!({"type": "integer", "minimum": least, "description": description});
     if let Some(most) = most {
         schema["maximum"] = most.into();
     }
     schema
 }
 
-/// One of some words.
-pub(super) fn word<'a>(about: &str, words: impl IntoIterator<Item = &'a str>) -> Value {
+/// One of a set of words.
+pub(super) fn word<'a>(description: &str, words: impl IntoIterator<Item = &'a str>) -> Value {
     let words: Vec<&str> = words.into_iter().collect();
-    json!({"type": "string", "enum": words, "description": about})
+    json!({"type": "string", "enum": words, "description": description})
 }

@@ -1,4 +1,4 @@
-//! Tools about the session as it goes on.
+//! MCP tools that act on the running session: checkpoint, pause, status.
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::StopMode;
@@ -7,18 +7,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::schema::{choice, object, text};
-use super::{Effect, Tool, given};
+use super::{Effect, Tool, parse_args};
 use crate::failure::Failure;
-use crate::mcp::Desk;
+use crate::mcp::BoundSession;
 use crate::output::json as shapes;
 
-pub(super) fn offered() -> Vec<Tool> {
+pub(super) fn definitions() -> Vec<Tool> {
     vec![
         Tool {
             name: "checkpoint",
             title: "Take a checkpoint",
-            about: "Use it before something risky, and when a part of the work is done: all files are kept as they are now. People can bring them back; you go on at once.",
-            takes: object(
+            description: "Use it before something risky, and when a part of the work is done: all files are kept as they are now. People can bring them back; you go on at once.",
+            input_schema: object(
                 &["reason"],
                 &json!({"reason": text("Why, for whoever looks for it later")}),
             ),
@@ -27,8 +27,8 @@ pub(super) fn offered() -> Vec<Tool> {
         Tool {
             name: "pause",
             title: "Pause this session",
-            about: "Use it when you cannot go on without a person, or should not. The session stops when your step ends, and a person resumes it later; record first what they must know.",
-            takes: object(
+            description: "Use it when you cannot go on without a person, or should not. The session stops when your step ends, and a person resumes it later; record first what they must know.",
+            input_schema: object(
                 &["reason"],
                 &json!({
                     "reason": text("Why, for the person who resumes it"),
@@ -40,8 +40,8 @@ pub(super) fn offered() -> Vec<Tool> {
         Tool {
             name: "status",
             title: "How the session stands",
-            about: "Use it to learn which session this is, how it stands, and how much there is to read. It takes nothing and changes nothing.",
-            takes: object(&[], &json!({})),
+            description: "Use it to learn which session this is, how it stands, and how much there is to read. It takes nothing and changes nothing.",
+            input_schema: object(&[], &json!({})),
             effect: Effect::Reads,
         },
     ]
@@ -49,7 +49,7 @@ pub(super) fn offered() -> Vec<Tool> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct PauseArgs {
     reason: String,
     #[serde(default)]
     now: bool,
@@ -57,25 +57,25 @@ struct Asked {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Reason {
+struct CheckpointArgs {
     reason: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct StatusArgs {}
 
-/// How many characters of a reason are kept with a checkpoint.
-const LONGEST: usize = 1000;
+/// Maximum length of a reason that is stored with a checkpoint, in characters.
+const MAX_CHARS: usize = 1000;
 
-pub(super) async fn checkpoint(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Reason { reason } = given(value)?;
-    let (world, summary) = desk.session().await?;
-    // A secret that is cut in two would not be known any more.
-    let reason = world.redactor.redact(&reason).into_owned();
-    let reason: String = reason.chars().take(LONGEST).collect();
-    let note = format!("{}: {reason}", desk.asker());
-    let taken = checkpoint::take(world, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
+pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let CheckpointArgs { reason } = parse_args(value)?;
+    let (env, summary) = bound.session().await?;
+    // Redact before truncating: the redactor does not recognize half a secret.
+    let reason = env.redactor.redact(&reason).into_owned();
+    let reason: String = reason.chars().take(MAX_CHARS).collect();
+    let note = format!("{}: {reason}", bound.agent_label());
+    let taken = checkpoint::take(env, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
     Ok(json!({
         "checkpoint": taken.manifest.id,
         "files": taken.captured.files,
@@ -85,9 +85,9 @@ pub(super) async fn checkpoint(desk: &Desk, value: Value) -> Result<Value, Failu
     }))
 }
 
-pub(super) async fn pause(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Asked { reason, now } = given(value)?;
-    let (world, summary) = desk.session().await?;
+pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let PauseArgs { reason, now } = parse_args(value)?;
+    let (env, summary) = bound.session().await?;
     let (mode, what) = if now {
         (
             StopMode::Now,
@@ -101,20 +101,20 @@ pub(super) async fn pause(desk: &Desk, value: Value) -> Result<Value, Failure> {
     };
     let request = pause::Request {
         mode,
-        by: desk.asker(),
+        by: bound.agent_label(),
         reason: Some(reason),
     };
-    pause::ask(world, &summary, request).await?;
+    pause::ask(env, &summary, request).await?;
     Ok(json!({"asked": true, "note": what}))
 }
 
-pub(super) async fn status(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Nothing {} = given(value)?;
-    let (world, summary) = desk.session().await?;
-    let lease = world.store.lease(summary.id).await;
+pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let StatusArgs {} = parse_args(value)?;
+    let (env, summary) = bound.session().await?;
+    let lease = env.store.lease(summary.id).await;
     let lease = lease.map_err(segno_engine::Error::from)?;
-    let state = history::look(world, summary.id).await?;
-    let handoff = memos::handoff(world, &summary).await?;
+    let state = history::look(env, summary.id).await?;
+    let handoff = memos::handoff(env, &summary).await?;
     let in_flight: Vec<String> = state
         .in_flight()
         .map(|(path, _)| path.to_string())
@@ -125,7 +125,7 @@ pub(super) async fn status(desk: &Desk, value: Value) -> Result<Value, Failure> 
         "session": summary.id,
         "name": summary.name,
         "workspace": summary.workspace,
-        "status": claim::standing(world, &summary, &lease),
+        "status": claim::standing(env, &summary, &lease),
         "run": state.run,
         "reason": stopped.and_then(|stopped| stopped.reason.as_deref()),
         "steps_finished": state.finished,

@@ -1,4 +1,4 @@
-//! Looking at transcripts from outside. Nothing is opened.
+//! Finds transcripts and their fingerprints by metadata only. No file is opened.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,65 +10,65 @@ use segno_store::LocalDisk;
 
 use crate::hooks::Agent;
 
-/// What a transcript looks like. Whatever changes in it changes this.
+/// The fingerprint of a transcript, from metadata. It differs after every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Fingerprint {
     file: (u64, u64, i64, i64),
-    /// The same of what belongs to it, added up.
-    beside: (u64, u64, i64),
+    /// The same for the sub-agent transcripts that belong to it, summed up.
+    subagents: (u64, u64, i64),
 }
 
-/// A transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transcript {
     pub(crate) agent: Agent,
     pub(crate) path: PathBuf,
-    pub(crate) mark: Mark,
+    pub(crate) fingerprint: Fingerprint,
 }
 
-impl Mark {
-    /// What a transcript looks like now; `None` if there is none.
+impl Fingerprint {
+    /// Reads the current fingerprint. Returns `None` if there is no such transcript.
     pub(crate) fn of(agent: Agent, path: &Path) -> Option<Self> {
-        // Not through a link: nobody else decides what is read.
+        // Links are not followed: other users must not decide what is read.
         let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
-        let mut beside = (0, 0, 0);
+        let mut subagents = (0, 0, 0);
         if agent == Agent::Claude {
             let folder = path.with_extension("").join("subagents");
             for part in LocalDisk.list(&folder).unwrap_or_default() {
                 if let Ok(part) = part.symlink_metadata() {
-                    beside.0 += 1;
-                    beside.1 += part.len();
-                    beside.2 = beside.2.max(part.mtime());
+                    subagents.0 += 1;
+                    subagents.1 += part.len();
+                    subagents.2 = subagents.2.max(part.mtime());
                 }
             }
         }
         Some(Self {
             file: (found.ino(), found.len(), found.mtime(), found.mtime_nsec()),
-            beside,
+            subagents,
         })
     }
 
-    /// When it last changed.
-    pub(crate) fn changed(&self) -> (i64, i64) {
+    /// The modification time, as seconds and nanoseconds.
+    pub(crate) fn modified_at(&self) -> (i64, i64) {
         (self.file.2, self.file.3)
     }
 }
 
-/// The folders that transcripts lie in, and those above them, in which new ones would be made.
+/// The folders that contain transcripts, and the folders above them, in which new folders may
+/// appear.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) above: Vec<PathBuf>,
     pub(crate) leaves: Vec<PathBuf>,
 }
 
-/// All folders of an agent. What is not there yet is left out.
+/// Finds all folders of an agent. Missing folders are skipped.
 pub(crate) fn tree(agent: Agent, root: &Path) -> Tree {
     let (first, depth) = match agent {
         Agent::Claude => ("projects", 1),
         Agent::Codex => ("sessions", 3),
     };
     let mut tree = Tree::default();
-    // What is not there yet shows in the nearest folder that is.
+    // A folder that does not exist yet will appear in its nearest existing ancestor.
     let nearest = root.ancestors().find(|folder| folder.is_dir());
     tree.above.extend(nearest.map(Path::to_owned));
     let mut level = vec![root.join(first)];
@@ -91,14 +91,18 @@ fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries)
 }
 
-/// The transcripts in one folder.
-pub(crate) fn in_folder(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
-    // A folder that is gone has none.
+/// Lists the transcripts in one folder.
+pub(crate) fn transcripts_in(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
+    // A missing folder contains none.
     let entries = LocalDisk.list(folder).unwrap_or_default();
     let transcript = |path: PathBuf| {
         agent.session(root, &path)?;
-        let mark = Mark::of(agent, &path)?;
-        Some(Transcript { agent, path, mark })
+        let fingerprint = Fingerprint::of(agent, &path)?;
+        Some(Transcript {
+            agent,
+            path,
+            fingerprint,
+        })
     };
     entries.into_iter().filter_map(transcript).collect()
 }
@@ -114,7 +118,7 @@ mod tests {
     const ID: &str = "5e550000-0000-4000-8000-000000000001";
 
     #[test]
-    fn only_transcripts_are_found_and_every_change_of_one_shows() {
+    fn every_change_of_a_transcript_is_detected() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("projects/-a");
         fs::create_dir_all(folder.join(ID).join("subagents")).unwrap();
@@ -129,14 +133,14 @@ mod tests {
             tree.above,
             [root.path().to_owned(), root.path().join("projects")]
         );
-        let found = in_folder(Agent::Claude, root.path(), &folder);
+        let found = transcripts_in(Agent::Claude, root.path(), &folder);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].path, file);
-        let mut seen = vec![found[0].mark];
+        let mut seen = vec![found[0].fingerprint];
         let mut differs = || {
-            let mark = Mark::of(Agent::Claude, &file).unwrap();
-            let new = !seen.contains(&mark);
-            seen.push(mark);
+            let fingerprint = Fingerprint::of(Agent::Claude, &file).unwrap();
+            let new = !seen.contains(&fingerprint);
+            seen.push(fingerprint);
             new
         };
         assert!(!differs());

@@ -1,4 +1,4 @@
-//! The files of the vault, on their way to another one and back.
+//! Transfers packs and manifests between the local snapshot store and a remote.
 
 use segno_core::carry::{Carry, Draft, Load, Papers, Part};
 use segno_core::digest::Digest;
@@ -9,26 +9,26 @@ use super::MachineSnapshots;
 
 impl Carry for MachineSnapshots {
     fn load(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<Load, Error>> {
-        Box::pin(self.quietly(move |vault| vault.load(&snapshots)))
+        Box::pin(self.without_progress(move |store| store.load(&snapshots)))
     }
 
     fn lacking(&self, parts: Vec<Part>) -> Boxed<'_, Result<Vec<Part>, Error>> {
-        Box::pin(self.quietly(move |vault| vault.lacking(&parts)))
+        Box::pin(self.without_progress(move |store| store.lacking(&parts)))
     }
 
     fn draft(&self) -> Boxed<'_, Result<Draft, Error>> {
-        Box::pin(self.quietly(segno_snapshot::Vault::draft))
+        Box::pin(self.without_progress(segno_snapshot::Vault::draft))
     }
 
     fn adopt(&self, part: Part, draft: Draft) -> Boxed<'_, Result<(), Error>> {
-        Box::pin(self.quietly(move |vault| vault.adopt(&part, &draft)))
+        Box::pin(self.without_progress(move |store| store.adopt(&part, &draft)))
     }
 
     fn enlist(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<(), Error>> {
-        Box::pin(self.quietly(move |vault| vault.enlist(&snapshots)))
+        Box::pin(self.without_progress(move |store| store.enlist(&snapshots)))
     }
 
     fn papers(&self, snapshot: Digest) -> Boxed<'_, Result<Papers, Error>> {
-        Box::pin(self.quietly(move |vault| vault.papers(snapshot)))
+        Box::pin(self.without_progress(move |store| store.papers(snapshot)))
     }
 }

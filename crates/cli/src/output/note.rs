@@ -1,17 +1,17 @@
-//! Memos for people.
+//! Renders notes for users.
 
 use segno_core::memo::{Feedback, Memo};
 
-use super::plain::count;
+use super::text::count;
 
-/// How much of one text a line shows.
+/// Maximum length of a text in a line, in characters.
 const SHOWN: usize = 120;
 
-/// A memo in a few words.
+/// Summarizes a note in one line.
 pub(crate) fn line(memo: &Memo) -> String {
     match memo {
         Memo::Decision(decision) => format!("decision: {}", short(&decision.text)),
-        Memo::Error(trouble) => format!("error ({}): {}", trouble.resolution, short(&trouble.text)),
+        Memo::Error(error) => format!("error ({}): {}", error.resolution, short(&error.text)),
         Memo::Feedback(feedback) => {
             let comments = count(feedback.comments.len() as u64, "comment");
             format!("feedback: {}, {comments}", verdict(feedback))
@@ -23,8 +23,8 @@ pub(crate) fn line(memo: &Memo) -> String {
     }
 }
 
-/// All that a memo says, line by line.
-pub(crate) fn whole(memo: &Memo) -> Vec<(&'static str, String)> {
+/// Renders all fields of a note.
+pub(crate) fn fields(memo: &Memo) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     match memo {
         Memo::Decision(decision) => {
@@ -34,13 +34,13 @@ pub(crate) fn whole(memo: &Memo) -> Vec<(&'static str, String)> {
             let others = decision.alternatives.iter();
             lines.extend(others.map(|other| ("not chosen", other.clone())));
         }
-        Memo::Error(trouble) => {
-            lines.push(("error", trouble.text.clone()));
-            lines.push(("type", trouble.sort.clone()));
-            let subject = trouble.subject.iter();
+        Memo::Error(error) => {
+            lines.push(("error", error.text.clone()));
+            lines.push(("type", error.sort.clone()));
+            let subject = error.subject.iter();
             lines.extend(subject.map(|subject| ("about", subject.clone())));
-            lines.push(("resolution", trouble.resolution.to_string()));
-            lines.extend(trouble.notes.iter().map(|notes| ("notes", notes.clone())));
+            lines.push(("resolution", error.resolution.to_string()));
+            lines.extend(error.notes.iter().map(|notes| ("notes", notes.clone())));
         }
         Memo::Feedback(feedback) => {
             lines.push(("feedback", verdict(feedback)));
@@ -68,7 +68,7 @@ fn verdict(feedback: &Feedback) -> String {
     format!("{} {verdict}", feedback.persona)
 }
 
-/// The beginning of a text, in one line.
+/// The start of a text, on one line.
 pub(crate) fn short(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN) {

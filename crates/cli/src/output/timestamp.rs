@@ -1,21 +1,21 @@
-//! Moments as the clocks here show them.
+//! Renders timestamps in local time.
 
 use segno_core::journal::Suspension;
 use segno_core::time::{self, Timestamp};
 
-use super::plain::plain;
+use super::text::sanitize;
 use crate::machine::clock;
 
-/// A moment, for people.
+/// Renders a timestamp for users.
 pub(crate) fn local(at: Timestamp) -> String {
     time::local(at, clock::offset(at))
 }
 
-/// What is waited for, for people.
+/// Describes a suspension for users.
 pub(crate) fn suspended(suspension: &Suspension) -> String {
     format!(
         "suspended until {} (rate limit of {})",
         local(suspension.until),
-        plain(&suspension.provider)
+        sanitize(&suspension.provider)
     )
 }

@@ -1,16 +1,16 @@
-//! Text from elsewhere, made harmless for a terminal, and cut to fit.
+//! Sanitizes foreign text for terminals, and truncates it to a width.
 
 use std::borrow::Cow;
 
-/// The text without anything a terminal would act on: control characters (escape codes with them)
-/// become visible marks, and what reverses the reading direction goes.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(acts) {
+/// Makes a text safe for a terminal, on one line: control characters, and with them escape codes,
+/// become visible symbols, and characters that change the reading direction are replaced.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let shown = |c: char| match c {
         '\n' | '\t' => ' ',
-        c if turns(c) => '\u{FFFD}',
+        c if changes_direction(c) => '\u{FFFD}',
         c if u32::from(c) < 0x20 => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{FFFD}'),
         '\u{7F}' => '\u{2421}',
         c if c.is_control() => '\u{FFFD}',
@@ -19,23 +19,28 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// The same for text of many lines: newlines and tabs stay.
-pub(crate) fn lines(text: &str) -> String {
+/// The same for multi-line text: newlines and tabs stay.
+pub(crate) fn sanitize_lines(text: &str) -> String {
     text.split('\n')
-        .map(|line| line.split('\t').map(plain).collect::<Vec<_>>().join("\t"))
+        .map(|line| {
+            line.split('\t')
+                .map(sanitize)
+                .collect::<Vec<_>>()
+                .join("\t")
+        })
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-pub(crate) fn acts(c: char) -> bool {
-    c.is_control() || turns(c)
+pub(crate) fn is_unsafe(c: char) -> bool {
+    c.is_control() || changes_direction(c)
 }
 
-fn turns(c: char) -> bool {
+fn changes_direction(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}')
 }
 
-/// How many columns a character takes, near enough: wide scripts and emoji take two.
+/// Approximate width of a character in columns: wide scripts and emoji are two columns wide.
 fn width(c: char) -> usize {
     match u32::from(c) {
         0x0300..=0x036F | 0x200B..=0x200D | 0xFE00..=0xFE0F => 0,
@@ -51,12 +56,12 @@ fn width(c: char) -> usize {
     }
 }
 
-/// How many columns a text takes.
+/// Width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// The text, cut to `room` columns with an ellipsis where it was cut.
+/// Truncates a text to `room` columns, with an ellipsis.
 pub(crate) fn fit(text: &str, room: usize) -> Cow<'_, str> {
     if columns(text) <= room {
         return Cow::Borrowed(text);
@@ -75,7 +80,7 @@ pub(crate) fn fit(text: &str, room: usize) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub(crate) fn number(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -88,7 +93,7 @@ pub(crate) fn number(n: u64) -> String {
     out
 }
 
-/// `1 step`, `2 steps`.
+/// Formats a number with a noun: `1 step`, `2 steps`.
 pub(crate) fn count(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", number(n), if n == 1 { "" } else { "s" })
 }
@@ -98,20 +103,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_gets_through() {
+    fn control_characters_are_made_visible() {
         assert_eq!(
-            plain("a\u{1b}[31mred\u{7}\u{202e}x\nb"),
+            sanitize("a\u{1b}[31mred\u{7}\u{202e}x\nb"),
             "a␛[31mred␇\u{FFFD}x b"
         );
         assert_eq!(
-            lines("one\ttwo\n\u{1b}]0;title\u{7}"),
+            sanitize_lines("one\ttwo\n\u{1b}]0;title\u{7}"),
             "one\ttwo\n␛]0;title␇"
         );
-        assert!(matches!(plain("ordinary text, ünïcödé"), Cow::Borrowed(_)));
+        assert!(matches!(
+            sanitize("ordinary text, ünïcödé"),
+            Cow::Borrowed(_)
+        ));
     }
 
     #[test]
-    fn text_is_cut_to_the_room_there_is() {
+    fn text_is_truncated_to_the_width() {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdefg", 6), "abcde…");
         assert_eq!(fit("漢字漢字", 5), "漢字…");
@@ -119,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_by_people() {
+    fn numbers_have_thousands_separators() {
         assert_eq!(
             [0, 999, 1000, 1_234_567].map(number),
             ["0", "999", "1,000", "1,234,567"]

@@ -1,24 +1,24 @@
-//! What a command says while it takes its time.
+//! A progress line for commands that may take long.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::ports::Clock;
 
-use super::{is_live, passing};
+use super::{is_live, live_line};
 
-/// Nothing is said before this much time has passed.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Nothing is shown before this much time has passed.
+const DELAY: Duration = Duration::from_secs(1);
 
-/// A line about how far something is, on a terminal, if it takes longer than a moment. It is gone
-/// when this is dropped.
-pub(crate) struct Waiting {
+/// A progress line on a terminal, shown only if the work takes longer than a moment. It is removed
+/// on drop.
+pub(crate) struct ProgressLine {
     clock: Arc<dyn Clock>,
     begun: Duration,
     shown: bool,
 }
 
-impl Waiting {
+impl ProgressLine {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             begun: clock.elapsed(),
@@ -28,22 +28,22 @@ impl Waiting {
     }
 
     fn is_long(&self) -> bool {
-        self.clock.elapsed().saturating_sub(self.begun) >= PATIENCE
+        self.clock.elapsed().saturating_sub(self.begun) >= DELAY
     }
 
-    /// So far it is.
-    pub(crate) fn tell(&mut self, line: &str) {
+    /// Updates the line.
+    pub(crate) fn update(&mut self, line: &str) {
         if is_live() && self.is_long() {
-            passing(line);
+            live_line(line);
             self.shown = true;
         }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.shown {
-            passing("");
+            live_line("");
         }
     }
 }
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_said_about_a_moment() {
+    fn short_work_shows_no_progress_line() {
         let clock = Arc::new(HandClock::default());
         clock.turn(5000);
-        let waiting = Waiting::new(clock.clone());
+        let line = ProgressLine::new(clock.clone());
         clock.turn(999);
-        assert!(!waiting.is_long());
+        assert!(!line.is_long());
         clock.turn(1);
-        assert!(waiting.is_long());
+        assert!(line.is_long());
     }
 }

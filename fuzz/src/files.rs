@@ -1,5 +1,5 @@
-//! What comes in files from elsewhere: sessions, letters about checkpoints, archives, and what git
-//! keeps in a workspace.
+//! Targets for files from other machines: session bundles, announcements of checkpoints, archives,
+//! and git metadata in a workspace.
 
 use segno_core::bundle::{self, Header, Writer};
 use segno_core::checkpoint::Manifest;
@@ -12,15 +12,15 @@ use segno_snapshot::archive::probe as archive;
 use segno_snapshot::scope::probe as scope;
 use serde_json::Value;
 
-use crate::mutate::Chance;
+use crate::mutate::Rng;
 use crate::seeds;
 use crate::target::Target;
 
-/// Sessions as files, with every record of a journal.
+/// Session bundles with all kinds of journal records.
 pub const BUNDLE: Target = Target {
     name: "bundle",
     seeds: || seeds::own("bundle"),
-    words: &[
+    dictionary: &[
         b"\\\"attempt\\\":1,",
         b"\\\"path\\\":\\\"steps/0\\\",",
         b"\\\"revision\\\":1,",
@@ -30,36 +30,36 @@ pub const BUNDLE: Target = Target {
         b"session_forked",
         b"agent_said",
     ],
-    mend: seal_again,
-    hold: hold_bundle,
+    fix_checksums: reseal,
+    check: check_bundle,
 };
 
-/// Letters, and the checkpoints in them.
-pub const LETTER: Target = Target {
+/// Announcements, and the checkpoint manifests in them.
+pub const ANNOUNCEMENT: Target = Target {
     name: "letter",
     seeds: || seeds::own("letter"),
-    words: &[
+    dictionary: &[
         b"\"segno_letter\":2,",
         b"\"pruned\":null,",
         b"\"repositories\":[],",
         b"\"../../x\"",
     ],
-    mend: |bytes, chance| {
-        if chance.below(8) > 0 {
+    fix_checksums: |bytes, rng| {
+        if rng.below(8) > 0 {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             bytes.truncate(end.unwrap_or(bytes.len()));
             let digest = Digest::of(bytes);
             bytes.extend(format!("\n{{\"digest\":\"{digest}\"}}\n").bytes());
         }
     },
-    hold: hold_letter,
+    check: check_announcement,
 };
 
-/// Archives as they are imported, and what is written down of them.
+/// Archives for import, and snapshot manifests.
 pub const ARCHIVE: Target = Target {
     name: "archive",
     seeds: || seeds::own("archive"),
-    words: &[
+    dictionary: &[
         b"../",
         b"/etc/passwd\0",
         b"ustar\x0000",
@@ -73,13 +73,13 @@ pub const ARCHIVE: Target = Target {
         b"77777777777\0",
         b"\x80\0\0\0\0\0\0\0\xFF\xFF\xFF\xFF",
     ],
-    mend: |bytes, chance| {
-        if chance.below(8) > 0 {
+    fix_checksums: |bytes, rng| {
+        if rng.below(8) > 0 {
             archive::mend(bytes);
         }
     },
-    hold: |bytes| {
-        // The limits are part of what is tried.
+    check: |bytes| {
+        // The limits vary with the input, so that they are tested, too.
         let limits = Limits {
             bytes: 1 << (10 + bytes.len() % 13),
             entries: 1 << (bytes.len() % 7),
@@ -101,7 +101,7 @@ pub const ARCHIVE: Target = Target {
 pub const GIT_INDEX: Target = Target {
     name: "git_index",
     seeds: || seeds::own("git_index"),
-    words: &[
+    dictionary: &[
         b"DIRC\0\0\0\x02",
         b"DIRC\0\0\0\x03",
         b"DIRC\0\0\0\x04",
@@ -110,8 +110,8 @@ pub const GIT_INDEX: Target = Target {
         b"link\0\0\0\x14",
         b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
         let names = scope::index(bytes);
         assert_eq!(names, scope::index(bytes));
         let names = names.unwrap_or_default();
@@ -130,15 +130,15 @@ pub const GIT_INDEX: Target = Target {
     },
 };
 
-/// Patterns of a `.gitignore`.
+/// The patterns of a `.gitignore`.
 pub const PATTERNS: Target = Target {
     name: "patterns",
     seeds: || seeds::own("patterns"),
-    words: &[
+    dictionary: &[
         b"**", b"*", b"/", b"!", b"[", b"]", b"[!", b"-", b"?", b"\\ ", b"#",
     ],
-    mend: |_, _| (),
-    hold: |bytes| {
+    fix_checksums: |_, _| (),
+    check: |bytes| {
         const PATHS: [&str; 8] = [
             "a",
             "a/",
@@ -156,16 +156,16 @@ pub const PATTERNS: Target = Target {
     },
 };
 
-/// Writes the records of a bundle again as far as they can be read, each sealed anew.
-fn seal_again(bytes: &mut Vec<u8>, chance: &mut Chance) {
-    if chance.below(8) > 0
-        && let Some(again) = sealed(bytes)
+/// Rewrites all readable records of a bundle with new seals.
+fn reseal(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    if rng.below(8) > 0
+        && let Some(again) = resealed(bytes)
     {
         *bytes = again;
     }
 }
 
-fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
+fn resealed(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let header: Header = serde_json::from_slice(lines.next()?).ok()?;
     let mut writer = Writer::new(&header).ok()?;
@@ -189,8 +189,9 @@ fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     writer.finish().ok()
 }
 
-/// What is taken is written as it was, and each of its events says the same when it is written.
-fn hold_bundle(bytes: &[u8]) {
+/// A bundle that is accepted can be written and read again without a difference, and each of its
+/// events can be encoded and decoded without a difference.
+fn check_bundle(bytes: &[u8]) {
     let read = match (bundle::read(bytes), bundle::read(bytes)) {
         (Ok(one), Ok(two)) => {
             assert_eq!(one.state, two.state);
@@ -226,7 +227,7 @@ fn hold_bundle(bytes: &[u8]) {
     assert_eq!(again.state, read.state);
 }
 
-fn hold_letter(bytes: &[u8]) {
+fn check_announcement(bytes: &[u8]) {
     const KEY: [u8; 32] = [7; 32];
     let text = String::from_utf8_lossy(bytes);
     let _ = Manifest::from_text(&text, &KEY);

@@ -1,4 +1,4 @@
-//! One watcher per home.
+//! Ensures that only one watcher runs per home folder.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,25 +12,25 @@ use segno_core::ports::Disk;
 use segno_core::time::Timestamp;
 use segno_store::LocalDisk;
 
-/// The right to watch. The kernel takes it back when the process ends, however it ends.
+/// The lock of the watcher. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct WatchLock {
     _file: File,
 }
 
-/// Why there is no right to watch.
+/// Why the lock could not be acquired.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Held {
+pub(crate) enum LockError {
     #[error("transcripts are watched already: {0}")]
-    By(String),
+    HeldBy(String),
     #[error("{} cannot be used: {error}", .path.display())]
     Unusable { path: PathBuf, error: io::Error },
 }
 
-impl Diagnose for Held {
+impl Diagnose for LockError {
     fn kind(&self) -> Kind {
         match self {
-            Self::By(_) => Kind::Conflict,
+            Self::HeldBy(_) => Kind::Conflict,
             Self::Unusable { .. } => Kind::Unavailable,
         }
     }
@@ -44,10 +44,10 @@ impl Diagnose for Held {
     }
 }
 
-impl Guard {
-    pub(crate) fn take(home: &Path, now: Timestamp) -> Result<Self, Held> {
+impl WatchLock {
+    pub(crate) fn acquire(home: &Path, now: Timestamp) -> Result<Self, LockError> {
         let path = home.join("watch.lock");
-        let unusable = |error: io::Error| Held::Unusable {
+        let unusable = |error: io::Error| LockError::Unusable {
             path: path.clone(),
             error,
         };
@@ -61,22 +61,22 @@ impl Guard {
         let mut file = file.map_err(unusable)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
-                let who = LocalDisk.read(&path, 4096).unwrap_or_default();
-                let who = String::from_utf8_lossy(&who).trim().to_owned();
-                let who = if who.is_empty() {
+                let owner = LocalDisk.read(&path, 4096).unwrap_or_default();
+                let owner = String::from_utf8_lossy(&owner).trim().to_owned();
+                let owner = if owner.is_empty() {
                     "by another process".into()
                 } else {
-                    who
+                    owner
                 };
-                return Err(Held::By(who));
+                return Err(LockError::HeldBy(owner));
             }
             other => other.map_err(|error| unusable(error.into()))?,
         }
-        let who = format!("by process {} since {now}\n", std::process::id());
+        let owner = format!("by process {} since {now}\n", std::process::id());
         let written = file
             .set_len(0)
-            .and_then(|()| file.write_all(who.as_bytes()));
-        // On a full disk nobody can read who it is; it is watched all the same.
+            .and_then(|()| file.write_all(owner.as_bytes()));
+        // On a full disk the owner cannot be recorded, but the lock holds.
         drop(written);
         Ok(Self { _file: file })
     }

@@ -1,8 +1,9 @@
-//! JSON with the places of its parts, so that one can be changed and no other byte.
+//! A JSON parser that keeps the byte range of every value, so that one value can be changed and no
+//! other byte.
 
 use std::ops::Range;
 
-/// A value and where it stands.
+/// A value and its byte range.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Item {
     pub(super) at: Range<usize>,
@@ -14,26 +15,26 @@ pub(super) enum Value {
     Object(Vec<Member>),
     Array(Vec<Item>),
     Text(String),
-    /// A number, or one of the three words.
+    /// A number, `true`, `false` or `null`.
     Other,
 }
 
-/// A member of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Member {
     pub(super) name: String,
-    /// From its name to the end of its value.
+    /// From the start of its name to the end of its value.
     pub(super) at: Range<usize>,
     pub(super) item: Item,
 }
 
-/// Reads JSON, as strictly as the standard has it.
-pub(super) fn read(text: &str) -> Result<Item, String> {
-    // Whatever is no JSON, or nested too deeply, is refused here; below it can be relied upon.
+/// Parses strict JSON.
+pub(super) fn parse(text: &str) -> Result<Item, String> {
+    // serde_json refuses invalid and too deeply nested input here, so the parser below can rely on
+    // valid JSON.
     serde_json::from_str::<serde_json::Value>(text)
         .map_err(|error| format!("it is not valid JSON: {error}"))?;
-    let mut reader = Reader { text, at: 0 };
-    Ok(reader.item())
+    let mut parser = Parser { text, at: 0 };
+    Ok(parser.item())
 }
 
 impl Item {
@@ -51,7 +52,7 @@ impl Item {
         }
     }
 
-    /// The member of that name: the last, as programs read it, if there are several.
+    /// Finds a member by name. If there are several, the last one counts, as in most parsers.
     pub(super) fn member(&self, name: &str) -> Option<&Member> {
         self.members()?
             .iter()
@@ -59,7 +60,7 @@ impl Item {
             .find(|member| member.name == name)
     }
 
-    /// The text of the member of that name.
+    /// Finds a member by name and returns its value, if it is a string.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match &self.member(name)?.item.value {
             Value::Text(text) => Some(text),
@@ -68,12 +69,12 @@ impl Item {
     }
 }
 
-struct Reader<'a> {
+struct Parser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     fn item(&mut self) -> Item {
         self.space();
         let start = self.at;
@@ -138,7 +139,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The byte here; at the very end one that ends everything.
+    /// The current byte. At the end of the text `}`, which ends every loop.
     fn byte(&self) -> u8 {
         *self.text.as_bytes().get(self.at).unwrap_or(&b'}')
     }
@@ -149,10 +150,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_found_where_it_stands() {
+    fn every_value_has_its_byte_range() {
         let text =
             " {\"a\" : [1, \"x,]}\\\"\", {}],\r\n\"h\\u006foks\":{\"b\":null , \"c\":-1.5e3}}\n";
-        let root = read(text).unwrap();
+        let root = parse(text).unwrap();
         assert_eq!(&text[root.at.clone()], text.trim());
         let list = &root.member("a").unwrap().item;
         let shown: Vec<&str> = list
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_however_it_is_broken() {
+    fn invalid_json_is_refused() {
         for text in [
             "",
             "{",
@@ -185,9 +186,9 @@ mod tests {
             "\u{feff}{}",
             "{'a':1}",
         ] {
-            assert!(read(text).is_err(), "{text:?}");
+            assert!(parse(text).is_err(), "{text:?}");
         }
-        assert!(read(&"[".repeat(100_000)).is_err());
-        assert_eq!(read("7").unwrap().at, 0..1);
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert_eq!(parse("7").unwrap().at, 0..1);
     }
 }

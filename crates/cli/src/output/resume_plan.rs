@@ -1,4 +1,4 @@
-//! What a resume would do, for people.
+//! Renders resume plans for users.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,14 +8,14 @@ use segno_engine::fork::Foreseen;
 use segno_engine::plan::{Climb, Estimate, Plan, StepPlan, Way};
 use segno_engine::reconcile;
 
-use super::moment;
-use super::plain::{count, number, plain};
+use super::text::{count, number, sanitize};
+use super::timestamp;
 
-/// A plan as text.
-pub(crate) fn shown(summary: &Summary, plan: &Plan) -> String {
+/// Renders what a resume would do.
+pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
     let mut out = format!(
         "session {} ({}) is {}\n",
-        plain(summary.name.as_str()),
+        sanitize(summary.name.as_str()),
         summary.id,
         plan.status
     );
@@ -24,39 +24,39 @@ pub(crate) fn shown(summary: &Summary, plan: &Plan) -> String {
             out,
             "held by process {} on {}: a resume would be refused",
             owner.pid,
-            plain(&owner.host)
+            sanitize(&owner.host)
         );
     }
     let _ = writeln!(out, "{} done, not done again", count(plan.finished, "step"));
     let _ = writeln!(
         out,
         "the folder {}{}",
-        plain(&summary.workspace),
-        plain(&reconcile::described(&plan.sight))
+        sanitize(&summary.workspace),
+        sanitize(&reconcile::described(&plan.sight))
     );
     match &plan.drift {
         None => {}
         Some(drift) if drift.is_empty() => out.push_str("nobody else changed it\n"),
         Some(drift) => {
-            let _ = writeln!(out, "changed by others: {}", plain(&drift.join("; ")));
+            let _ = writeln!(out, "changed by others: {}", sanitize(&drift.join("; ")));
         }
     }
     if plan.steps.is_empty() {
         out.push_str("no step is in the middle of anything; the next one begins\n");
     }
     for step in &plan.steps {
-        step_shown(&mut out, step);
+        render_step(&mut out, step);
     }
     out.truncate(out.trim_end().len());
     out
 }
 
-/// What a copy of a session would be, and how it would go on, as text.
-pub(crate) fn fork_shown(summary: &Summary, plan: &Foreseen) -> String {
+/// Renders what a fork would contain, and how it would be resumed.
+pub(crate) fn render_fork(summary: &Summary, plan: &Foreseen) -> String {
     let folder = plan.workspace.display().to_string();
     let mut out = format!(
         "session {} ({}) would be copied into {}, which would go on; it stays as it is\n",
-        plain(summary.name.as_str()),
+        sanitize(summary.name.as_str()),
         summary.id,
         plan.name
     );
@@ -66,7 +66,7 @@ pub(crate) fn fork_shown(summary: &Summary, plan: &Foreseen) -> String {
             let _ = writeln!(
                 out,
                 "the files of checkpoint {checkpoint} would come back in {}: {} written, {} removed; what is there is kept in a checkpoint first",
-                plain(&folder),
+                sanitize(&folder),
                 number(files.written),
                 number(files.removed.len() as u64),
             );
@@ -75,18 +75,22 @@ pub(crate) fn fork_shown(summary: &Summary, plan: &Foreseen) -> String {
             let _ = writeln!(
                 out,
                 "the files of checkpoint {checkpoint} would go into {}",
-                plain(&folder)
+                sanitize(&folder)
             );
         }
         (None, _) if Path::new(&summary.workspace) != plan.workspace => {
             let _ = writeln!(
                 out,
                 "a checkpoint would be taken, and its files go into {}",
-                plain(&folder)
+                sanitize(&folder)
             );
         }
         (None, _) => {
-            let _ = writeln!(out, "it would work in the same folder, {}", plain(&folder));
+            let _ = writeln!(
+                out,
+                "it would work in the same folder, {}",
+                sanitize(&folder)
+            );
         }
     }
     if let Some(owner) = &plan.held_by {
@@ -94,56 +98,61 @@ pub(crate) fn fork_shown(summary: &Summary, plan: &Foreseen) -> String {
             out,
             "process {} on {} is at work there: this would be refused",
             owner.pid,
-            plain(&owner.host)
+            sanitize(&owner.host)
         );
     }
     if plan.steps.is_empty() {
         out.push_str("no step is in the middle of anything; the next one begins\n");
     }
     for step in &plan.steps {
-        step_shown(&mut out, step);
+        render_step(&mut out, step);
     }
     out.truncate(out.trim_end().len());
     out
 }
 
-fn step_shown(out: &mut String, step: &StepPlan) {
-    let _ = write!(out, "\nstep {} (agent {}): ", step.path, plain(&step.agent));
+fn render_step(out: &mut String, step: &StepPlan) {
+    let _ = write!(
+        out,
+        "\nstep {} (agent {}): ",
+        step.path,
+        sanitize(&step.agent)
+    );
     match &step.way {
         Way::Again => out.push_str("asked again from the beginning\n"),
         Way::Journal => out.push_str(
             "goes on from the journal; at most the model call that was in flight is made again\n",
         ),
         Way::Told => out.push_str("taken over; told what was said and done so far\n"),
-        Way::Ladder(climb) => climb_shown(out, climb),
+        Way::Ladder(climb) => render_strategy(out, climb),
     }
     if let Some(suspension) = &step.suspended {
         let _ = writeln!(
             out,
             "  {}; `--on-limit ask` asks at once",
-            moment::suspended(suspension)
+            timestamp::suspended(suspension)
         );
     }
 }
 
-fn climb_shown(out: &mut String, climb: &Climb) {
+fn render_strategy(out: &mut String, climb: &Climb) {
     let _ = write!(out, "{} ({})", climb.plan.rung, climb.program);
     if let Some(native) = &climb.native {
-        let _ = write!(out, ", conversation {}", plain(native));
+        let _ = write!(out, ", conversation {}", sanitize(native));
     }
     out.push('\n');
     if let Some(before) = &climb.moved_from {
         let _ = writeln!(
             out,
             "  was about {}: the agent is told that the folder has moved",
-            plain(before)
+            sanitize(before)
         );
     }
     for (rung, reason) in &climb.plan.because {
-        let _ = writeln!(out, "  not {rung}: {}", plain(reason));
+        let _ = writeln!(out, "  not {rung}: {}", sanitize(reason));
     }
     for lost in &climb.plan.lost {
-        let _ = writeln!(out, "  lost: {}", plain(lost));
+        let _ = writeln!(out, "  lost: {}", sanitize(lost));
     }
     if let Some(percent) = climb.gauge.and_then(|gauge| gauge.percent()) {
         let _ = writeln!(out, "  context: {percent} % used");

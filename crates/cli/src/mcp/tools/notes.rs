@@ -1,4 +1,4 @@
-//! Tools that leave memos.
+//! MCP tools that record, correct and withdraw notes.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::schema::{choice, count, object, text, texts, word};
-use super::{Effect, Tool, given};
+use super::{Effect, Tool, parse_args};
 use crate::failure::Failure;
-use crate::mcp::Desk;
+use crate::mcp::BoundSession;
 
-/// How long the run of the session may take to take a memo, until the agent is answered without its
-/// name.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait until the session's run stores a note. After that, the agent is answered
+/// without the id of the note.
+const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) fn offered() -> Vec<Tool> {
-    let tool = |name, title, about, takes| Tool {
+pub(super) fn definitions() -> Vec<Tool> {
+    let tool = |name, title, description, input_schema| Tool {
         name,
         title,
-        about,
-        takes,
+        description,
+        input_schema,
         effect: Effect::Adds,
     };
     vec![
@@ -155,20 +155,20 @@ struct DecisionGiven {
     r#type: Option<Matter>,
 }
 
-pub(super) async fn decision(desk: &Desk, value: Value) -> Result<Value, Failure> {
+pub(super) async fn decision(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let DecisionGiven {
         text,
         why,
         alternatives,
         r#type,
-    } = given(value)?;
+    } = parse_args(value)?;
     let decision = Decision {
         matter: r#type.unwrap_or(Matter::Approach),
         text,
         why,
         alternatives,
     };
-    write(desk, Memo::Decision(decision).into()).await
+    write(bound, Memo::Decision(decision).into()).await
 }
 
 #[derive(Deserialize)]
@@ -181,22 +181,22 @@ struct ErrorGiven {
     notes: Option<String>,
 }
 
-pub(super) async fn error(desk: &Desk, value: Value) -> Result<Value, Failure> {
+pub(super) async fn error(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let ErrorGiven {
         text,
         r#type,
         subject,
         resolution,
         notes,
-    } = given(value)?;
-    let trouble = Trouble {
+    } = parse_args(value)?;
+    let error = Trouble {
         sort: r#type.unwrap_or_else(|| "error".to_owned()),
         text,
         subject,
         resolution: resolution.unwrap_or(Resolution::Unresolved),
         notes,
     };
-    write(desk, Memo::Error(trouble).into()).await
+    write(bound, Memo::Error(error).into()).await
 }
 
 #[derive(Deserialize)]
@@ -207,14 +207,14 @@ struct Resolved {
     notes: Option<String>,
 }
 
-pub(super) async fn resolve(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let resolved: Resolved = given(value)?;
-    let Memo::Error(mut trouble) = standing(desk, resolved.memo).await? else {
-        return Err(another(resolved.memo, "error"));
+pub(super) async fn resolve(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let resolved: Resolved = parse_args(value)?;
+    let Memo::Error(mut error) = read_note(bound, resolved.memo).await? else {
+        return Err(wrong_type(resolved.memo, "error"));
     };
-    trouble.resolution = resolved.resolution.unwrap_or(Resolution::Fixed);
-    trouble.notes = resolved.notes.or(trouble.notes);
-    correct(desk, resolved.memo, Memo::Error(trouble)).await
+    error.resolution = resolved.resolution.unwrap_or(Resolution::Fixed);
+    error.notes = resolved.notes.or(error.notes);
+    correct(bound, resolved.memo, Memo::Error(error)).await
 }
 
 #[derive(Deserialize)]
@@ -229,8 +229,8 @@ struct FeedbackGiven {
     addressed: bool,
 }
 
-pub(super) async fn feedback(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let given: FeedbackGiven = given(value)?;
+pub(super) async fn feedback(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let given: FeedbackGiven = parse_args(value)?;
     let feedback = Feedback {
         persona: given.reviewer,
         approved: given.approved,
@@ -238,7 +238,7 @@ pub(super) async fn feedback(desk: &Desk, value: Value) -> Result<Value, Failure
         comments: given.comments,
         addressed: given.addressed,
     };
-    write(desk, Memo::Feedback(feedback).into()).await
+    write(bound, Memo::Feedback(feedback).into()).await
 }
 
 #[derive(Deserialize)]
@@ -247,13 +247,13 @@ struct Addressed {
     memo: MemoId,
 }
 
-pub(super) async fn address(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Addressed { memo } = given(value)?;
-    let Memo::Feedback(mut feedback) = standing(desk, memo).await? else {
-        return Err(another(memo, "feedback"));
+pub(super) async fn address(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let Addressed { memo } = parse_args(value)?;
+    let Memo::Feedback(mut feedback) = read_note(bound, memo).await? else {
+        return Err(wrong_type(memo, "feedback"));
     };
     feedback.addressed = true;
-    correct(desk, memo, Memo::Feedback(feedback)).await
+    correct(bound, memo, Memo::Feedback(feedback)).await
 }
 
 #[derive(Deserialize)]
@@ -263,10 +263,10 @@ struct TodoGiven {
     progress: Option<Progress>,
 }
 
-pub(super) async fn add_todo(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let TodoGiven { text, progress } = given(value)?;
+pub(super) async fn add_todo(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let TodoGiven { text, progress } = parse_args(value)?;
     let progress = progress.unwrap_or(Progress::Pending);
-    write(desk, Memo::Todo(Todo { text, progress }).into()).await
+    write(bound, Memo::Todo(Todo { text, progress }).into()).await
 }
 
 #[derive(Deserialize)]
@@ -277,19 +277,19 @@ struct TodoChanged {
     text: Option<String>,
 }
 
-pub(super) async fn update_todo(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let changed: TodoChanged = given(value)?;
+pub(super) async fn update_todo(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let changed: TodoChanged = parse_args(value)?;
     if changed.progress.is_none() && changed.text.is_none() {
         return Err(Failure::usage("nothing is to change", None));
     }
-    let Memo::Todo(todo) = standing(desk, changed.memo).await? else {
-        return Err(another(changed.memo, "todo"));
+    let Memo::Todo(todo) = read_note(bound, changed.memo).await? else {
+        return Err(wrong_type(changed.memo, "todo"));
     };
     let todo = Todo {
         text: changed.text.unwrap_or(todo.text),
         progress: changed.progress.unwrap_or(todo.progress),
     };
-    correct(desk, changed.memo, Memo::Todo(todo)).await
+    correct(bound, changed.memo, Memo::Todo(todo)).await
 }
 
 #[derive(Deserialize)]
@@ -306,8 +306,8 @@ struct TestsGiven {
     summary: String,
 }
 
-pub(super) async fn tests(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let given: TestsGiven = given(value)?;
+pub(super) async fn tests(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let given: TestsGiven = parse_args(value)?;
     let tests = Tests {
         phase: given.phase,
         command: given.command,
@@ -317,7 +317,7 @@ pub(super) async fn tests(desk: &Desk, value: Value) -> Result<Value, Failure> {
         failed: given.failed,
         summary: given.summary,
     };
-    write(desk, Memo::Tests(tests).into()).await
+    write(bound, Memo::Tests(tests).into()).await
 }
 
 #[derive(Deserialize)]
@@ -327,31 +327,31 @@ struct Withdrawn {
     reason: Option<String>,
 }
 
-pub(super) async fn withdraw(desk: &Desk, value: Value) -> Result<Value, Failure> {
-    let Withdrawn { memo, reason } = given(value)?;
-    note(desk, Wish::Withdraw { memo, reason }).await
+pub(super) async fn withdraw(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+    let Withdrawn { memo, reason } = parse_args(value)?;
+    append(bound, Wish::Withdraw { memo, reason }).await
 }
 
-async fn write(desk: &Desk, written: Written) -> Result<Value, Failure> {
-    note(desk, Wish::Write(vec![written])).await
+async fn write(bound: &BoundSession, written: Written) -> Result<Value, Failure> {
+    append(bound, Wish::Write(vec![written])).await
 }
 
-async fn correct(desk: &Desk, id: MemoId, memo: Memo) -> Result<Value, Failure> {
+async fn correct(bound: &BoundSession, id: MemoId, memo: Memo) -> Result<Value, Failure> {
     let corrected = Written {
         corrects: Some(id),
         ..memo.into()
     };
-    write(desk, corrected).await
+    write(bound, corrected).await
 }
 
-/// A memo as it stands.
-async fn standing(desk: &Desk, id: MemoId) -> Result<Memo, Failure> {
-    let (world, summary) = desk.session().await?;
-    let handoff = memos::handoff(world, &summary).await?;
+/// Reads the current version of a note.
+async fn read_note(bound: &BoundSession, id: MemoId) -> Result<Memo, Failure> {
+    let (env, summary) = bound.session().await?;
+    let handoff = memos::handoff(env, &summary).await?;
     Ok(memos::find(&handoff, &summary, id)?)
 }
 
-fn another(id: MemoId, wanted: &str) -> Failure {
+fn wrong_type(id: MemoId, wanted: &str) -> Failure {
     let message = format!(
         "{id} is of sort {}, and one of sort {wanted} is wanted",
         id.sort
@@ -359,10 +359,10 @@ fn another(id: MemoId, wanted: &str) -> Failure {
     Failure::usage(message, None)
 }
 
-async fn note(desk: &Desk, wish: Wish) -> Result<Value, Failure> {
-    let _turn = desk.order.lock().await;
-    let (world, summary) = desk.session().await?;
-    let noted = memos::note_within(world, &summary, desk.author(), wish, PATIENCE).await?;
+async fn append(bound: &BoundSession, request: Wish) -> Result<Value, Failure> {
+    let _turn = bound.write_order.lock().await;
+    let (env, summary) = bound.session().await?;
+    let noted = memos::note_within(env, &summary, bound.author(), request, STORE_TIMEOUT).await?;
     Ok(match noted {
         Noted::Written(names) => match names.first() {
             Some(name) => json!({"kept": true, "memo": name}),

@@ -1,4 +1,4 @@
-//! `segno sessions import` of a folder: a session that comes with its files.
+//! `segno sessions import` of a folder: imports a session together with its files.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,72 +11,72 @@ use serde_json::json;
 
 use super::import::Args;
 use crate::commands::checkpoint::{bytes, progress};
-use crate::context::{Context, Keep, workspace};
+use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{data, json_line, plain, say};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (world, _) = context.world(Keep::Home)?;
-    let (here, usual) = (workspace()?, Limits::default());
+    let (env, _) = context.env(Persistence::Home)?;
+    let (here, defaults) = (workspace()?, Limits::default());
     let arrival = Arrival {
         from: here.join(&args.file),
         into: args.into.map(|into| here.join(into)),
         trust: args.trust,
         name: args.name,
         limits: Limits {
-            bytes: args.max_bytes.unwrap_or(usual.bytes),
-            entries: args.max_entries.unwrap_or(usual.entries),
+            bytes: args.max_bytes.unwrap_or(defaults.bytes),
+            entries: args.max_entries.unwrap_or(defaults.entries),
         },
     };
-    let progress = progress(&world, "importing");
-    let arrived = archive::arrive(&world, &arrival, &progress).await?;
+    let progress = progress(&env, "importing");
+    let arrived = archive::arrive(&env, &arrival, &progress).await?;
     drop(progress);
-    let status = status(&world, &arrived).await?;
-    tell(&arrived, &args.file);
+    let status = status(&env, &arrived).await?;
+    print_notes(&arrived, &args.file);
     if args.json {
         json_line(&answer(&arrived, status));
         return Ok(ExitCode::SUCCESS);
     }
     let summary = &arrived.summary;
-    let called = format!("{} ({})", summary.name, summary.id);
-    let stands = format!("{status}, in {}", plain::plain(&summary.workspace));
-    data(&match arrived.imported {
-        Some(_) => format!("imported {called}, {stands}"),
-        None => format!("{called} is here already, {stands}"),
+    let label = format!("{} ({})", summary.name, summary.id);
+    let state = format!("{status}, in {}", text::sanitize(&summary.workspace));
+    stdout_line(&match arrived.imported {
+        Some(_) => format!("imported {label}, {state}"),
+        None => format!("{label} is here already, {state}"),
     });
     if let Some(returned) = &arrived.returned {
-        data(&format!(
+        stdout_line(&format!(
             "wrote {} ({}); {} were as they should be",
-            plain::count(returned.restored.written, "file"),
+            text::count(returned.restored.written, "file"),
             bytes(returned.restored.bytes),
-            plain::number(returned.restored.unchanged)
+            text::number(returned.restored.unchanged)
         ));
     }
     if let Some(rescue) = arrived.returned.as_ref().and_then(|it| it.rescue.as_ref()) {
-        data(&format!(
+        stdout_line(&format!(
             "`segno checkpoint restore {}` brings back what was there before",
             rescue.id
         ));
     }
     if status.is_resumable() && Path::new(&summary.workspace).is_dir() {
-        data(&format!("`segno resume {}` goes on", summary.name));
+        stdout_line(&format!("`segno resume {}` goes on", summary.name));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the session stands: whoever ran it is elsewhere.
-async fn status(world: &World, arrived: &Arrived) -> Result<Status, Failure> {
-    let lease = world.store.lease(arrived.summary.id).await;
+/// The status of the imported session. Its lease is from another machine.
+async fn status(env: &World, arrived: &Arrived) -> Result<Status, Failure> {
+    let lease = env.store.lease(arrived.summary.id).await;
     let lease = lease.map_err(segno_engine::Error::from)?;
-    Ok(claim::standing(world, &arrived.summary, &lease))
+    Ok(claim::standing(env, &arrived.summary, &lease))
 }
 
-fn tell(arrived: &Arrived, from: &Path) {
+fn print_notes(arrived: &Arrived, from: &Path) {
     let summary = &arrived.summary;
     if let Some(imported) = &arrived.imported
         && imported.manifest.status == Status::Running
     {
-        say(&format!(
+        stderr_line(&format!(
             "note: {} was being run when it was exported, or its run was lost; whoever ran it may have gone on elsewhere",
             summary.name
         ));
@@ -85,15 +85,15 @@ fn tell(arrived: &Arrived, from: &Path) {
         && !returned.restored.set_aside.is_empty()
     {
         for path in &returned.restored.set_aside {
-            say(&format!("  set aside {}", plain::plain(path)));
+            stderr_line(&format!("  set aside {}", text::sanitize(path)));
         }
-        say(
+        stderr_line(
             "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
              their names. Read them; `--trust` brings them back as they were",
         );
     }
     if !Path::new(&summary.workspace).is_dir() {
-        say(&plain::plain(&format!(
+        stderr_line(&text::sanitize(&format!(
             "note: its folder {} is not on this machine; `segno sessions import {} --into FOLDER` brings its files into another",
             summary.workspace,
             from.display()

@@ -1,4 +1,4 @@
-//! The person at this terminal.
+//! The user at this terminal, who answers questions and approves tool calls.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,11 @@ use segno_core::ports::Boxed;
 use segno_engine::{Nobody, People};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::output::{hush, plain, prompt, say};
+use crate::output::{prompt, stderr_line, suppress_live_line, text};
 
-/// Whoever can read stderr and type an answer; nobody where events go to a program.
-pub(crate) fn here(json: bool) -> Arc<dyn People> {
+/// Returns the user at the terminal. Without a terminal, or if the output is JSON for a program,
+/// there is none.
+pub(crate) fn at_terminal(json: bool) -> Arc<dyn People> {
     if !json && io::stdin().is_terminal() && io::stderr().is_terminal() {
         Arc::new(Terminal)
     } else {
@@ -27,20 +28,20 @@ impl People for Terminal {
 
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
-            let _quiet = hush();
+            let _guard = suppress_live_line();
             if let Some(context) = context {
-                plain::lines(context).lines().for_each(say);
+                text::sanitize_lines(context).lines().for_each(stderr_line);
             }
-            plain::lines(question).lines().for_each(say);
+            text::sanitize_lines(question).lines().for_each(stderr_line);
             prompt("> ");
-            lines().lock().await.recv().await
+            typed_lines().lock().await.recv().await
         })
     }
 }
 
-/// What is typed, line by line. One thread reads for the whole process: a question that is taken
-/// back cannot take its reading back.
-fn lines() -> &'static Mutex<mpsc::UnboundedReceiver<String>> {
+/// Lines that are typed. One thread reads for the whole process, because a blocking read cannot be
+/// cancelled when its question is withdrawn.
+fn typed_lines() -> &'static Mutex<mpsc::UnboundedReceiver<String>> {
     static LINES: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
     LINES.get_or_init(|| {
         let (typed, lines) = mpsc::unbounded_channel();

@@ -1,32 +1,32 @@
-//! What agents say, in a line.
+//! Summarizes the messages of agents in one line.
 
 use segno_core::conversation::{Entry, Notice, Outcome, Said, Utterance, words};
 use segno_core::journal::{AgentSaid, Text};
 
-/// How much of one thing is shown.
+/// Maximum length of one message, in bytes.
 const SHOWN: usize = 100;
 
-/// What was said, as one line for people.
-pub(crate) fn outline(event: &AgentSaid) -> String {
+/// Summarizes the messages of an event.
+pub(crate) fn summarize(event: &AgentSaid) -> String {
     let entries: Vec<Entry> = match &event.entries {
         Text::Inline(text) => serde_json::from_str(text).unwrap_or_default(),
         Text::Blob { bytes, .. } => return format!("says something of {bytes} bytes"),
     };
-    let mut told: Vec<String> = entries.iter().flat_map(told).collect();
+    let mut parts: Vec<String> = entries.iter().flat_map(describe).collect();
     if let Some(percent) = event.context.and_then(|gauge| gauge.percent()) {
-        told.push(format!("{percent} % of the context is used"));
+        parts.push(format!("{percent} % of the context is used"));
     }
-    if told.is_empty() {
+    if parts.is_empty() {
         "is at work".to_owned()
     } else {
-        told.join(" · ")
+        parts.join(" · ")
     }
 }
 
-fn told(entry: &Entry) -> Vec<String> {
+fn describe(entry: &Entry) -> Vec<String> {
     match &entry.said {
         Said::User { parts, .. } => vec![format!("is told: {}", line(&words(parts)))],
-        Said::Assistant { parts, .. } => parts.iter().filter_map(uttered).collect(),
+        Said::Assistant { parts, .. } => parts.iter().filter_map(describe_part).collect(),
         Said::Result(answer) => {
             let how = match answer.outcome {
                 Outcome::Failed => "failed",
@@ -43,7 +43,7 @@ fn told(entry: &Entry) -> Vec<String> {
     }
 }
 
-fn uttered(part: &Utterance) -> Option<String> {
+fn describe_part(part: &Utterance) -> Option<String> {
     match part {
         Utterance::Text { text } => Some(format!("says: {}", line(text))),
         Utterance::Thinking { .. } => Some("thinks".to_owned()),
@@ -55,7 +55,7 @@ fn uttered(part: &Utterance) -> Option<String> {
     }
 }
 
-/// The beginning, as one line.
+/// The start of a text, on one line.
 fn line(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > SHOWN {

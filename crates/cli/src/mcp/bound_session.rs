@@ -1,0 +1,116 @@
+//! The session that the MCP server is bound to, and the agent that uses it.
+
+use std::sync::Arc;
+
+use segno_core::id::SessionId;
+use segno_core::lease::{Liveness, Owner};
+use segno_core::memo::Source;
+use segno_core::redact::Redactor;
+use segno_core::session::Summary;
+use segno_core::step::Path;
+use segno_engine::memos::Author;
+use segno_engine::{World, sessions};
+use tokio::sync::{Mutex, OnceCell};
+
+use crate::context::{Context, Persistence, own_environment, workspace};
+use crate::failure::Failure;
+
+/// Maximum size of a process environment that is read, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// One session, for one agent. The session is chosen on first use and never changes.
+pub(crate) struct BoundSession {
+    context: Context,
+    reference: Option<String>,
+    path: Option<Path>,
+    agent: String,
+    open: OnceCell<(World, SessionId)>,
+    /// Keeps notes in the order in which they arrived.
+    pub(super) write_order: Mutex<()>,
+}
+
+impl BoundSession {
+    /// Opens nothing: the session is opened on first use.
+    pub(crate) fn new(
+        context: Context,
+        reference: Option<String>,
+        path: Option<Path>,
+        agent: String,
+    ) -> Self {
+        Self {
+            context,
+            reference,
+            path,
+            agent,
+            open: OnceCell::new(),
+            write_order: Mutex::new(()),
+        }
+    }
+
+    /// Returns the current state of the session. If it could not be opened, the next call tries
+    /// again.
+    pub(super) async fn session(&self) -> Result<(&World, Summary), Failure> {
+        let (env, session) = self.open.get_or_try_init(|| self.open()).await?;
+        let summary = env.store.summary(*session).await;
+        Ok((env, summary.map_err(segno_engine::Error::from)?))
+    }
+
+    async fn open(&self) -> Result<(World, SessionId), Failure> {
+        let (env, _) = self.context.env(Persistence::Home)?;
+        let session = self.find(&env).await?.id;
+        let lease = env.store.lease(session).await;
+        let owner = lease.map_err(segno_engine::Error::from)?.owner;
+        let owner_variables = owner.map_or_else(Vec::new, |owner| owner_environment(&env, &owner));
+        // Some CLI agents do not pass their environment on. The secrets in the owner's environment
+        // must be known to be redacted (P12).
+        let redactor = Arc::new(Redactor::new(own_environment().chain(owner_variables)));
+        Ok((World { redactor, ..env }, session))
+    }
+
+    async fn find(&self, env: &World) -> Result<Summary, Failure> {
+        if let Some(reference) = &self.reference {
+            return Ok(sessions::find(env, reference).await?);
+        }
+        let folder = workspace()?;
+        let newest = sessions::newest_in(env, &folder).await?;
+        newest.ok_or_else(|| {
+            let message = format!("no session works in {}", folder.display());
+            let hint =
+                "the server can be started with `--session`; `segno sessions list` shows all";
+            Failure::usage(message, Some(hint.to_owned()))
+        })
+    }
+
+    pub(super) fn author(&self) -> Author {
+        Author {
+            source: Source::Agent,
+            by: self.agent.clone(),
+            path: self.path.clone(),
+        }
+    }
+
+    /// Names the agent in messages for users.
+    pub(super) fn agent_label(&self) -> String {
+        format!("agent {}", self.agent)
+    }
+
+    /// Renders an error for the agent, redacted.
+    pub(super) fn error_text(&self, failure: &Failure) -> String {
+        failure.to_text(&self.context.redactor)
+    }
+}
+
+/// The environment of the process that runs the session, if it runs on this machine.
+fn owner_environment(env: &World, owner: &Owner) -> Vec<(String, String)> {
+    if env.processes.liveness(owner) != Liveness::Running {
+        return Vec::new();
+    }
+    let path = format!("/proc/{}/environ", owner.pid);
+    let bytes = env.disk.read(path.as_ref(), MAX_BYTES).unwrap_or_default();
+    let pairs = bytes.split(|byte| *byte == 0);
+    let pair = |pair: &[u8]| {
+        let (name, value) = std::str::from_utf8(pair).ok()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    pairs.filter_map(pair).collect()
+}
