@@ -1,8 +1,9 @@
-//! Captures, edits, restores and verifies a folder, beside `tar --zstd` in the same run.
+//! Captures, edits, restores and verifies a folder, and compares it with `tar --zstd` in the same
+//! run.
 //!
 //! `cargo run --release -p segno-snapshot --example measure -- SCRATCH [FOLDER]` works in a new
-//! folder below `SCRATCH`, on a copy of `FOLDER`, or on a tree that it makes up. One step a
-//! process would be needed for exact peaks; here the peak is that of all steps so far.
+//! folder below `SCRATCH`, on a copy of `FOLDER` or on a generated tree. Exact memory peaks would
+//! need one process per step; here the peak is that of all steps so far.
 
 #![expect(
     clippy::unwrap_used,
@@ -52,7 +53,7 @@ fn peak() -> String {
         .unwrap()
 }
 
-/// Seconds of all processors, of this process and of those that it waited for.
+/// CPU seconds of this process and of the child processes that it waited for.
 fn effort() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -95,7 +96,7 @@ fn length(path: &Path) -> u64 {
     }
 }
 
-/// What a vault takes on the disk in whole blocks, without the index, which is a cache.
+/// The disk usage of a snapshot store in whole blocks, without the index, which is a cache.
 fn allocated(path: &Path) -> u64 {
     let metadata = fs::symlink_metadata(path).unwrap();
     if metadata.is_dir() && path.ends_with("vault/index") {
@@ -108,7 +109,7 @@ fn allocated(path: &Path) -> u64 {
     }
 }
 
-/// Text that compresses about as source does.
+/// Generates text that compresses about as well as source code.
 fn make_up(folder: &Path) {
     let words = [
         "fn ", "let ", "return ", "struct ", "self.", "value", "(x)", " = ", ";\n", "{\n", "}\n",
@@ -192,9 +193,9 @@ fn main() {
     println!("{:>9} MB of tar", length(&tar) / 1_000_000);
 
     let clock = Real(Instant::now());
-    let vault = Vault::open(&scratch.join("vault")).unwrap();
+    let store = Vault::open(&scratch.join("vault")).unwrap();
     let request = Request::new(&work, &clock);
-    let capture = || vault.capture(&request, &|_| {}).unwrap();
+    let capture = || store.capture(&request, &|_| {}).unwrap();
     let first = time("first capture", capture);
     println!(
         "{:>9} files, {} MB; vault {} MB",
@@ -204,11 +205,11 @@ fn main() {
     );
     time("unchanged", capture);
     let sure = Request {
-        doubt: 0,
+        recheck_per_mille: 0,
         ..request
     };
     time("unchanged, without doubt", || {
-        vault.capture(&sure, &|_| {}).unwrap()
+        store.capture(&sure, &|_| {}).unwrap()
     });
     let mut found = Vec::new();
     files(&work, &mut found);
@@ -228,7 +229,7 @@ fn main() {
         ..Restore::default()
     };
     let restore = |into: &Path, options: &Restore<'_>| {
-        vault
+        store
             .restore(first.snapshot, into, options, &|_| {})
             .unwrap()
     };
@@ -257,7 +258,7 @@ fn main() {
         back.written,
         back.removed.len()
     );
-    let damage = time("verify", || vault.verify(first.snapshot, &|_| {}).unwrap());
+    let damage = time("verify", || store.verify(first.snapshot, &|_| {}).unwrap());
     assert!(damage.is_empty());
     run("rm", &["-rf", scratch.to_str().unwrap()]);
 }

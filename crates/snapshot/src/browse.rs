@@ -1,4 +1,4 @@
-//! Looking into snapshots: lists, differences, single files, sizes.
+//! Reads snapshots without restoring them: lists, differences, single files, sizes.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -11,65 +11,61 @@ use crate::error::Error;
 use crate::files;
 use crate::manifest::{digests, order};
 use crate::pack::Cursor;
-use crate::vault::Vault;
+use crate::snapshot_store::Vault;
 
 /// A difference between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
     pub path: PathBuf,
-    /// What.
     pub what: Difference,
 }
 
-/// What differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
-    /// It is only in the second.
+    /// Only in the second snapshot.
     Added,
-    /// It is only in the first.
+    /// Only in the first snapshot.
     Removed,
-    /// Its content, or what a link says.
+    /// The content of a file, or the target of a link.
     Content,
-    /// Its mode or its attributes, and nothing else.
+    /// Only the mode or the attributes.
     Mode,
-    /// What it is: a file that became a folder, say.
+    /// The type: for example, a file became a folder.
     Type,
 }
 
-/// How much a snapshot takes.
+/// How much space a snapshot takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
-    /// Files in it.
     pub files: u64,
-    /// Bytes of its files.
+    /// The total size of its files.
     pub logical: u64,
-    /// Bytes in the vault that only it needs: roughly what removing it gives back. Compressed
-    /// pieces count by their share of their block.
+    /// Stored bytes that only this snapshot references: roughly what removing it frees. Compressed
+    /// chunks count by their share of their block.
     pub own: u64,
-    /// Bytes in the vault that other snapshots need, too.
+    /// Stored bytes that other snapshots reference, too.
     pub shared: u64,
 }
 
 impl Vault {
-    /// How many bytes the vault takes, but for the index.
+    /// The size of the store in bytes, without the index.
     pub fn room(&self) -> Result<u64, Error> {
         let mut bytes = 0;
         for folder in [&self.packs, &self.manifests] {
-            bytes += files::lengths(folder).map_err(|error| Error::at(folder, error))?;
+            bytes += files::total_size(folder).map_err(|error| Error::at(folder, error))?;
         }
         Ok(bytes)
     }
 
-    /// Everything that a snapshot has: folders before what is in them.
+    /// The entries of a snapshot: folders before their content.
     pub fn list(&self, snapshot: Digest) -> Result<Vec<Entry>, Error> {
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         Ok(self.manifest(snapshot)?.entries)
     }
 
-    /// What has to change to get from one snapshot to another. Times alone do not count.
+    /// The changes from one snapshot to another. A different modification time alone is no change.
     pub fn diff(&self, from: Digest, to: Digest) -> Result<Vec<Change>, Error> {
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         let (from, to) = (self.manifest(from)?.entries, self.manifest(to)?.entries);
         let (mut from, mut to) = (from.iter().peekable(), to.iter().peekable());
         let mut changes = Vec::new();
@@ -111,21 +107,21 @@ impl Vault {
 
     /// The content of one file.
     pub fn read(&self, snapshot: Digest, path: &Path) -> Result<Vec<u8>, Error> {
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         let manifest = self.manifest(snapshot)?;
         let none = || Error::NoFile {
             snapshot,
             path: path.to_owned(),
         };
         let mut entry = manifest.find(path).ok_or_else(none)?;
-        if let Kind::Twin { of } = &entry.kind {
+        if let Kind::HardLink { of } = &entry.kind {
             entry = manifest.find(of).ok_or_else(none)?;
         }
         let Kind::File { content, .. } = &entry.kind else {
             return Err(none());
         };
-        let shelf = self.shelf()?;
-        let mut cursor = Cursor::new(&shelf)?;
+        let pack_set = self.pack_set()?;
+        let mut cursor = Cursor::new(&pack_set)?;
         let mut bytes = Vec::new();
         for &chunk in content {
             bytes.extend_from_slice(cursor.read(chunk)?);
@@ -133,9 +129,9 @@ impl Vault {
         Ok(bytes)
     }
 
-    /// How much a snapshot takes, and how much of that it shares.
+    /// How much space a snapshot takes, and how much of that it shares.
     pub fn size(&self, snapshot: Digest) -> Result<Size, Error> {
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         let manifest = self.manifest(snapshot)?;
         let mut others = HashSet::new();
         for other in self.snapshots()? {
@@ -143,19 +139,22 @@ impl Vault {
                 others.extend(digests(&self.assemble(other)?.entries));
             }
         }
-        let shelf = self.shelf()?;
-        // What a piece is made from is needed by whoever needs the piece.
-        let others = shelf.with_bases(others);
+        let pack_set = self.pack_set()?;
+        // Whoever references a chunk also references its bases.
+        let others = pack_set.with_bases(others);
         let mut size = Size::default();
         for entry in &manifest.entries {
-            size.files += u64::from(matches!(entry.kind, Kind::File { .. } | Kind::Twin { .. }));
+            size.files += u64::from(matches!(
+                entry.kind,
+                Kind::File { .. } | Kind::HardLink { .. }
+            ));
             size.logical += entry.size();
         }
-        for (digest, place) in shelf.with_bases(digests(&manifest.entries)) {
+        for (digest, location) in pack_set.with_bases(digests(&manifest.entries)) {
             if others.contains_key(&digest) {
-                size.shared += shelf.share(place);
+                size.shared += pack_set.share(location);
             } else {
-                size.own += shelf.share(place);
+                size.own += pack_set.share(location);
             }
         }
         Ok(size)
@@ -170,7 +169,7 @@ fn difference(left: &Entry, right: &Entry) -> Option<Difference> {
             pieces(left) == pieces(right)
         }
         (Kind::Link { target: left }, Kind::Link { target: right })
-        | (Kind::Twin { of: left }, Kind::Twin { of: right }) => left == right,
+        | (Kind::HardLink { of: left }, Kind::HardLink { of: right }) => left == right,
         _ => return Some(Difference::Type),
     };
     if !same {

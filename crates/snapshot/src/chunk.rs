@@ -1,22 +1,22 @@
-//! Where a large file is cut: `FastCDC` (Xia et al. 2016), which looks at the content alone, so
-//! that an edit moves the cuts around it and no others.
+//! Splits large files into chunks with `FastCDC` (Xia et al. 2016). Boundaries depend on the
+//! content alone, so an edit moves only the boundaries around it.
 
-/// Files shorter than this are kept whole.
+/// Files shorter than this are one chunk.
 pub(crate) const WHOLE: u64 = 1024 * 1024;
-/// The shortest piece, but for the last.
+/// The shortest chunk, except for the last.
 const SHORTEST: usize = 64 * 1024;
-/// What most pieces are near to.
+/// The length that most chunks are close to.
 const USUAL: usize = 256 * 1024;
-/// The longest piece.
+/// The longest chunk.
 pub(crate) const LONGEST: usize = 1024 * 1024;
 
-// A cut is where the highest bits of the hash are all zero. 18 of them would give the usual length;
-// it is two more before it, two fewer after it (normalised chunking).
+// A boundary is where the highest bits of the hash are all zero. 18 bits would give the usual
+// length; before it, 20 are required, after it 16 (normalised chunking).
 const STRICT: u64 = 1 << (64 - 20);
 const LENIENT: u64 = 1 << (64 - 16);
 
-/// A random number for each byte, from splitmix64. Part of the format only in that other numbers
-/// would find less that is there already.
+/// A random number for each byte, from splitmix64. Other numbers would still give a valid store,
+/// but deduplicate less against existing chunks.
 const GEAR: [u64; 256] = {
     let mut gear = [0; 256];
     let mut state = 0x5345_474e_4f01_u64;
@@ -32,8 +32,8 @@ const GEAR: [u64; 256] = {
     gear
 };
 
-/// How long the first piece of `bytes` is, given that they are followed by nothing or that there
-/// are at least [`LONGEST`] of them.
+/// The length of the first chunk of `bytes`, which must be the rest of the file or at least
+/// [`LONGEST`] bytes.
 pub(crate) fn cut(bytes: &[u8]) -> usize {
     if bytes.len() <= SHORTEST {
         return bytes.len();
@@ -51,7 +51,8 @@ pub(crate) fn cut(bytes: &[u8]) -> usize {
 fn first_below(hash: &mut u64, bytes: &[u8], limit: u64) -> Option<usize> {
     let roll = |hash: u64, byte: u8| (hash << 1).wrapping_add(GEAR[usize::from(byte)]);
     let mut seen = 0;
-    // Several at a time, with one question about the least of them: nearly all say no.
+    // Sixteen at a time, with one comparison of their minimum: nearly always it is not below the
+    // limit.
     for several in bytes.chunks(16) {
         let before = *hash;
         let mut least = u64::MAX;
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_neither_short_nor_long_and_near_the_usual() {
+    fn chunk_lengths_stay_within_limits() {
         let bytes = noise(32 * 1024 * 1024, 1);
         let pieces = pieces(&bytes);
         let (_, whole) = pieces.split_last().unwrap();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inserted_byte_changes_few_pieces() {
+    fn inserted_byte_changes_few_chunks() {
         let before = noise(8 * 1024 * 1024, 2);
         let mut after = before.clone();
         after.insert(3_000_000, 7);
@@ -121,9 +122,9 @@ mod tests {
         assert!(new <= 3, "{new}");
     }
 
-    /// Others cut the same content elsewhere and find nothing of it in a vault.
+    /// Other boundaries for the same content would deduplicate nothing in existing stores.
     #[test]
-    fn cuts_are_where_they_always_were() {
+    fn chunk_boundaries_are_stable() {
         let bytes = noise(8 * 1024 * 1024, 3);
         let mut left = &bytes[..];
         for piece in pieces(&bytes) {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sameness_does_not_run_past_the_longest() {
+    fn uniform_data_is_cut_at_the_longest_chunk() {
         assert_eq!(cut(&vec![0; 3 * LONGEST]), LONGEST);
     }
 }

@@ -1,8 +1,8 @@
-//! How a manifest is stored: whole, or as what changed since another one.
+//! How a manifest is stored: whole, or as changes since another one.
 //!
-//! Either way the file is named by the hash of the whole manifest, so a manifest can be stored
-//! anew in the other form without becoming another snapshot, and whatever was put together from a
-//! chain of changes proves itself by its name.
+//! Either way, the file is named by the hash of the whole manifest. So a manifest can be stored
+//! again in the other form without becoming another snapshot, and a manifest assembled from a chain
+//! of changes is verified by its name.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use segno_core::digest::Digest;
 
 use crate::entry::{Entry, Skipped};
 use crate::manifest::{self, Manifest, bytes, order};
-use crate::scroll::Scroll;
+use crate::manifest_cursor::ManifestCursor;
 use crate::wire::{Broken, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"SEGNOMF1";
@@ -26,23 +26,21 @@ const LEVEL: i32 = 3;
 /// A manifest is stored whole if more than one entry in this many changed.
 const MANY: usize = 4;
 
-/// A manifest as its file has it.
+/// A manifest in its stored form.
 #[derive(Debug)]
 pub(crate) enum Stored {
-    /// All of it: the bytes that [`Manifest::decode`] reads.
+    /// The bytes that [`Manifest::decode`] parses.
     Whole(Vec<u8>),
-    /// What changed since another snapshot.
+    /// The changes since another snapshot.
     Changes {
-        /// That snapshot.
         parent: Digest,
-        /// How many changes lie between here and a whole manifest.
+        /// The number of changes between this manifest and a whole one.
         depth: u32,
-        /// What changed.
         changes: Changes,
     },
 }
 
-/// What turns one manifest into the next.
+/// The changes from one manifest to the next.
 #[derive(Debug)]
 pub(crate) struct Changes {
     root: Entry,
@@ -51,15 +49,15 @@ pub(crate) struct Changes {
     skipped: Vec<Skipped>,
 }
 
-/// The bytes of a manifest that another becomes through changes, the last of them first.
+/// Applies a chain of changes, the last one first, to a manifest. Returns the bytes of the result.
 pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> {
     let Some(last) = chain.first() else {
         return Ok(whole.to_vec());
     };
-    let mut changed = sum(chain).into_iter().peekable();
-    let (_, mut before) = Scroll::open(whole)?;
+    let mut changed = sum_up(chain).into_iter().peekable();
+    let (_, mut before) = ManifestCursor::open(whole)?;
     let mut after = Entries::new(whole.len());
-    let precedes = |path: &Path, before: &Scroll<'_>| {
+    let precedes = |path: &Path, before: &ManifestCursor<'_>| {
         manifest::order_of(bytes(path), &before.path) == Ordering::Less
     };
     while before.next()? {
@@ -68,7 +66,7 @@ pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> 
         }
         match changed.next_if(|(path, _)| bytes(path) == before.path) {
             Some((_, entry)) => after.put(entry),
-            None => after.keep(&before),
+            None => after.copy(&before),
         }
     }
     changed.for_each(|(_, entry)| after.put(entry));
@@ -81,8 +79,8 @@ pub(crate) fn apply(whole: &[u8], chain: &[Changes]) -> Result<Vec<u8>, Broken> 
     Ok(result.0)
 }
 
-/// What a chain of changes, the last of them first, comes to: paths in order, and what is there.
-fn sum(chain: &[Changes]) -> Vec<(&Path, Option<&Entry>)> {
+/// Sums up a chain of changes, the last one first: each changed path, in order, with its new entry.
+fn sum_up(chain: &[Changes]) -> Vec<(&Path, Option<&Entry>)> {
     let mut changed: HashMap<&Path, Option<&Entry>> = HashMap::new();
     for changes in chain {
         for entry in &changes.put {
@@ -97,7 +95,7 @@ fn sum(chain: &[Changes]) -> Vec<(&Path, Option<&Entry>)> {
     changed
 }
 
-/// Entries of a manifest that is being put together.
+/// The entries of a manifest that is being assembled.
 struct Entries {
     bytes: Writer,
     count: usize,
@@ -117,30 +115,30 @@ impl Entries {
         }
     }
 
-    /// Writes an entry that is new, if there is one.
+    /// Writes a new entry; `None` stands for a removed one.
     fn put(&mut self, entry: Option<&Entry>) {
         self.copied = None;
         if let Some(entry) = entry {
-            self.path(bytes(&entry.path));
+            self.write_path(bytes(&entry.path));
             manifest::write_facts(&mut self.bytes, entry);
         }
     }
 
-    /// Copies an entry: as it stands, if it has the same neighbour as before.
-    fn keep(&mut self, entry: &Scroll<'_>) {
+    /// Copies an entry: verbatim, if the entry before it is the same as in the source.
+    fn copy(&mut self, entry: &ManifestCursor<'_>) {
         if let Some(copied) = self.copied {
             self.bytes.0.extend_from_slice(entry.since(copied));
             self.count += 1;
         } else {
-            self.path(&entry.path);
-            self.bytes.0.extend_from_slice(entry.said());
+            self.write_path(&entry.path);
+            self.bytes.0.extend_from_slice(entry.encoded());
         }
         self.copied = Some(entry.facts.end);
         self.last.clear();
         self.last.extend_from_slice(&entry.path);
     }
 
-    fn path(&mut self, path: &[u8]) {
+    fn write_path(&mut self, path: &[u8]) {
         manifest::write_path(&mut self.bytes, &self.last, path);
         self.last.clear();
         self.last.extend_from_slice(path);
@@ -149,15 +147,15 @@ impl Entries {
 }
 
 impl Stored {
-    /// How many bytes tell in which form it is.
+    /// How many bytes tell the stored form.
     pub(crate) const BEGIN: usize = MAGIC.len() + 1;
 
-    /// Whether a file that begins like this has a whole manifest.
+    /// Whether a file that begins like this contains a whole manifest.
     pub(crate) fn begins_whole(begin: &[u8; Self::BEGIN]) -> bool {
         begin.starts_with(MAGIC) && begin.ends_with(&[WHOLE])
     }
 
-    /// The bytes of its file, with a checksum at the end.
+    /// The bytes of the file, with a checksum at the end.
     pub(crate) fn encode(&self) -> std::io::Result<Vec<u8>> {
         let mut file = Writer(MAGIC.to_vec());
         let body = match self {
@@ -183,7 +181,7 @@ impl Stored {
         Ok(file.0)
     }
 
-    /// Reads a manifest's file. Its checksum is right when this returns, and nothing more.
+    /// Parses a manifest's file. Verifies its checksum and nothing more.
     pub(crate) fn decode(file: &[u8]) -> Result<Self, Broken> {
         let (content, check) = file
             .split_last_chunk::<32>()
@@ -206,7 +204,7 @@ impl Stored {
         }
     }
 
-    /// Every digest that this file alone brings in. Together those of a chain cover the manifest.
+    /// The digests that this file alone adds. Together, those of a chain cover the manifest.
     pub(crate) fn digests(&self) -> Result<Vec<Digest>, Broken> {
         Ok(match self {
             Stored::Whole(bytes) => manifest::digests(&Manifest::decode(bytes)?.entries).collect(),
@@ -221,7 +219,7 @@ fn unpack(reader: &mut Reader<'_>) -> Result<Vec<u8>, Broken> {
         return Err(Broken("it is longer than any that is written"));
     }
     let length = usize::try_from(length).map_err(|_| Broken("it is too long"))?;
-    // A frame that says how long it is must say the same, before room is made for it.
+    // The frame must state the same length before memory is allocated for it.
     let said = zstd::zstd_safe::get_frame_content_size(reader.0)
         .ok()
         .flatten();
@@ -237,7 +235,7 @@ fn unpack(reader: &mut Reader<'_>) -> Result<Vec<u8>, Broken> {
 }
 
 impl Changes {
-    /// No changes but of the folder itself and of what was left out.
+    /// No changes except those of the folder itself and of the excluded paths.
     pub(crate) fn none(root: Entry, skipped: Vec<Skipped>) -> Self {
         Self {
             root,
@@ -247,17 +245,17 @@ impl Changes {
         }
     }
 
-    /// An entry goes. Changes are told in the order of entries.
+    /// Records the removal of an entry. Changes are recorded in the order of entries.
     pub(crate) fn remove(&mut self, path: PathBuf) {
         self.removed.push(path);
     }
 
-    /// An entry comes, or becomes another.
+    /// Records a new or changed entry.
     pub(crate) fn put(&mut self, entry: Entry) {
         self.put.push(entry);
     }
 
-    /// Whether they are few enough to be stored instead of a manifest of so many entries.
+    /// Whether they are few enough to be stored instead of a manifest with this many entries.
     pub(crate) fn are_few(&self, entries: usize) -> bool {
         (self.removed.len() + self.put.len()) * MANY <= entries
     }

@@ -1,4 +1,4 @@
-//! What a snapshot says about each thing in the folder.
+//! The entries of a snapshot: files, folders and links.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,52 +6,44 @@ use std::path::PathBuf;
 
 use segno_core::digest::Digest;
 
-/// A time as the file system keeps it: seconds since 1970 UTC, and nanoseconds.
+/// A file system timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Moment {
+pub struct FileTime {
     /// Seconds since 1970 UTC; negative before.
     pub seconds: i64,
-    /// Nanoseconds after that.
     pub nanos: u32,
 }
 
 /// A file, folder or link of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is, below the folder that was captured; empty for that folder itself.
+    /// Relative to the captured folder; empty for that folder itself.
     pub path: PathBuf,
-    /// The permission bits, setuid, setgid and sticky included.
+    /// The permission bits, including setuid, setgid and sticky.
     pub mode: u32,
-    /// When it was last changed.
-    pub modified: Moment,
+    pub modified: FileTime,
     /// Extended attributes (`user.*`), sorted by name.
     pub attributes: Vec<(OsString, Vec<u8>)>,
-    /// What it is.
     pub kind: Kind,
 }
 
-/// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A folder; an empty one, too.
+    /// A folder, possibly empty.
     Folder,
-    /// A regular file.
     File {
-        /// How long it is.
         size: u64,
-        /// Its content, in order.
+        /// The chunks of the content, in order.
         content: Vec<Chunk>,
-        /// It changed while it was read, every time: its content may never have existed as such.
+        /// The file changed during every attempt to read it: its content may never have existed as
+        /// such.
         unstable: bool,
     },
     /// A symbolic link.
-    Link {
-        /// What it says.
-        target: PathBuf,
-    },
-    /// Another name of the same file (a hard link).
-    Twin {
-        /// The name under which the file is described; it comes earlier.
+    Link { target: PathBuf },
+    /// Another name of a file (a hard link).
+    HardLink {
+        /// The first name of the file, whose entry describes it and comes earlier.
         of: PathBuf,
     },
 }
@@ -61,35 +53,30 @@ pub enum Kind {
 pub struct Chunk {
     /// The BLAKE3 hash of its bytes.
     pub digest: Digest,
-    /// How many bytes it has.
     pub length: u32,
 }
 
-/// Something that is not in the snapshot though it was in the folder.
+/// Something that was in the folder and is excluded from the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it was.
     pub path: PathBuf,
-    /// Why it was left out.
     pub why: Why,
 }
 
-/// Why something was left out.
+/// Why a path is excluded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// A rule of the scope says so.
+    /// A rule of the scope excludes it.
     Rule(String),
     /// It is a FIFO, a socket or a device.
     Special(String),
-    /// It could not be read.
     Unreadable(String),
-    /// It went away while it was being captured.
+    /// It vanished during the capture.
     Vanished,
-    /// It lies on another file system.
     OtherFileSystem,
-    /// It is the vault itself.
-    Vault,
-    /// The budget of files, bytes or time was used up.
+    /// It is the snapshot store itself.
+    Store,
+    /// The budget of files, bytes or time was exhausted.
     Budget(String),
 }
 
@@ -101,20 +88,20 @@ impl fmt::Display for Why {
             Why::Unreadable(reason) => write!(f, "it cannot be read: {reason}"),
             Why::Vanished => f.write_str("it went away in the meantime"),
             Why::OtherFileSystem => f.write_str("it lies on another file system"),
-            Why::Vault => f.write_str("snapshots are kept there"),
+            Why::Store => f.write_str("snapshots are kept there"),
             Why::Budget(what) => write!(f, "no {what} left for it"),
         }
     }
 }
 
 impl Entry {
-    /// An entry with nothing special about it.
+    /// An entry with default metadata.
     #[cfg(test)]
     pub(crate) fn plain(path: &str, kind: Kind) -> Self {
         Self {
             path: path.into(),
             mode: 0o644,
-            modified: Moment::default(),
+            modified: FileTime::default(),
             attributes: Vec::new(),
             kind,
         }
@@ -128,7 +115,7 @@ impl Entry {
         }
     }
 
-    /// The pieces of a file's content; none for everything else.
+    /// The chunks of a file's content; none for everything else.
     pub fn content(&self) -> &[Chunk] {
         match &self.kind {
             Kind::File { content, .. } => content,
@@ -138,7 +125,7 @@ impl Entry {
 }
 
 impl Chunk {
-    /// These bytes as a piece.
+    /// The chunk with these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self {
             digest: Digest::of(bytes),

@@ -1,5 +1,5 @@
-//! The vault's own files: private, durable, and under their names only when they are whole and were
-//! read back from the disk.
+//! The store's own files: private, durable, and visible under their names only when they are
+//! complete and were read back from the disk.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::process::Pid;
 
-use crate::beneath::Facts;
-use crate::machine::chance;
+use crate::machine::random_bytes;
+use crate::openat::Facts;
 
-/// From how many bytes on a file is read back past the kernel's memory: it costs another open, and
-/// saves a copy.
+/// Files of at least this length are read back with `O_DIRECT`: it costs another open and saves a
+/// copy.
 const LONG: u64 = 1024 * 1024;
 
-/// How many bytes wait in memory before the disk is asked to take them.
-const HANDFUL: u64 = 8 * 1024 * 1024;
+/// How many bytes are written before the kernel is asked to write them back.
+const WRITE_BACK_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Opens a regular file to read it; never a link, never waiting for a FIFO.
+/// Opens a regular file for reading. Never follows a link, never blocks on a FIFO.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::empty())
 }
@@ -42,7 +42,7 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Makes a new file that only its owner may use; never through a link.
+/// Creates a new file that only its owner may use; never through a link.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -65,8 +65,8 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// How long a file is, and its last bytes, if it has so many.
-pub(crate) fn end<const N: usize>(path: &Path) -> io::Result<(u64, Option<[u8; N]>)> {
+/// The length of a file, and its last `N` bytes if it is that long.
+pub(crate) fn read_tail<const N: usize>(path: &Path) -> io::Result<(u64, Option<[u8; N]>)> {
     let file = open(path)?;
     let length = file.metadata()?.len();
     let Some(from) = length.checked_sub(N as u64) else {
@@ -77,7 +77,7 @@ pub(crate) fn end<const N: usize>(path: &Path) -> io::Result<(u64, Option<[u8; N
     Ok((length, Some(end)))
 }
 
-/// Makes a folder that only its owner may use, and its missing parents.
+/// Creates a folder that only its owner may use, and its missing parents.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -107,7 +107,7 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Removes a file; one that is not there is no error.
+/// Removes a file; a missing one is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match rustix::fs::unlink(path) {
         Err(rustix::io::Errno::NOENT) | Ok(()) => Ok(()),
@@ -115,23 +115,25 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that is being written. It gets its name when it is whole, or goes.
+/// A file that is being written. It gets its name when it is complete; otherwise it is removed on
+/// drop.
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: File,
     path: PathBuf,
-    /// Of everything that was handed to the disk; none if it is not read back.
+    /// The hash of everything written; `None` if the file is not read back.
     hasher: Option<blake3::Hasher>,
     length: u64,
-    /// How much of it the disk was asked to take.
-    handed: u64,
+    /// How many bytes the kernel was asked to write back.
+    written_back: u64,
     published: bool,
 }
 
 impl Draft {
-    /// Begins a draft in `folder`. Its name says whose it is; its lock says that it is still wanted.
+    /// Creates a draft in `folder`. Its name contains the process id of the writer; its lock shows
+    /// that it is in use.
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
-        let chance = u128::from_le_bytes(chance()?);
+        let chance = u128::from_le_bytes(random_bytes()?);
         let path = folder.join(format!("tmp.{}.{chance:032x}", std::process::id()));
         let file = create(&path)?;
         let draft = Self {
@@ -139,46 +141,44 @@ impl Draft {
             path,
             hasher: Some(blake3::Hasher::new()),
             length: 0,
-            handed: 0,
+            written_back: 0,
             published: false,
         };
         rustix::fs::flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(draft)
     }
 
-    /// The same, of something that can be lost.
-    pub(crate) fn passing(mut self) -> Self {
+    /// Makes this a draft of something that may be lost: it is not read back.
+    pub(crate) fn unverified(mut self) -> Self {
         self.hasher = None;
         self
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
         }
         self.length += bytes.len() as u64;
         self.file.write_all(bytes)?;
-        if self.length - self.handed >= HANDFUL {
-            self.handed = self.length;
-            self.let_go();
+        if self.length - self.written_back >= WRITE_BACK_BYTES {
+            self.written_back = self.length;
+            self.drop_page_cache();
         }
         Ok(())
     }
 
-    /// Lets the kernel forget what it has of the file, which makes it write what is new to the disk
-    /// and not wait for that.
-    fn let_go(&self) {
+    /// Drops the file from the page cache, which makes the kernel start writing dirty pages to the
+    /// disk without waiting for that.
+    fn drop_page_cache(&self) {
         let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
     /// Makes the content durable, and reads it back.
-    pub(crate) fn settle(self) -> io::Result<Settled> {
+    pub(crate) fn sync(self) -> io::Result<SyncedDraft> {
         self.file.sync_all()?;
         let written = self.hasher.as_ref().map(blake3::Hasher::finalize);
         if written != Some(self.read_back()?) {
@@ -186,11 +186,10 @@ impl Draft {
                 "what was written to the disk reads back as something else",
             ));
         }
-        Ok(Settled(self))
+        Ok(SyncedDraft(self))
     }
 
-    /// The hash of what the disk has. What the kernel remembers of the writing says nothing about
-    /// the disk.
+    /// The hash of what is on the disk, since the page cache says nothing about the disk.
     fn read_back(&self) -> io::Result<blake3::Hash> {
         if self.length >= LONG
             && let Ok(direct) = open_with(&self.path, OFlags::DIRECT)
@@ -198,13 +197,13 @@ impl Draft {
         {
             return Ok(hash);
         }
-        // A file system that cannot forget it is read from memory, which still shows writes that
-        // were lost on the way.
-        self.let_go();
+        // A file system that cannot drop the pages is read from memory, which still shows lost
+        // writes.
+        self.drop_page_cache();
         hash(&self.file)
     }
 
-    /// Gives the content its name, and leaves it to the system when both reach the disk.
+    /// Renames the draft without syncing content or name.
     pub(crate) fn publish_unsynced(mut self, to: &Path) -> io::Result<()> {
         rustix::fs::rename(&self.path, to)?;
         self.published = true;
@@ -212,12 +211,12 @@ impl Draft {
     }
 }
 
-/// A draft that the disk has as it was written.
+/// A draft that is durable and was read back.
 #[derive(Debug)]
-pub(crate) struct Settled(Draft);
+pub(crate) struct SyncedDraft(Draft);
 
-impl Settled {
-    /// Gives it its name, which is durable once the folder is. Returns how long it is.
+impl SyncedDraft {
+    /// Renames the draft. The name is durable once the folder is synced. Returns the length.
     pub(crate) fn publish(self, to: &Path) -> io::Result<u64> {
         let length = self.0.length;
         self.0.publish_unsynced(to)?;
@@ -233,10 +232,10 @@ impl Drop for Draft {
     }
 }
 
-/// The hash of all that is in a file.
+/// The hash of a file's content.
 fn hash(file: &File) -> io::Result<blake3::Hash> {
     const ROOM: usize = 512 * 1024;
-    // Reading past the kernel's memory is for whole pages of ours.
+    // `O_DIRECT` needs page-aligned buffers.
     const PAGE: usize = 4096;
     let mut room = vec![0; ROOM + PAGE];
     let from = room.as_ptr().align_offset(PAGE).min(PAGE);
@@ -256,11 +255,11 @@ fn hash(file: &File) -> io::Result<blake3::Hash> {
     }
 }
 
-/// The device of `folder`, if each write to a file there that follows a look at it is stamped later than
-/// what was seen.
-pub(crate) fn exactly_stamped(folder: &Path) -> io::Result<Option<u64>> {
+/// The device of `folder`, if every write to a file there changes its ctime, even right after a
+/// stat.
+pub(crate) fn device_with_exact_stamps(folder: &Path) -> io::Result<Option<u64>> {
     const TIMES: usize = 4;
-    let mut draft = Draft::new(folder)?.passing();
+    let mut draft = Draft::new(folder)?.unverified();
     for _ in 0..TIMES {
         let before = Facts::of(&draft.file)?;
         draft.write(b"once more")?;
@@ -271,8 +270,8 @@ pub(crate) fn exactly_stamped(folder: &Path) -> io::Result<Option<u64>> {
     Ok(Some(Facts::of(&draft.file)?.device))
 }
 
-/// Removes drafts whose writer is gone: its process ended, and nobody holds the lock.
-pub(crate) fn sweep_drafts(folder: &Path) -> io::Result<()> {
+/// Removes drafts whose writer is gone: its process ended, and no process holds the lock.
+pub(crate) fn remove_stale_drafts(folder: &Path) -> io::Result<()> {
     for name in names(folder)? {
         let Some(pid) = writer_of(&name) else {
             continue;
@@ -282,7 +281,7 @@ pub(crate) fn sweep_drafts(folder: &Path) -> io::Result<()> {
             continue;
         }
         let Ok(file) = open(&path) else { continue };
-        // A process of another namespace looks dead from here; its lock does not.
+        // A process of another pid namespace looks dead from here, but its lock is visible.
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             remove(&path)?;
         }
@@ -295,11 +294,11 @@ fn writer_of(name: &OsString) -> Option<Pid> {
     Pid::from_raw(pid.parse().ok()?)
 }
 
-/// How long all files in a folder are, together.
-pub(crate) fn lengths(folder: &Path) -> io::Result<u64> {
+/// The total size of all files in a folder.
+pub(crate) fn total_size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for name in names(folder)? {
-        // One that went away in the meantime takes nothing.
+        // A file that vanished in the meantime counts as zero.
         bytes += std::fs::symlink_metadata(folder.join(name)).map_or(0, |file| file.len());
     }
     Ok(bytes)

@@ -1,8 +1,9 @@
-//! Deleting what nobody needs: late, announced, and never under a writer's hands (P8).
+//! Garbage collection: deletes unreferenced data, with a grace period and never under a writer
+//! (P8).
 //!
-//! What no kept snapshot needs is first written into the trash with the time. A later call deletes
-//! it, if the grace is over and still nobody needs it. Everything happens while the vault is held
-//! alone: a capture that was under way has ended and is seen, one that comes waits.
+//! Data that no listed snapshot references is first recorded in the trash with the time. A later
+//! call deletes it if the grace period is over and it is still unreferenced. All of this happens
+//! under the exclusive lock: captures that were under way have ended and are seen, new ones wait.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -12,24 +13,24 @@ use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::time::Timestamp;
 
-use crate::carry::GUEST;
 use crate::delta::Stored;
 use crate::entry::Chunk;
 use crate::error::Error;
 use crate::files;
-use crate::pack::{Cursor, Known, Packer, Place, Shelf};
+use crate::pack::{ChunkLocation, Cursor, PackSet, Packer, StoredChunks};
+use crate::snapshot_store::{Vault, names};
+use crate::transfer::PENDING_SUFFIX;
 use crate::trash::Trash;
-use crate::vault::{Vault, names};
 
-/// More small packs than this are joined.
-const CROWD: usize = 64;
+/// More small packs than this are merged.
+const MAX_SMALL_PACKS: usize = 64;
 /// A pack shorter than this is small.
 const SMALL: u64 = 1024 * 1024;
 
-/// What a sweep did.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
-    /// Someone was using the vault: nothing was done, try again.
+    /// The store was in use: nothing was done, try again.
     pub busy: bool,
     /// Packs and manifests that were newly put into the trash.
     pub thrown: u64,
@@ -37,65 +38,66 @@ pub struct Swept {
     pub deleted: u64,
     /// Bytes that were deleted.
     pub bytes: u64,
-    /// Packs whose content was written anew because little of it was needed.
+    /// Packs that were rewritten because little of their content was referenced.
     pub compacted: u64,
 }
 
 impl Vault {
-    /// Deletes what was put into the trash at least `grace` ago and is still not needed; puts what
-    /// is not needed now into the trash; writes packs anew of which less than half is needed.
+    /// Deletes what was put into the trash at least `grace` ago and is still unreferenced; puts
+    /// what is unreferenced now into the trash; rewrites packs of which less than half is
+    /// referenced.
     ///
-    /// Nothing is deleted while a manifest cannot be read: nobody knows what it needs. A full disk
-    /// keeps nothing from being deleted: only what would be written anew stays as it is.
+    /// Deletes nothing while a manifest cannot be read, because its references are unknown. A full
+    /// disk does not prevent deletion: only what would be rewritten stays as it is.
     pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<Swept, Error> {
-        let Some(_alone) = self.hold_alone()? else {
+        let Some(_lock) = self.try_lock_exclusive()? else {
             return Ok(Swept {
                 busy: true,
                 ..Swept::default()
             });
         };
         let mut swept = Swept::default();
-        let kept: HashSet<Digest> = self.snapshots()?.into_iter().collect();
-        self.rebase(&kept)?;
-        let (manifests, needed) = self.mark(&kept)?;
+        let listed: HashSet<Digest> = self.snapshots()?.into_iter().collect();
+        self.rebase(&listed)?;
+        let (manifests, needed) = self.mark(&listed)?;
         let mut trash = self.trash();
-        let mut stock = Stock::open(self, needed)?;
-        self.empty(&mut trash, &manifests, &mut stock, now, grace, &mut swept)?;
-        self.compact(&mut stock, &mut trash, now, &mut swept)?;
-        self.throw(&mut trash, &manifests, &stock, now, &mut swept)?;
-        self.dismiss_guests(now, grace)?;
+        let mut usage = PackUsage::open(self, needed)?;
+        self.delete_expired(&mut trash, &manifests, &mut usage, now, grace, &mut swept)?;
+        self.compact(&mut usage, &mut trash, now, &mut swept)?;
+        self.move_to_trash(&mut trash, &manifests, &usage, now, &mut swept)?;
+        self.remove_stale_pending(now, grace)?;
         Ok(swept)
     }
 
-    /// Removes packs that came long ago and were never proved: whoever fetched them gave up.
-    fn dismiss_guests(&self, now: Timestamp, grace: Duration) -> Result<(), Error> {
-        for name in self.guests()? {
-            let path = self.packs.join(format!("{name}{GUEST}"));
-            let came = path.metadata().and_then(|facts| facts.modified());
-            let came = came.map_err(|error| Error::at(&path, error))?;
-            let came = came
+    /// Removes old packs that were never verified: the transfer that fetched them was abandoned.
+    fn remove_stale_pending(&self, now: Timestamp, grace: Duration) -> Result<(), Error> {
+        for name in self.pending_packs()? {
+            let path = self.packs.join(format!("{name}{PENDING_SUFFIX}"));
+            let received = path.metadata().and_then(|facts| facts.modified());
+            let received = received.map_err(|error| Error::at(&path, error))?;
+            let received = received
                 .duration_since(std::time::UNIX_EPOCH)
                 .unwrap_or_default();
-            let came = Timestamp(i64::try_from(came.as_millis()).unwrap_or(i64::MAX));
-            if now.since(came) >= grace && now >= came {
+            let received = Timestamp(i64::try_from(received.as_millis()).unwrap_or(i64::MAX));
+            if now.since(received) >= grace && now >= received {
                 files::remove(&path).map_err(|error| Error::at(&path, error))?;
             }
         }
         Ok(())
     }
 
-    /// Manifests that are stored as changes since one that is not kept are stored anew, and those
-    /// that should be encrypted.
-    fn rebase(&self, kept: &HashSet<Digest>) -> Result<(), Error> {
-        for &snapshot in kept {
-            let lonely = match self.stored(snapshot)? {
-                Stored::Changes { parent, .. } => !kept.contains(&parent),
+    /// Rewrites manifests that are stored as changes since an unlisted one, and those that should
+    /// be encrypted.
+    fn rebase(&self, listed: &HashSet<Digest>) -> Result<(), Error> {
+        for &snapshot in listed {
+            let has_unlisted_parent = match self.read_stored(snapshot)? {
+                Stored::Changes { parent, .. } => !listed.contains(&parent),
                 Stored::Whole(_) => false,
             };
-            if lonely || self.is_legible(snapshot)? {
-                let whole = self.whole(snapshot)?;
-                match self.store_whole(snapshot, &whole) {
-                    // Then what it is based on stays as well.
+            if has_unlisted_parent || self.is_plaintext(snapshot)? {
+                let whole = self.manifest_bytes(snapshot)?;
+                match self.store_whole_manifest(snapshot, &whole) {
+                    // Then the manifest that it is based on stays as well.
                     Err(Error::Full { .. }) => return Ok(()),
                     other => other?,
                 };
@@ -104,13 +106,13 @@ impl Vault {
         Ok(())
     }
 
-    /// The manifests and the content that kept snapshots need.
-    fn mark(&self, kept: &HashSet<Digest>) -> Result<(HashSet<Digest>, HashSet<Digest>), Error> {
+    /// The manifests and chunks that listed snapshots reference.
+    fn mark(&self, listed: &HashSet<Digest>) -> Result<(HashSet<Digest>, HashSet<Digest>), Error> {
         let (mut manifests, mut needed) = (HashSet::new(), HashSet::new());
-        for &snapshot in kept {
+        for &snapshot in listed {
             let mut at = snapshot;
             while manifests.insert(at) {
-                let stored = self.stored(at)?;
+                let stored = self.read_stored(at)?;
                 let broken = |broken: crate::wire::Broken| {
                     Error::damaged(format!("manifest {at}"), broken.0)
                 };
@@ -124,28 +126,28 @@ impl Vault {
         Ok((manifests, needed))
     }
 
-    /// Deletes what has waited long enough; what is needed after all leaves the trash.
-    fn empty(
+    /// Deletes what was in the trash long enough. What is referenced again leaves the trash.
+    fn delete_expired(
         &self,
         trash: &mut Trash,
         manifests: &HashSet<Digest>,
-        stock: &mut Stock,
+        usage: &mut PackUsage,
         now: Timestamp,
         grace: Duration,
         swept: &mut Swept,
     ) -> Result<(), Error> {
         let unreadable = |name: &Digest| {
-            let damaged = stock.shelf.damaged();
+            let damaged = usage.pack_set.damaged();
             damaged.iter().any(|(damaged, _)| damaged == name)
         };
         let needs =
-            |name: &Digest| manifests.contains(name) || stock.needs(name) || unreadable(name);
+            |name: &Digest| manifests.contains(name) || usage.needs(name) || unreadable(name);
         trash.0.retain(|name, _| !needs(name));
-        let ripe = |since: &Timestamp| now.since(*since) >= grace && now >= *since;
+        let is_expired = |since: &Timestamp| now.since(*since) >= grace && now >= *since;
         let gone: Vec<Digest> = trash
             .0
             .iter()
-            .filter(|(_, since)| ripe(since))
+            .filter(|(_, since)| is_expired(since))
             .map(|(name, _)| *name)
             .collect();
         for name in gone {
@@ -161,27 +163,27 @@ impl Vault {
                 swept.bytes += metadata.len();
             }
             trash.0.remove(&name);
-            stock.packs.remove(&name);
+            usage.packs.remove(&name);
         }
         let sync =
             |folder: &Path| files::sync_folder(folder).map_err(|error| Error::at(folder, error));
         sync(&self.packs).and_then(|()| sync(&self.manifests))
     }
 
-    /// Puts what is not needed into the trash, and writes the record.
-    fn throw(
+    /// Puts what is unreferenced into the trash, and writes the trash file.
+    fn move_to_trash(
         &self,
         trash: &mut Trash,
         manifests: &HashSet<Digest>,
-        stock: &Stock,
+        usage: &PackUsage,
         now: Timestamp,
         swept: &mut Swept,
     ) -> Result<(), Error> {
-        let idle = names(&self.manifests)?
+        let unreferenced = names(&self.manifests)?
             .into_iter()
             .filter(|name| !manifests.contains(name));
-        let packs = stock.packs.keys().filter(|name| !stock.needs(name));
-        for name in idle.chain(packs.copied()) {
+        let packs = usage.packs.keys().filter(|name| !usage.needs(name));
+        for name in unreferenced.chain(packs.copied()) {
             trash.0.entry(name).or_insert_with(|| {
                 swept.thrown += 1;
                 now
@@ -194,36 +196,36 @@ impl Vault {
         Ok(())
     }
 
-    /// Writes packs anew of which little is needed, one at a time, and joins small ones if there
-    /// are many. The old ones go the way of everything that is not needed.
+    /// Rewrites packs of which little is referenced, one at a time, and merges small ones if there
+    /// are many. The old packs go into the trash.
     fn compact(
         &self,
-        stock: &mut Stock,
+        usage: &mut PackUsage,
         trash: &mut Trash,
         now: Timestamp,
         swept: &mut Swept,
     ) -> Result<(), Error> {
         let mut groups: Vec<Vec<Digest>> = Vec::new();
         let mut small = Vec::new();
-        for (name, pack) in stock.packs.iter().filter(|(name, _)| !trash.has(name)) {
-            if pack.goes() {
+        for (name, pack) in usage.packs.iter().filter(|(name, _)| !trash.has(name)) {
+            if pack.needs_rewrite() {
                 groups.push(vec![*name]);
             } else if pack.pieces > 0 && pack.file < SMALL {
                 small.push(*name);
             }
         }
-        if small.len() > CROWD {
+        if small.len() > MAX_SMALL_PACKS {
             groups.push(small);
         }
         for group in groups {
-            match self.rewrite(&group, stock) {
-                // What is damaged stays where it is, for whoever can mend it; and what there is no
-                // room for, until something else has made room.
+            match self.rewrite(&group, usage) {
+                // Damaged packs stay for a later repair; those without space on the disk stay until
+                // something else has freed it.
                 Err(Error::Damaged { .. } | Error::Full { .. }) => continue,
                 other => other?,
             }
             for name in group {
-                if let Some(pack) = stock.packs.get_mut(&name) {
+                if let Some(pack) = usage.packs.get_mut(&name) {
                     pack.pieces = 0;
                 }
                 trash.0.insert(name, now);
@@ -234,19 +236,21 @@ impl Vault {
         Ok(())
     }
 
-    /// Writes what is needed of some packs into new ones. Patches are made anew: what no snapshot
-    /// needs but as a base is not built upon again, so it is needed no longer.
-    fn rewrite(&self, packs: &[Digest], stock: &Stock) -> Result<(), Error> {
-        let known = Known::default();
-        let bases = Cursor::new(&stock.shelf)?;
+    /// Writes the referenced chunks of some packs into new packs. Patches are computed anew, but
+    /// not from chunks that serve only as a base: those become unreferenced.
+    fn rewrite(&self, packs: &[Digest], usage: &PackUsage) -> Result<(), Error> {
+        let known = StoredChunks::default();
+        let bases = Cursor::new(&usage.pack_set)?;
         let mut packer = Packer::new(self, &known)?.with_bases(bases);
-        let mut cursor = Cursor::new(&stock.shelf)?;
-        for (place, digest) in stock.pieces_in(packs) {
+        let mut cursor = Cursor::new(&usage.pack_set)?;
+        for (location, digest) in usage.pieces_in(packs) {
             let chunk = Chunk {
                 digest,
-                length: place.length,
+                length: location.length,
             };
-            packer.put_as(chunk, cursor.read(chunk)?, || stock.lasting_base(place))?;
+            packer.put_as(chunk, cursor.read(chunk)?, || {
+                usage.referenced_base(location)
+            })?;
         }
         packer.finish()?.wait()?;
         point(Point::SweepAfterRewrite);
@@ -254,71 +258,71 @@ impl Vault {
     }
 }
 
-/// What each pack has that is needed.
-struct Stock {
-    shelf: Shelf,
+/// How much of each pack is referenced.
+struct PackUsage {
+    pack_set: PackSet,
     packs: BTreeMap<Digest, Pack>,
-    /// What snapshots consist of.
+    /// The chunks that snapshots consist of.
     needed: HashSet<Digest>,
-    /// Where that is, with all that it is made from.
-    places: Vec<(Place, Digest)>,
+    /// Their locations, including those of their bases.
+    locations: Vec<(ChunkLocation, Digest)>,
 }
 
 #[derive(Default)]
 struct Pack {
-    /// Pieces that are needed, and not from another pack.
+    /// Referenced chunks that this pack provides.
     pieces: u64,
-    /// The bytes that they take.
+    /// The stored bytes of these chunks.
     live: u64,
-    /// Bytes of all pieces.
+    /// The stored bytes of all chunks.
     all: u64,
-    /// How long the file is.
+    /// The length of the file.
     file: u64,
-    /// It is from before there was a key.
-    legible: bool,
+    /// The pack is not encrypted, although there is a key.
+    plaintext: bool,
 }
 
 impl Pack {
-    /// Whether it is written anew: little of it is needed, or it should be encrypted.
-    fn goes(&self) -> bool {
-        self.pieces > 0 && (self.legible || self.live * 2 < self.all)
+    /// Whether the pack is rewritten: little of it is referenced, or it should be encrypted.
+    fn needs_rewrite(&self) -> bool {
+        self.pieces > 0 && (self.plaintext || self.live * 2 < self.all)
     }
 }
 
-impl Stock {
-    /// Looks at all packs that can be read; those that cannot are left alone. What is in the trash
-    /// is needed only for what no other pack has.
-    fn open(vault: &Vault, needed: HashSet<Digest>) -> Result<Self, Error> {
-        let shelf = vault.shelf()?;
-        let places = shelf.with_bases(needed.iter().copied());
-        let mut places: Vec<_> = places
+impl PackUsage {
+    /// Reads all packs; those that cannot be read are left alone. A pack in the trash counts as
+    /// referenced only for chunks that no other pack has.
+    fn open(store: &Vault, needed: HashSet<Digest>) -> Result<Self, Error> {
+        let pack_set = store.pack_set()?;
+        let locations = pack_set.with_bases(needed.iter().copied());
+        let mut locations: Vec<_> = locations
             .into_iter()
-            .map(|(digest, place)| (place, digest))
+            .map(|(digest, location)| (location, digest))
             .collect();
-        places.sort_unstable();
+        locations.sort_unstable();
         let mut packs = Vec::new();
-        for held in shelf.packs() {
-            let path = shelf.path(held.name);
+        for info in pack_set.packs() {
+            let path = pack_set.path(info.name);
             let metadata = std::fs::symlink_metadata(&path);
-            let stored = held.blocks.iter().map(|block| u64::from(block.stored));
+            let stored = info.blocks.iter().map(|block| u64::from(block.stored));
             let pack = Pack {
                 all: stored.sum(),
                 file: metadata.map_err(|error| Error::at(&path, error))?.len(),
-                legible: vault.safe.seals() && !held.sealed,
+                plaintext: store.encrypted_files.encrypts() && !info.encrypted,
                 ..Pack::default()
             };
-            packs.push((held.name, pack));
+            packs.push((info.name, pack));
         }
-        for (place, _) in &places {
-            let (_, pack) = &mut packs[place.pack as usize];
+        for (location, _) in &locations {
+            let (_, pack) = &mut packs[location.pack as usize];
             pack.pieces += 1;
-            pack.live += shelf.share(*place);
+            pack.live += pack_set.share(*location);
         }
         Ok(Self {
-            shelf,
+            pack_set,
             packs: packs.into_iter().collect(),
             needed,
-            places,
+            locations,
         })
     }
 
@@ -326,22 +330,22 @@ impl Stock {
         self.packs.get(name).is_some_and(|pack| pack.pieces > 0)
     }
 
-    /// What is needed of some packs, in their order.
-    fn pieces_in(&self, packs: &[Digest]) -> impl Iterator<Item = (Place, Digest)> {
+    /// The referenced chunks of some packs, in the order of the packs.
+    fn pieces_in(&self, packs: &[Digest]) -> impl Iterator<Item = (ChunkLocation, Digest)> {
         let packs: HashSet<&Digest> = packs.iter().collect();
-        let places = self.places.iter().copied();
-        places.filter(move |(place, _)| packs.contains(&self.shelf.name(place.pack)))
+        let locations = self.locations.iter().copied();
+        locations.filter(move |(location, _)| packs.contains(&self.pack_set.name(location.pack)))
     }
 
-    /// The nearest base of a piece that snapshots need for its own sake.
-    fn lasting_base(&self, mut place: Place) -> Option<Chunk> {
+    /// The nearest base of a chunk that snapshots reference directly.
+    fn referenced_base(&self, mut location: ChunkLocation) -> Option<Chunk> {
         loop {
-            let digest = self.shelf.base(place)?;
-            place = self.shelf.place(&digest)?;
+            let digest = self.pack_set.base(location)?;
+            location = self.pack_set.locate(&digest)?;
             if self.needed.contains(&digest) {
                 return Some(Chunk {
                     digest,
-                    length: place.length,
+                    length: location.length,
                 });
             }
         }

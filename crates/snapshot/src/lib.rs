@@ -1,50 +1,52 @@
-//! Snapshots of a folder: taken, kept in a vault, compared, restored.
+//! Snapshots of a folder: capture, store, compare, restore.
 //!
-//! A snapshot is everything that is in a folder, as it was read: bytes, modes, links, times. It is
-//! named by the digest of its manifest, and listed only when all of it is durable (P4). What is
-//! restored is checked byte by byte, stays inside the target, and touches only what differs (P5).
-//! What nobody needs is deleted late and after an announcement (P8); damage is named (P9).
+//! A snapshot contains everything in a folder as it was read: bytes, modes, links, times. The
+//! digest of its manifest is its name, and it is listed only when all of it is durable (P4). A
+//! restore checks every byte, stays inside the target and touches only what differs (P5).
+//! Unreferenced data is deleted late and only after it was marked for deletion (P8); damage is
+//! reported by name (P9).
 //!
-//! Blocking code with threads of its own. Which files belong to a snapshot is up to a [`Scope`].
+//! The code blocks and uses threads of its own. A [`Scope`] decides which files belong to a
+//! snapshot.
 
 pub mod archive;
-mod beneath;
+mod attachments;
 pub mod browse;
 mod capture;
-mod carry;
 mod chunk;
 mod delta;
+mod encrypted_file;
 pub mod entry;
 pub mod error;
 mod files;
 pub mod gc;
 pub mod git;
 mod index;
-mod lot;
 mod machine;
 mod manifest;
+mod manifest_cursor;
+mod openat;
 mod pack;
-mod papers;
 mod read;
+mod recheck;
 pub mod request;
 mod restore;
-mod safe;
 pub mod scope;
-mod scroll;
+mod snapshot_store;
+mod transfer;
 mod trash;
-mod vault;
 pub mod verify;
 mod walk;
 mod wire;
 
 pub use archive::{Archive, Keeping, Limits, Written};
 pub use browse::{Change, Difference, Size};
-pub use entry::{Chunk, Entry, Kind, Moment, Skipped, Why};
+pub use entry::{Chunk, Entry, FileTime, Kind, Skipped, Why};
 pub use error::Error;
 pub use gc::Swept;
 pub use request::{
     Budget, Captured, Everything, Progress, Reach, Request, Restore, Restored, Trust,
 };
 pub use scope::Scope;
-pub use vault::Vault;
+pub use snapshot_store::Vault;
 pub use verify::Damage;

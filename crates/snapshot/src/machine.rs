@@ -1,32 +1,33 @@
-//! What this crate takes from the machine: the clock that stamps files, chance for names, pauses.
+//! What this crate takes from the operating system: the file timestamp clock, randomness, pauses,
+//! threads.
 
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::entry::Moment;
+use crate::entry::FileTime;
 
-/// The clock with which the kernel stamps files.
-pub(crate) fn stamp_clock() -> Moment {
+/// The clock that the kernel stamps files with.
+pub(crate) fn stamp_clock() -> FileTime {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    Moment {
+    FileTime {
         seconds: time.tv_sec,
         nanos: u32::try_from(time.tv_nsec).unwrap_or(0),
     }
 }
 
-/// How many nanoseconds may lie between two ticks of that clock.
+/// The resolution of that clock in nanoseconds.
 pub(crate) fn stamp_tick() -> u32 {
     let tick = rustix::time::clock_getres(rustix::time::ClockId::RealtimeCoarse);
     u32::try_from(tick.tv_nsec).unwrap_or(u32::MAX)
 }
 
-/// Unpredictable bytes, for names that nobody else has.
+/// Random bytes, for unique names.
 #[expect(
     clippy::disallowed_methods,
     reason = "names of drafts and packs; nothing that is kept depends on them"
 )]
-pub(crate) fn chance() -> io::Result<[u8; 16]> {
+pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -36,33 +37,34 @@ pub(crate) fn chance() -> io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// Waits for whoever writes a file to be done with it.
+/// Waits for another program to finish writing a file.
 #[expect(
     clippy::disallowed_methods,
     reason = "blocking code that waits for another program's write, for milliseconds"
 )]
-pub(crate) fn pause(duration: Duration) {
+pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// How many threads work at once.
+/// The number of worker threads.
 pub(crate) fn workers() -> usize {
-    // Asking takes a look into the control groups, so it is done once.
+    // Asking reads the control groups, so it is done once.
     static WORKERS: OnceLock<usize> = OnceLock::new();
     let ask = || std::thread::available_parallelism().map_or(2, usize::from);
     *WORKERS.get_or_init(|| ask().min(8))
 }
 
-/// How many of `count` files a thread takes at a time: so few that each thread takes some several times
-/// and all end together, and at most `most`. Opening one takes longer than starting a thread.
-pub(crate) fn share(count: usize, most: usize) -> usize {
+/// How many of `count` files a thread processes per batch: few enough that each thread gets several
+/// batches and all end at the same time, and at most `most`. Opening a file takes longer than
+/// starting a thread.
+pub(crate) fn batch_size(count: usize, most: usize) -> usize {
     const TURNS: usize = 4;
     count.div_ceil(workers() * TURNS).clamp(2, most)
 }
 
-/// Does something for each of some things that is mostly waiting for the disk: for several at the same
-/// time, which the disk takes together.
-pub(crate) fn each_at_once<T: Sync, E: Send>(
+/// Calls `act` for each item, on several threads. For operations that mostly wait for the disk,
+/// which can handle several at the same time.
+pub(crate) fn for_each_parallel<T: Sync, E: Send>(
     things: &[T],
     act: impl Fn(&T) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -82,8 +84,8 @@ pub(crate) fn each_at_once<T: Sync, E: Send>(
     })
 }
 
-/// Does two things: at the same time, if that is worth a thread.
-pub(crate) fn both<A: Send, B>(
+/// Runs two functions: at the same time, if that is worth a thread.
+pub(crate) fn join<A: Send, B>(
     is_worth_it: bool,
     one: impl FnOnce() -> A + Send,
     other: impl FnOnce() -> B,

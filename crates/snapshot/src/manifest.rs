@@ -1,9 +1,9 @@
-//! What a snapshot holds, as bytes. The BLAKE3 hash of these bytes is the snapshot's name, so the
-//! same tree has the same name, however it is stored.
+//! The content of a snapshot as bytes. The BLAKE3 hash of these bytes is the snapshot's name, so
+//! the same tree has the same name, however it is stored.
 //!
-//! A manifest comes from a disk that others may have written. Before anything is done with one, it
-//! is checked: names that are names, folders before what is in them, nothing twice, nothing below
-//! a link, sizes that add up. What passes can be restored without leaving the target.
+//! A manifest comes from a disk that others may have written to. It is checked before it is used:
+//! valid names, folders before their content, nothing twice, nothing below a link, sizes that add
+//! up. A manifest that passes can be restored without leaving the target.
 
 use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
@@ -14,31 +14,30 @@ use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
 use crate::entry::{Chunk, Entry, Kind, Skipped, Why};
-use crate::scroll::Sort;
+use crate::manifest_cursor::EntryType;
 use crate::wire::{Broken, Reader, Writer};
 
 pub(crate) const VERSION: u8 = 1;
-/// The longest path and name that Linux knows.
+/// The longest path and name that Linux accepts.
 pub(crate) const PATH: usize = 4095;
 pub(crate) const NAME: usize = 255;
 
-/// Everything that a snapshot says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// The folder itself; its path is empty.
     pub(crate) root: Entry,
-    /// What is in it: sorted by [`order`], folders before what is in them.
+    /// Sorted by [`order`], folders before their content.
     pub(crate) entries: Vec<Entry>,
-    /// What was left out, sorted the same way.
+    /// The excluded paths, sorted the same way.
     pub(crate) skipped: Vec<Skipped>,
 }
 
-/// The order of entries: a folder, then all that is in it, then what comes after it.
+/// The order of entries: a folder, then everything in it, then what comes after it.
 pub(crate) fn order(left: &Path, right: &Path) -> Ordering {
     order_of(bytes(left), bytes(right))
 }
 
-/// The same, of paths as bytes.
+/// Like [`order`], for paths as bytes.
 pub(crate) fn order_of(left: &[u8], right: &[u8]) -> Ordering {
     let rank = |byte: u8| if byte == b'/' { 0 } else { byte };
     match left.iter().zip(right).find(|(left, right)| left != right) {
@@ -56,7 +55,7 @@ pub(crate) fn path(bytes: &[u8]) -> PathBuf {
 }
 
 impl Manifest {
-    /// The bytes that name it.
+    /// The bytes whose digest names the snapshot.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer(Vec::with_capacity(self.entries.len() * 72 + 64));
         writer.byte(VERSION);
@@ -66,7 +65,7 @@ impl Manifest {
         writer.0
     }
 
-    /// Reads what [`Manifest::encode`] wrote, and checks that it makes sense.
+    /// Parses what [`Manifest::encode`] wrote, and checks it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let mut reader = Reader(bytes);
         if reader.byte()? != VERSION {
@@ -85,7 +84,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The entry at `path`, if there is one.
     pub(crate) fn find(&self, path: &Path) -> Option<&Entry> {
         let found = self
             .entries
@@ -98,7 +96,7 @@ impl Manifest {
         matches!(leader, Some(Kind::File { .. }))
     }
 
-    /// Refuses what no capture writes and a restore must not follow.
+    /// Rejects what no capture writes and a restore must not follow.
     pub(crate) fn check(&self) -> Result<(), Broken> {
         let mut open: Vec<&Path> = Vec::new();
         let mut last: Option<&Path> = None;
@@ -130,7 +128,7 @@ impl Manifest {
     }
 }
 
-/// Refuses an entry that no capture writes. `leads` says whether a path is that of a file.
+/// Rejects an entry that no capture writes. `leads` says whether a path is that of a file.
 pub(crate) fn check_entry(entry: &Entry, leads: impl FnOnce(&Path) -> bool) -> Result<(), Broken> {
     check_path(&entry.path)?;
     check_facts(entry)?;
@@ -144,7 +142,7 @@ pub(crate) fn check_entry(entry: &Entry, leads: impl FnOnce(&Path) -> bool) -> R
             }
             Ok(())
         }
-        Kind::Twin { of } => {
+        Kind::HardLink { of } => {
             if !leads(of) || order(of, &entry.path) != Ordering::Less {
                 return Err(Broken("a hard link has no file that it is a name of"));
             }
@@ -184,7 +182,7 @@ fn check_content(size: u64, content: &[Chunk]) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Whether a path stays below where it begins, in names that can be made.
+/// Checks that a path stays below its root and consists of valid names.
 fn check_path(path: &Path) -> Result<(), Broken> {
     let bytes = bytes(path);
     let good = |name: &[u8]| {
@@ -205,7 +203,7 @@ fn check_path(path: &Path) -> Result<(), Broken> {
 const FOLDER: u8 = 0;
 const FILE: u8 = 1;
 const LINK: u8 = 2;
-const TWIN: u8 = 3;
+const HARD_LINK: u8 = 3;
 const UNSTABLE: u8 = 0x10;
 const ATTRIBUTES: u8 = 0x20;
 
@@ -215,7 +213,7 @@ pub(crate) fn write_facts(writer: &mut Writer, entry: &Entry) {
         Kind::File { unstable: true, .. } => FILE | UNSTABLE,
         Kind::File { .. } => FILE,
         Kind::Link { .. } => LINK,
-        Kind::Twin { .. } => TWIN,
+        Kind::HardLink { .. } => HARD_LINK,
     };
     let attributes = if entry.attributes.is_empty() {
         0
@@ -224,7 +222,7 @@ pub(crate) fn write_facts(writer: &mut Writer, entry: &Entry) {
     };
     writer.byte(kind | attributes);
     writer.number(u64::from(entry.mode));
-    writer.moment(entry.modified);
+    writer.file_time(entry.modified);
     if attributes != 0 {
         write_attributes(writer, &entry.attributes);
     }
@@ -235,7 +233,7 @@ pub(crate) fn write_facts(writer: &mut Writer, entry: &Entry) {
             write_content(writer, content);
         }
         Kind::Link { target } => writer.bytes(bytes(target)),
-        Kind::Twin { of } => writer.bytes(bytes(of)),
+        Kind::HardLink { of } => writer.bytes(bytes(of)),
     }
 }
 
@@ -275,34 +273,34 @@ pub(crate) fn read_content(reader: &mut Reader<'_>) -> Result<Vec<Chunk>, Broken
     Ok(content)
 }
 
-/// The extended attributes in what is said of an entry; most have none.
-pub(crate) fn attributes_in(said: &[u8]) -> Result<Vec<(OsString, Vec<u8>)>, Broken> {
-    let mut reader = Reader(said);
+/// The extended attributes in an encoded entry; most have none.
+pub(crate) fn attributes_in(encoded: &[u8]) -> Result<Vec<(OsString, Vec<u8>)>, Broken> {
+    let mut reader = Reader(encoded);
     if reader.byte()? & ATTRIBUTES == 0 {
         return Ok(Vec::new());
     }
     reader.small()?;
-    reader.moment()?;
+    reader.file_time()?;
     read_attributes(&mut reader)
 }
 
-/// The digests in what is said of an entry.
-pub(crate) fn digests_in(said: &[u8]) -> impl Iterator<Item = Digest> {
-    let mut reader = Reader(said);
-    let left = pass_to_content(&mut reader).unwrap_or(0);
+/// The digests in an encoded entry.
+pub(crate) fn digests_in(encoded: &[u8]) -> impl Iterator<Item = Digest> {
+    let mut reader = Reader(encoded);
+    let left = skip_to_content(&mut reader).unwrap_or(0);
     (0..left).map_while(move |_| {
         reader.number().ok()?;
         reader.digest().ok()
     })
 }
 
-/// Passes over what comes before a file's content. Returns how many pieces follow.
-fn pass_to_content(reader: &mut Reader<'_>) -> Result<usize, Broken> {
+/// Skips what comes before a file's content. Returns the number of chunks that follow.
+fn skip_to_content(reader: &mut Reader<'_>) -> Result<usize, Broken> {
     let flags = reader.byte()?;
     reader.small()?;
-    reader.moment()?;
+    reader.file_time()?;
     if flags & ATTRIBUTES != 0 {
-        pass_attributes(reader)?;
+        skip_attributes(reader)?;
     }
     if flags & !(ATTRIBUTES | UNSTABLE) != FILE {
         return Ok(0);
@@ -311,7 +309,7 @@ fn pass_to_content(reader: &mut Reader<'_>) -> Result<usize, Broken> {
     reader.count(33)
 }
 
-fn pass_attributes(reader: &mut Reader<'_>) -> Result<(), Broken> {
+fn skip_attributes(reader: &mut Reader<'_>) -> Result<(), Broken> {
     for _ in 0..reader.count(2)? {
         reader.bytes()?;
         reader.bytes()?;
@@ -319,31 +317,31 @@ fn pass_attributes(reader: &mut Reader<'_>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Passes over what is said of an entry. Returns what it is, and the size of a file.
-pub(crate) fn pass_facts(reader: &mut Reader<'_>) -> Result<(Sort, u64), Broken> {
+/// Skips an encoded entry. Returns its type, and the size of a file.
+pub(crate) fn skip_entry(reader: &mut Reader<'_>) -> Result<(EntryType, u64), Broken> {
     let flags = reader.byte()?;
     reader.small()?;
-    reader.moment()?;
+    reader.file_time()?;
     if flags & ATTRIBUTES != 0 {
-        pass_attributes(reader)?;
+        skip_attributes(reader)?;
     }
     match flags & !(ATTRIBUTES | UNSTABLE) {
-        FOLDER => Ok((Sort::Folder, 0)),
+        FOLDER => Ok((EntryType::Folder, 0)),
         FILE => {
             let size = reader.number()?;
             for _ in 0..reader.count(33)? {
                 reader.number()?;
                 reader.take(32)?;
             }
-            Ok((Sort::File, size))
+            Ok((EntryType::File, size))
         }
         LINK => {
             reader.bytes()?;
-            Ok((Sort::Link, 0))
+            Ok((EntryType::Link, 0))
         }
-        TWIN => {
+        HARD_LINK => {
             reader.bytes()?;
-            Ok((Sort::Twin, 0))
+            Ok((EntryType::HardLink, 0))
         }
         _ => Err(Broken("an entry is of no known kind")),
     }
@@ -352,7 +350,7 @@ pub(crate) fn pass_facts(reader: &mut Reader<'_>) -> Result<(Sort, u64), Broken>
 pub(crate) fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry, Broken> {
     let flags = reader.byte()?;
     let mode = reader.small()?;
-    let modified = reader.moment()?;
+    let modified = reader.file_time()?;
     let attributes = if flags & ATTRIBUTES == 0 {
         Vec::new()
     } else {
@@ -370,7 +368,7 @@ pub(crate) fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry
         LINK => Kind::Link {
             target: self::path(reader.bytes()?),
         },
-        TWIN => Kind::Twin {
+        HARD_LINK => Kind::HardLink {
             of: self::path(reader.bytes()?),
         },
         _ => return Err(Broken("an entry is of no known kind")),
@@ -393,7 +391,8 @@ pub(crate) fn read_root(reader: &mut Reader<'_>) -> Result<Entry, Broken> {
     Ok(root)
 }
 
-/// Each path as what it shares with the one before, and the rest.
+/// Writes entries. Each path is encoded as the length of the prefix shared with the previous path,
+/// and the rest.
 pub(crate) fn write_entries<'a>(
     writer: &mut Writer,
     entries: impl ExactSizeIterator<Item = &'a Entry>,
@@ -453,7 +452,7 @@ pub(crate) fn write_skipped(writer: &mut Writer, skipped: &[Skipped]) {
             Why::Unreadable(reason) => (2, reason.as_str()),
             Why::Vanished => (3, ""),
             Why::OtherFileSystem => (4, ""),
-            Why::Vault => (5, ""),
+            Why::Store => (5, ""),
             Why::Budget(what) => (6, what.as_str()),
         };
         writer.byte(code);
@@ -474,7 +473,7 @@ pub(crate) fn read_skipped(reader: &mut Reader<'_>) -> Result<Vec<Skipped>, Brok
             2 => Why::Unreadable(text),
             3 => Why::Vanished,
             4 => Why::OtherFileSystem,
-            5 => Why::Vault,
+            5 => Why::Store,
             6 => Why::Budget(text),
             _ => return Err(Broken("something was left out for no known reason")),
         };
@@ -484,7 +483,7 @@ pub(crate) fn read_skipped(reader: &mut Reader<'_>) -> Result<Vec<Skipped>, Brok
     Ok(skipped)
 }
 
-/// The digests of everything that files consist of.
+/// The digests of all file content.
 pub(crate) fn digests(entries: &[Entry]) -> impl Iterator<Item = Digest> {
     let chunks = entries.iter().flat_map(Entry::content);
     chunks.map(|chunk| chunk.digest)
@@ -524,7 +523,7 @@ mod tests {
     }
 
     fn twin(path: &str, of: &str) -> Entry {
-        Entry::plain(path, Kind::Twin { of: of.into() })
+        Entry::plain(path, Kind::HardLink { of: of.into() })
     }
 
     fn manifest(entries: Vec<Entry>) -> Manifest {
@@ -536,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn manifest_round_trips() {
         let mut strange = file("folder/b");
         strange.attributes = vec![("user.a".into(), b"1".to_vec())];
         let mut manifest = manifest(vec![
@@ -555,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_capture_writes_is_refused() {
+    fn hostile_manifests_are_refused() {
         let folder = |path: &str| Entry::plain(path, Kind::Folder);
         let long = "x".repeat(256);
         let deep = "x/".repeat(2048) + "x";
@@ -619,14 +618,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_manifest_are_refused_and_cost_nothing() {
+    fn malformed_manifests_are_refused_cheaply() {
         let mut bytes = manifest(vec![file("a")]).encode();
         for cut in 0..bytes.len() {
             assert!(Manifest::decode(&bytes[..cut]).is_err());
         }
         bytes.push(0);
         assert!(Manifest::decode(&bytes).is_err());
-        // A version, a folder, and a count that would need all the memory there is.
+        // A version, a folder, and a count that would need all memory there is.
         let endless = [
             1, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1,
         ];

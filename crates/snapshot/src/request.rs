@@ -1,4 +1,4 @@
-//! What is asked of a vault, and what it answers.
+//! Requests to the snapshot store and their results.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,66 +10,58 @@ use segno_core::ports::Clock;
 use crate::entry::Skipped;
 use crate::scope::Scope;
 
-/// Leaves nothing out.
+/// Excludes nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Everything;
 
 impl Scope for Everything {
-    fn leaves_out(&self, _: &Path, _: &OsStr, _: bool) -> Option<String> {
+    fn excludes(&self, _: &Path, _: &OsStr, _: bool) -> Option<String> {
         None
     }
 }
 
-/// How much a capture may take. What does not fit is left out, and the result says so.
+/// Limits of a capture. What does not fit is excluded, and the result says so.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Budget {
-    /// How many files.
     pub files: Option<u64>,
-    /// How many bytes they may have together.
     pub bytes: Option<u64>,
-    /// How long it may take. What was not read by then is left out.
+    /// Files that were not read by then are excluded.
     pub time: Option<Duration>,
 }
 
 impl Budget {
-    /// Whether anything may be left out for the lack of something.
     pub(crate) fn is_limited(&self) -> bool {
         self.files.is_some() || self.bytes.is_some() || self.time.is_some()
     }
 }
 
-/// Which file systems a capture enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// The one that the folder is on.
+    /// The one that contains the folder.
     #[default]
     OneFileSystem,
-    /// Those that are mounted below it, too.
+    /// Also those that are mounted below it.
     All,
 }
 
-/// What to capture.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The folder.
     pub root: &'a Path,
-    /// The person's home folder, which is never captured, nor any folder that it lies in.
+    /// The user's home folder. It is never captured, nor any folder above it.
     pub home: Option<&'a Path>,
-    /// What belongs to the snapshot.
+    /// Decides what belongs to the snapshot.
     pub scope: &'a dyn Scope,
-    /// Tells when the time is used up.
+    /// Measures the time budget.
     pub clock: &'a dyn Clock,
-    /// How much it may take.
     pub budget: Budget,
-    /// Which file systems it enters.
     pub reach: Reach,
-    /// How many of a thousand files are read again though they look unchanged, if they were changed
-    /// a short time ago: programs that write through memory can change a file without a trace.
-    pub doubt: u32,
+    /// Of a thousand files that look unchanged but changed a short time ago, how many are read
+    /// again: programs that write through memory maps can change a file without a trace.
+    pub recheck_per_mille: u32,
 }
 
 impl<'a> Request<'a> {
-    /// The whole of `root`, without limits.
+    /// All of `root`, without limits.
     pub fn new(root: &'a Path, clock: &'a dyn Clock) -> Self {
         Self {
             root,
@@ -78,77 +70,70 @@ impl<'a> Request<'a> {
             clock,
             budget: Budget::default(),
             reach: Reach::default(),
-            doubt: 10,
+            recheck_per_mille: 10,
         }
     }
 }
 
-/// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Files dealt with.
+    /// Files processed so far.
     pub files: u64,
-    /// How many there are to deal with.
+    /// The total number of files.
     pub of: u64,
     /// Bytes read or written.
     pub bytes: u64,
 }
 
-/// A snapshot that was taken, durable and listed.
+/// A captured snapshot, durable and listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
     /// Its name: the digest of its manifest.
     pub snapshot: Digest,
-    /// Files in it.
     pub files: u64,
-    /// Folders in it.
     pub folders: u64,
-    /// Symbolic links in it.
+    /// Symbolic links.
     pub links: u64,
-    /// Bytes of its files.
+    /// The total size of its files.
     pub bytes: u64,
-    /// Files that had to be read; the others are known not to have changed.
+    /// Files that had to be read; the others are known to be unchanged.
     pub read_files: u64,
-    /// Bytes that the vault grew by.
+    /// How many bytes the store grew by.
     pub stored_bytes: u64,
-    /// Files that changed while they were read, every time. Their content is as it was read.
+    /// Files that changed during every attempt to read them. The snapshot has what was read.
     pub unstable: Vec<PathBuf>,
-    /// What was left out, and why.
     pub skipped: Vec<Skipped>,
-    /// Where git repositories are; the path of the folder itself is empty.
+    /// The folders of git repositories; the path of the captured folder itself is empty.
     pub repositories: Vec<PathBuf>,
 }
 
-/// How far a snapshot is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// Everything comes back as it was.
+    /// Everything is restored as it was.
     #[default]
     Full,
-    /// It comes from elsewhere: what could start a program comes back under another name.
+    /// The snapshot comes from elsewhere: files that could start a program get another name.
     Content,
 }
 
-/// How a snapshot is restored.
 #[derive(Clone, Copy)]
 pub struct Restore<'a> {
-    /// The person's home folder, which is never restored into, nor any folder that it lies in.
+    /// The user's home folder. It is never restored into, nor any folder above it.
     pub home: Option<&'a Path>,
-    /// Removes what is in the target and not in the snapshot. What the snapshot left out, and what
-    /// `scope` leaves out, stays.
+    /// Removes what is in the target and not in the snapshot. What the snapshot or `scope` excludes
+    /// stays.
     pub exact: bool,
-    /// What belongs to snapshots of the target.
+    /// Decides what belongs to snapshots of the target.
     pub scope: &'a dyn Scope,
-    /// How far the snapshot is trusted.
     pub trust: Trust,
-    /// Restores setuid and setgid.
+    /// Restores setuid and setgid bits.
     pub privileges: bool,
     /// Makes everything durable before it returns.
     pub durable: bool,
     /// Refuses a snapshot with more bytes than this.
     pub limit: Option<u64>,
-    /// The snapshot that was taken of the target a moment ago: what is the same in both needs no
-    /// second look.
+    /// The snapshot that was just taken of the target: entries that are the same in both need no
+    /// second check.
     pub seen: Option<Digest>,
 }
 
@@ -167,21 +152,19 @@ impl Default for Restore<'_> {
     }
 }
 
-/// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// Files that were written.
     pub written: u64,
-    /// Bytes of them.
+    /// The total size of the written files.
     pub bytes: u64,
-    /// Files that were as they should be.
     pub unchanged: u64,
-    /// What was removed, sorted.
+    /// The removed paths, sorted.
     pub removed: Vec<PathBuf>,
     /// Files whose content may never have existed as such; see [`Captured::unstable`].
     pub unstable: Vec<PathBuf>,
-    /// What the snapshot does not have, and why.
+    /// What the snapshot excludes, and why.
     pub skipped: Vec<Skipped>,
-    /// What could start a program, and has `.segno-inert` behind its name or that of its folder.
+    /// Paths that could start a program. They, or the folders that contain them, have the suffix
+    /// `.segno-inert`.
     pub set_aside: Vec<PathBuf>,
 }

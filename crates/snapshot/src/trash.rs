@@ -1,4 +1,4 @@
-//! What nobody needs any more, and since when: announced here before it is deleted (P8).
+//! The trash: lists unreferenced packs and manifests, and since when, before they are deleted (P8).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,15 +10,16 @@ use segno_core::time::Timestamp;
 
 use crate::files::{self, Draft};
 
-/// The longest record that is read (P10).
+/// The longest trash file that is read (P10).
 const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// Packs and manifests that wait for their end.
+/// Packs and manifests that are going to be deleted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trash(pub(crate) BTreeMap<Digest, Timestamp>);
 
 impl Trash {
-    /// Reads the record. One that is missing or damaged is empty: what was in it waits anew.
+    /// Reads the trash file. A missing or damaged one counts as empty: its items start their grace
+    /// period again.
     pub(crate) fn read(path: &Path) -> Self {
         let Ok(bytes) = files::read(path, LONGEST) else {
             return Self::default();
@@ -47,11 +48,11 @@ impl Trash {
         format!("{}\n{lines}", Digest::of(lines.as_bytes()))
     }
 
-    /// Replaces the record, durably.
+    /// Replaces the trash file, durably.
     pub(crate) fn write(&self, path: &Path, drafts: &Path) -> io::Result<()> {
         let mut draft = Draft::new(drafts)?;
         draft.write(self.encode().as_bytes())?;
-        draft.settle()?.publish(path)?;
+        draft.sync()?.publish(path)?;
         files::sync_folder(path.parent().unwrap_or(Path::new("/")))
     }
 
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_changed_is_not_believed() {
+    fn changed_trash_file_is_ignored() {
         let trash = Trash([(Digest::of(b"a"), Timestamp(7))].into());
         let text = trash.encode();
         assert_eq!(Trash::decode(text.as_bytes()), Some(trash));

@@ -1,4 +1,4 @@
-//! Reads everything that a snapshot refers to, and names what is damaged.
+//! Reads everything that a snapshot references, and reports what is damaged.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,33 +10,31 @@ use segno_core::digest::Digest;
 use crate::entry::{Chunk, Entry};
 use crate::error::Error;
 use crate::machine;
-use crate::pack::{Cursor, Shelf};
+use crate::pack::{Cursor, PackSet};
 use crate::request::Progress;
-use crate::vault::Vault;
+use crate::snapshot_store::Vault;
 
-/// Something that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// What is damaged: a manifest, a pack, a block of one, or content that no pack has.
+    /// A manifest, a pack, a block of one, or content that no pack has.
     pub object: String,
-    /// How that was noticed.
     pub reason: String,
     /// The files of the snapshot that cannot be restored because of it.
     pub paths: Vec<PathBuf>,
 }
 
-/// How many bytes of pieces a thread takes at once, and whatever else is in their last block.
+/// How many bytes of chunks a thread reads per batch, plus the rest of the last block.
 const BATCH: u64 = 1024 * 1024;
 
 impl Vault {
-    /// Reads and checks everything that the snapshot needs. Nothing is found in a snapshot that
-    /// can be restored.
+    /// Reads and verifies everything that the snapshot references. The result is empty if the
+    /// snapshot can be restored.
     pub fn verify(
         &self,
         snapshot: Digest,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<Damage>, Error> {
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         let manifest = match self.manifest(snapshot) {
             Err(Error::Damaged { object, reason }) => {
                 return Ok(vec![Damage {
@@ -47,12 +45,12 @@ impl Vault {
             }
             other => other?,
         };
-        let shelf = self.shelf()?;
-        let broken = check(&pieces(&manifest.entries), &shelf, progress)?;
+        let pack_set = self.pack_set()?;
+        let broken = check(&pieces(&manifest.entries), &pack_set, progress)?;
         let mut damage = affected(&manifest.entries, &broken);
         if !damage.is_empty() {
-            // Which pack the missing content was in is not known any more; these may have had it.
-            let packs = shelf.damaged().iter().map(|(name, reason)| Damage {
+            // It is unknown which pack had the missing content; it may have been one of these.
+            let packs = pack_set.damaged().iter().map(|(name, reason)| Damage {
                 object: format!("pack {name}"),
                 reason: (*reason).to_owned(),
                 paths: Vec::new(),
@@ -63,7 +61,7 @@ impl Vault {
     }
 }
 
-/// Every piece once.
+/// Every chunk once.
 fn pieces(entries: &[Entry]) -> Vec<Chunk> {
     let mut seen = HashSet::new();
     let chunks = entries.iter().flat_map(Entry::content);
@@ -75,19 +73,19 @@ fn pieces(entries: &[Entry]) -> Vec<Chunk> {
 
 type Broken = HashMap<Chunk, (String, String)>;
 
-/// Reads pieces in the order of the packs, so that each block is unpacked once.
+/// Reads chunks in the order of the packs, so that each block is unpacked once.
 fn check(
     pieces: &[Chunk],
-    shelf: &Shelf,
+    pack_set: &PackSet,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Broken, Error> {
     let mut pieces = pieces.to_vec();
-    pieces.sort_by_cached_key(|chunk| shelf.place(&chunk.digest));
-    let batches = batches(&pieces, shelf);
+    pieces.sort_by_cached_key(|chunk| pack_set.locate(&chunk.digest));
+    let batches = batches(&pieces, pack_set);
     let (next, done, bytes) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let broken = Mutex::new(Broken::new());
     let work = || {
-        let mut cursor = Cursor::new(shelf)?;
+        let mut cursor = Cursor::new(pack_set)?;
         loop {
             let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else {
                 return Ok(());
@@ -124,18 +122,18 @@ fn check(
     Ok(broken.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Neighbours, at most about [`BATCH`] bytes of them at a time. No block is in two batches, so that none is
-/// unpacked twice.
-fn batches<'a>(pieces: &'a [Chunk], shelf: &Shelf) -> Vec<&'a [Chunk]> {
+/// Batches of neighbouring chunks, at most about [`BATCH`] bytes each. No block is in two batches,
+/// so that none is unpacked twice.
+fn batches<'a>(pieces: &'a [Chunk], pack_set: &PackSet) -> Vec<&'a [Chunk]> {
     let all: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-    // A block for each thread, if there are only so many.
+    // At least a block for each thread, if there are few.
     let batch = (all / 2 / machine::workers() as u64).min(BATCH);
     let mut bytes = 0;
     let same_batch = |left: &Chunk, right: &Chunk| {
         bytes += u64::from(left.length);
         let block = |chunk: &Chunk| {
-            let place = shelf.place(&chunk.digest)?;
-            Some((place.pack, place.block))
+            let location = pack_set.locate(&chunk.digest)?;
+            Some((location.pack, location.block))
         };
         if bytes < batch || block(left) == block(right) {
             return true;
@@ -146,7 +144,7 @@ fn batches<'a>(pieces: &'a [Chunk], shelf: &Shelf) -> Vec<&'a [Chunk]> {
     pieces.chunk_by(same_batch).collect()
 }
 
-/// The files that consist of something broken, by object.
+/// The files with damaged content, grouped by damaged object.
 fn affected(entries: &[Entry], broken: &Broken) -> Vec<Damage> {
     let mut objects: BTreeMap<(String, String), Vec<PathBuf>> = BTreeMap::new();
     if broken.is_empty() {

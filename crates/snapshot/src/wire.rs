@@ -1,16 +1,16 @@
-//! Numbers, bytes and digests, one after another: how manifests, tables and the index are written.
+//! Encodes numbers, bytes and digests: the format of manifests, pack tables and the index.
 //!
-//! Nothing is taken at its word: every length is compared with what is left before it is used.
+//! The reader trusts nothing: it compares every length with the remaining bytes before it uses it.
 
 use segno_core::digest::Digest;
 
-use crate::entry::Moment;
+use crate::entry::FileTime;
 
-/// Why some bytes cannot be what they should be.
+/// Why bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);
 
-/// Writes values one after another.
+/// Encodes values one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
@@ -19,7 +19,7 @@ impl Writer {
         self.0.push(byte);
     }
 
-    /// Seven bits a byte, the lowest first; the highest bit says that more follow.
+    /// Seven bits per byte, the lowest first; the highest bit says that more bytes follow (LEB128).
     pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number.to_le_bytes()[0] | 0x80);
@@ -28,7 +28,7 @@ impl Writer {
         self.0.push(number.to_le_bytes()[0]);
     }
 
-    /// As a number, with the sign in the lowest bit.
+    /// A number with the sign in the lowest bit (zigzag).
     pub(crate) fn signed(&mut self, number: i64) {
         self.number(((number << 1) ^ (number >> 63)).cast_unsigned());
     }
@@ -47,13 +47,13 @@ impl Writer {
         self.0.extend_from_slice(digest.as_bytes());
     }
 
-    pub(crate) fn moment(&mut self, moment: Moment) {
-        self.signed(moment.seconds);
-        self.number(u64::from(moment.nanos));
+    pub(crate) fn file_time(&mut self, time: FileTime) {
+        self.signed(time.seconds);
+        self.number(u64::from(time.nanos));
     }
 }
 
-/// Reads what a [`Writer`] wrote.
+/// Decodes what a [`Writer`] encoded.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -97,12 +97,12 @@ impl<'a> Reader<'a> {
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
-    /// A number that must fit 32 bits.
+    /// A number that must fit into 32 bits.
     pub(crate) fn small(&mut self) -> Result<u32, Broken> {
         u32::try_from(self.number()?).map_err(|_| Broken("a number is too large"))
     }
 
-    /// How many things follow, each of which takes at least `least` bytes.
+    /// A number of items that follow, each of which takes at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize, Broken> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count.saturating_mul(least) > self.0.len() {
@@ -139,13 +139,13 @@ impl<'a> Reader<'a> {
         Digest::from_bytes(bytes).ok_or(Broken("it ends too early"))
     }
 
-    pub(crate) fn moment(&mut self) -> Result<Moment, Broken> {
+    pub(crate) fn file_time(&mut self) -> Result<FileTime, Broken> {
         let seconds = self.signed()?;
         let nanos = self.small()?;
         if nanos >= 1_000_000_000 {
             return Err(Broken("a time has too many nanoseconds"));
         }
-        Ok(Moment { seconds, nanos })
+        Ok(FileTime { seconds, nanos })
     }
 
     /// Fails unless everything was read.
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(number: u64, signed: i64, bytes: Vec<u8>) {
+        fn encoded_values_round_trip(number: u64, signed: i64, bytes: Vec<u8>) {
             let mut writer = Writer::default();
             writer.number(number);
             writer.signed(signed);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_more_than_64_bits_is_refused() {
+    fn numbers_over_64_bits_are_refused() {
         assert!(Reader(&[0xff; 11]).number().is_err());
         let mut largest = [0xff; 10];
         largest[9] = 1;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_end_is_refused() {
+    fn length_beyond_the_end_is_refused() {
         let mut writer = Writer::default();
         writer.number(u64::MAX);
         assert!(Reader(&writer.0).bytes().is_err());

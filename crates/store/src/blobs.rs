@@ -1,10 +1,10 @@
-//! Values kept by their content in a folder: `blobs/ab/abcdef…`.
+//! Content-addressed values in a folder: `blobs/ab/abcdef…`.
 //!
-//! A blob is written beside its place, made durable, renamed, and the folder made durable, in that
-//! order: under its name there is never anything but the whole value.
+//! A blob is written to a draft, synced and renamed, and the folder is synced, in that order: a
+//! file that has the name of a blob is always complete.
 //!
-//! A file's time of change says when its blob was last put. Finding a blob and making it young is
-//! one act against finding it old and removing it: a lock on the folder keeps them apart (P8).
+//! The mtime of a file says when its blob was last put. A lock on the folder serializes "find a
+//! blob and refresh its mtime" with "find it old and remove it" (P8).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -22,13 +22,13 @@ use segno_core::ports::{Access, Clock, Disk};
 use segno_core::store::{self, Error, Finding, Reply, Severity, Swept};
 use segno_core::time::Timestamp;
 
-use crate::home::{Home, is_full, trouble};
+use crate::home::{Home, io_error, is_full};
 
 /// The longest blob that is read back, whatever its file claims (P10).
 const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// A folder of blobs.
-pub struct Folder {
+pub struct BlobFolder {
     root: PathBuf,
     home: Home,
     disk: Arc<dyn Disk>,
@@ -36,8 +36,8 @@ pub struct Folder {
     next: AtomicU64,
 }
 
-impl Folder {
-    /// The blobs of a home.
+impl BlobFolder {
+    /// The blobs of a home folder.
     pub fn new(home: &Home, clock: Arc<dyn Clock>) -> Self {
         Self {
             root: home.blobs(),
@@ -56,7 +56,7 @@ impl Folder {
     fn write(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = Digest::of(bytes);
         let path = self.path(digest);
-        if self.is_there(&path, digest) {
+        if self.is_intact(&path, digest) {
             return Ok(digest);
         }
         let folder = path.parent().expect("a blob's path has two parents");
@@ -65,14 +65,14 @@ impl Folder {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let draft = folder.join(format!("draft-{}-{number}", std::process::id()));
         point(Point::BlobBeforeSync);
-        // A draft of the same name is left from a process that had our number and was killed.
+        // A draft of this name was left by a killed process that had our process id.
         self.disk.remove(&draft)?;
         let written = self
             .disk
             .create(&draft, bytes, Access::Private)
             .and_then(|()| {
-                // A disk that keeps its own time instead is right, too.
-                let _ = self.make_young(&draft);
+                // If this fails, the mtime that the file system sets is right, too.
+                let _ = self.refresh_mtime(&draft);
                 point(Point::BlobBeforeRename);
                 self.disk.rename(&draft, &path)?;
                 point(Point::BlobAfterRename);
@@ -84,8 +84,8 @@ impl Folder {
         written.map(|()| digest)
     }
 
-    /// Whether the blob is there and whole; if so, it is young from now on.
-    fn is_there(&self, path: &Path, digest: Digest) -> bool {
+    /// Whether the blob exists and is intact; if so, its mtime is refreshed.
+    fn is_intact(&self, path: &Path, digest: Digest) -> bool {
         if !path.exists() {
             return false;
         }
@@ -93,10 +93,10 @@ impl Folder {
             return false;
         };
         let read = self.disk.read(path, LONGEST);
-        read.is_ok_and(|there| Digest::of(&there) == digest) && self.make_young(path).is_ok()
+        read.is_ok_and(|there| Digest::of(&there) == digest) && self.refresh_mtime(path).is_ok()
     }
 
-    fn make_young(&self, path: &Path) -> io::Result<()> {
+    fn refresh_mtime(&self, path: &Path) -> io::Result<()> {
         let millis = u64::try_from(self.clock.now().0).unwrap_or(0);
         let file = OpenOptions::new()
             .write(true)
@@ -105,14 +105,14 @@ impl Folder {
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(millis))
     }
 
-    /// Holds the folder until it is dropped, or the process ends.
+    /// Locks the folder until the returned file is dropped or the process ends.
     fn lock(&self, operation: FlockOperation) -> io::Result<File> {
         let folder = OpenOptions::new().read(true).open(&self.root)?;
         flock(&folder, operation)?;
         Ok(folder)
     }
 
-    /// Removes a file that is still older than `before`, and says how long it was.
+    /// Removes a file that is still older than `before`. Returns its length.
     fn remove_old(&self, file: &Path, before: Timestamp) -> io::Result<Option<u64>> {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
         let metadata = match fs::symlink_metadata(file) {
@@ -157,11 +157,11 @@ impl Folder {
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Error::NoBlob(digest),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::Interrupted => {
-                    trouble(&self.root, &error)
+                    io_error(&self.root, &error)
                 }
                 _ => damaged(error.to_string()),
             })?;
-        // P9: verified before use, every time.
+        // P9: verified before every use.
         if Digest::of(&bytes) == digest {
             Ok(bytes)
         } else {
@@ -183,7 +183,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Files that are not blobs under their own name.
+    /// Reports files that are not blobs under their own name.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         let finding = |object: String, problem: &str, severity| Finding {
             session: None,
@@ -213,7 +213,7 @@ impl Folder {
                     Severity::Notice,
                 ));
             } else if name.parse().is_ok_and(|digest| self.path(digest) == file) {
-                // Whether a blob is whole is asked by whoever knows who refers to it.
+                // The caller that knows the references verifies the content of blobs.
             } else {
                 findings.push(finding(
                     file.display().to_string(),
@@ -226,18 +226,18 @@ impl Folder {
     }
 }
 
-impl store::Blobs for Folder {
+impl store::Blobs for BlobFolder {
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
         Box::pin(async move {
             let written = self.write(&bytes);
             let full = matches!(&written, Err(error) if is_full(error));
-            // An answer that was paid for is worth the room that was set aside.
+            // An answer that was paid for is worth using the reserve.
             let written = if full && self.home.use_reserve() {
                 self.write(&bytes)
             } else {
                 written
             };
-            written.map_err(|error| trouble(&self.root, &error))
+            written.map_err(|error| io_error(&self.root, &error))
         })
     }
 
@@ -247,7 +247,7 @@ impl store::Blobs for Folder {
 
     fn digests(&self) -> Reply<'_, Vec<Digest>> {
         Box::pin(async move {
-            let files = self.files().map_err(|error| trouble(&self.root, &error))?;
+            let files = self.files().map_err(|error| io_error(&self.root, &error))?;
             let digest = |file: &PathBuf| file.file_name()?.to_str()?.parse().ok();
             Ok(files.iter().filter_map(digest).collect())
         })
@@ -256,7 +256,7 @@ impl store::Blobs for Folder {
     fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept> {
         Box::pin(async move {
             self.remove_all_old(&kept, before)
-                .map_err(|error| trouble(&self.root, &error))
+                .map_err(|error| io_error(&self.root, &error))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The one door to files: durable, private, and never through a link that someone planted.
+//! File operations: durable, private, and never through a link that someone else created.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ pub struct LocalDisk;
 )]
 impl Disk for LocalDisk {
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        // O_NONBLOCK: a FIFO put in the place of a file must not make us wait for a writer.
+        // O_NONBLOCK: a FIFO in place of a file must not block us.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
@@ -30,8 +30,8 @@ impl Disk for LocalDisk {
                 "not a regular file",
             ));
         }
-        // Without room from the start it would be read in pieces that begin with 32 bytes. One byte
-        // more, because the end shows only when there is room behind it.
+        // Without this capacity, reading would begin with 32 bytes. One byte more, because the end
+        // is noticed only if there is space behind it.
         let room = found.len().min(limit).saturating_add(1);
         let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         file.take(limit.saturating_add(1))
@@ -64,7 +64,7 @@ impl Disk for LocalDisk {
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // Unlike a rename, a link never takes the place of something.
+        // Unlike a rename, a link never replaces an existing file.
         fs::hard_link(from, to)?;
         self.remove(from)
     }
@@ -103,7 +103,7 @@ impl Disk for LocalDisk {
                 .map(|entry| entry.map(|entry| entry.path()))
                 .collect::<io::Result<Vec<_>>>()?,
         };
-        // All are in one folder: names decide, and need not be taken apart.
+        // All are in one folder: comparing the paths as strings suffices.
         entries.sort_unstable_by(|left, right| left.as_os_str().cmp(right.as_os_str()));
         Ok(entries)
     }

@@ -1,4 +1,4 @@
-//! The folder that holds everything: who may use it, what is in it, and what it must not be.
+//! The home folder: its layout, its permissions, and its disk reserve.
 
 use std::fs;
 use std::io;
@@ -10,31 +10,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{Error, Room};
 
-/// How much room is set aside for the day the disk is full: enough to write down the longest
-/// answer that stands in a row, and how the run ended.
+/// The size of the reserve for a full disk: enough to store the longest answer that fits into a
+/// row, and how the run ended.
 const RESERVE: usize = 2 * 1024 * 1024;
 
-/// A folder of our own.
 #[derive(Clone)]
 pub struct Home {
     root: PathBuf,
     disk: Arc<dyn Disk>,
-    /// Whether the room that was set aside had to be used since this was opened.
-    strained: Arc<AtomicBool>,
+    /// Whether the reserve had to be used since the home was opened.
+    reserve_used: Arc<AtomicBool>,
 }
 
 impl Home {
-    /// Opens the home at `root`, making it if there is none. Refuses a folder that others own or
-    /// may write: whoever can change our files decides what our sessions say.
+    /// Opens the home at `root` and creates it if it is missing. Refuses a folder that others own
+    /// or may write to: whoever can change our files controls our sessions.
     pub fn open(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Self, Error> {
         let home = Self {
             root: root.into(),
             disk,
-            strained: Arc::default(),
+            reserve_used: Arc::default(),
         };
         let make = |folder: &Path| {
             let made = home.disk.create_folder(folder, Access::Private);
-            made.map_err(|error| trouble(folder, &error))
+            made.map_err(|error| io_error(folder, &error))
         };
         make(&home.root)?;
         home.check()?;
@@ -51,7 +50,7 @@ impl Home {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let metadata = fs::metadata(&self.root).map_err(|error| trouble(&self.root, &error))?;
+        let metadata = fs::metadata(&self.root).map_err(|error| io_error(&self.root, &error))?;
         let refuse = |reason: String| {
             let place = self.root.display().to_string();
             Err(Error::Unsafe { place, reason })
@@ -66,17 +65,14 @@ impl Home {
         Ok(())
     }
 
-    /// Where it is.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// How its files are reached.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The database.
     pub fn database(&self) -> PathBuf {
         self.root.join("segno.db")
     }
@@ -86,22 +82,22 @@ impl Home {
         self.root.join("blobs")
     }
 
-    /// What was acknowledged, one small file per session.
+    /// The acknowledgement markers, one small file per session.
     pub fn heads(&self) -> PathBuf {
         self.root.join("heads")
     }
 
-    /// Where sessions stood, a folder for each.
+    /// The checkpoints, one folder per session.
     pub fn checkpoints(&self) -> PathBuf {
         self.root.join("checkpoints")
     }
 
-    /// The files of workspaces.
+    /// The snapshot store.
     pub fn snapshots(&self) -> PathBuf {
         self.root.join("snapshots")
     }
 
-    /// Copies of the database from before each change of its format.
+    /// Backups of the database from before each migration.
     pub fn backups(&self) -> PathBuf {
         self.root.join("backups")
     }
@@ -110,19 +106,20 @@ impl Home {
         self.root.join("reserve")
     }
 
-    /// Sets room aside, if there is room; a disk that is almost full is not made fuller.
+    /// Creates the reserve if there is plenty of space; a disk that is almost full is not made
+    /// fuller.
     pub fn fill_reserve(&self) {
         if !self.has_reserve() && self.free() >= 4 * RESERVE {
             self.restore_reserve();
         }
     }
 
-    /// Sets room aside again, down to the last byte.
+    /// Creates the reserve again, even if it takes the last space.
     pub fn restore_reserve(&self) {
-        // Not zeros: a file system that compresses would set nothing aside.
+        // Not zeros: a compressing file system would reserve nothing.
         let noise = |n: u32| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3];
         let noise: Vec<u8> = (0_u32..).map(noise).take(RESERVE).collect();
-        // A short one is left from a process that was killed while it wrote.
+        // A shorter file was left by a process that was killed while it wrote.
         let _ = self.disk.remove(&self.reserve());
         if self
             .disk
@@ -133,30 +130,29 @@ impl Home {
         }
     }
 
-    /// Whether room is set aside.
     pub fn has_reserve(&self) -> bool {
         fs::metadata(self.reserve()).is_ok_and(|metadata| metadata.len() == RESERVE as u64)
     }
 
-    /// Gives the room back. True if there was any.
+    /// Removes the reserve to free its space. True if there was one.
     pub fn use_reserve(&self) -> bool {
         let used = self.has_reserve() && self.disk.remove(&self.reserve()).is_ok();
         if used {
-            self.strained.store(true, Ordering::SeqCst);
+            self.reserve_used.store(true, Ordering::SeqCst);
         }
         used
     }
 
-    /// What is left: only what was set aside, once that had to be used.
-    pub fn room(&self) -> Room {
-        if self.strained.load(Ordering::SeqCst) {
+    /// The space that is left: only that of the reserve, once it had to be used.
+    pub fn disk_space(&self) -> Room {
+        if self.reserve_used.load(Ordering::SeqCst) {
             Room::Reserve
         } else {
             Room::Plenty
         }
     }
 
-    /// How many bytes are left on the disk; plenty if that cannot be known.
+    /// The free bytes on the disk; `usize::MAX` if that is unknown.
     pub fn free(&self) -> usize {
         let stat = rustix::fs::statvfs(&self.root);
         stat.map_or(usize::MAX, |stat| {
@@ -164,7 +160,8 @@ impl Home {
         })
     }
 
-    /// The kind of network file system this is on, if it is on one: SQLite's locks do not hold there.
+    /// The type of network file system that contains the home, if it is one: SQLite's locks do not
+    /// work there.
     pub fn network_file_system(&self) -> Option<&'static str> {
         let kind = rustix::fs::statfs(&self.root).ok()?.f_type;
         #[expect(
@@ -184,8 +181,8 @@ impl Home {
     }
 }
 
-/// What a failed file operation means.
-pub(crate) fn trouble(folder: &Path, error: &io::Error) -> Error {
+/// Converts the error of a file operation.
+pub(crate) fn io_error(folder: &Path, error: &io::Error) -> Error {
     let place = folder.display().to_string();
     if is_full(error) {
         Error::Full { place }
@@ -197,7 +194,7 @@ pub(crate) fn trouble(folder: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// Whether the disk has no room, as opposed to any other trouble.
+/// Whether an error means that the disk is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,18 +1,19 @@
+//! Stores for sessions, journals, blobs and checkpoints, and clients for remotes.
 //!
-//! Every store passes the conformance suite of `segno-testkit`. The contracts are in
-//! `segno_core::store`; here is how they are kept.
+//! The contracts are in `segno_core::store`; this crate implements them in SQLite ([`sqlite`]) and
+//! in memory ([`memory`]). Every store passes the conformance suite of `segno-testkit`.
 
+mod ack_marker;
 pub mod blobs;
-pub mod depot;
+mod checkpoint_files;
 pub mod disk;
 pub mod home;
 pub mod memory;
-mod shelf;
+pub mod remote;
 pub mod sqlite;
-mod witness;
 
-pub use depot::{FindKey, Sealed, Warehouse};
 pub use disk::LocalDisk;
 pub use home::Home;
 pub use memory::Memory;
+pub use remote::{FindKey, Sealed, Warehouse};
 pub use sqlite::Sqlite;

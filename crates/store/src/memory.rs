@@ -1,5 +1,5 @@
-//! Sessions in memory, with the same contract: for simulations, tests, and runs that a person does
-//! not want kept.
+//! Sessions in memory, with the same contract: for simulations, tests, and runs that the user does
+//! not want to store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,19 +22,19 @@ use segno_core::time::Timestamp;
 /// A store that ends with its process.
 pub struct Memory {
     clock: Arc<dyn Clock>,
-    inside: Mutex<Inside>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Inside {
-    sessions: BTreeMap<SessionId, Kept>,
-    /// Bytes, and when they were last put.
+struct State {
+    sessions: BTreeMap<SessionId, StoredSession>,
+    /// The bytes, and when they were last put.
     blobs: BTreeMap<Digest, (Vec<u8>, Timestamp)>,
     messages: u64,
     checkpoints: BTreeMap<(SessionId, CheckpointId), Manifest>,
 }
 
-struct Kept {
+struct StoredSession {
     summary: Summary,
     owner: Option<Owner>,
     since: Timestamp,
@@ -43,49 +43,49 @@ struct Kept {
     finished: HashSet<(Option<String>, u32)>,
     folded: Option<Folded>,
     inbox: BTreeMap<u64, Message>,
-    /// Since when it is in the trash.
+    /// When the session was moved to the trash.
     discarded: Option<Timestamp>,
 }
 
-impl Inside {
+impl State {
     fn is_taken(&self, name: &Name) -> bool {
-        let has_it = |kept: &Kept| kept.discarded.is_none() && kept.summary.name == *name;
+        let has_it =
+            |stored: &StoredSession| stored.discarded.is_none() && stored.summary.name == *name;
         self.sessions.values().any(has_it)
     }
 }
 
 impl Memory {
-    /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            inside: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<T>(
         &self,
         session: SessionId,
-        act: impl FnOnce(&mut Kept) -> Result<T, Error>,
+        act: impl FnOnce(&mut StoredSession) -> Result<T, Error>,
     ) -> Reply<'_, T>
     where
         T: Send + 'static,
     {
-        let mut inside = self.inside();
-        let kept = inside
+        let mut state = self.state();
+        let stored = state
             .sessions
             .get_mut(&session)
             .ok_or(Error::NoSession(session));
-        let result = kept.and_then(act);
+        let result = stored.and_then(act);
         Box::pin(std::future::ready(result))
     }
 }
 
-impl Kept {
+impl StoredSession {
     fn lease(&self, now: Timestamp) -> Lease {
         Lease {
             session: self.summary.id,
@@ -97,15 +97,15 @@ impl Kept {
         }
     }
 
-    /// Refuses what is in the trash.
-    fn out(&self) -> Result<(), Error> {
+    /// Refuses a session that is in the trash.
+    fn check_not_trashed(&self) -> Result<(), Error> {
         match self.discarded {
             None => Ok(()),
             Some(_) => Err(Error::NoSession(self.summary.id)),
         }
     }
 
-    fn is_as(&self, seen: &Lease) -> bool {
+    fn matches_lease(&self, seen: &Lease) -> bool {
         (self.summary.run, &self.owner, self.until) == (seen.run, &seen.owner, seen.until)
     }
 
@@ -187,15 +187,15 @@ impl Kept {
 impl Sessions for Memory {
     fn create(&self, new: New) -> Reply<'_, Lease> {
         let now = self.clock.now();
-        let mut inside = self.inside();
+        let mut state = self.state();
         let result = (|| {
-            if inside.sessions.contains_key(&new.id) {
+            if state.sessions.contains_key(&new.id) {
                 return Err(Error::Exists(new.id));
             }
-            if inside.is_taken(&new.name) {
+            if state.is_taken(&new.name) {
                 return Err(Error::NameTaken(new.name));
             }
-            let mut kept = Kept {
+            let mut stored = StoredSession {
                 summary: Summary {
                     id: new.id,
                     name: new.name,
@@ -217,26 +217,26 @@ impl Sessions for Memory {
                 inbox: BTreeMap::new(),
                 discarded: None,
             };
-            kept.append(new.batch, now)?;
-            let lease = kept.lease(now);
-            inside.sessions.insert(new.id, kept);
+            stored.append(new.batch, now)?;
+            let lease = stored.lease(now);
+            state.sessions.insert(new.id, stored);
             Ok(lease)
         })();
         Box::pin(std::future::ready(result))
     }
 
     fn summary(&self, session: SessionId) -> Reply<'_, Summary> {
-        self.with(session, |kept| Ok(kept.summary.clone()))
+        self.with(session, |stored| Ok(stored.summary.clone()))
     }
 
     fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
         let all = self
-            .inside()
+            .state()
             .sessions
             .values()
             .rev()
-            .filter(|kept| kept.discarded.is_none())
-            .map(|kept| Ok(kept.summary.clone()))
+            .filter(|stored| stored.discarded.is_none())
+            .map(|stored| Ok(stored.summary.clone()))
             .collect();
         Box::pin(std::future::ready(Ok(all)))
     }
@@ -245,47 +245,42 @@ impl Sessions for Memory {
 impl Trash for Memory {
     fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()> {
         let now = self.clock.now();
-        self.with(session, |kept| {
-            kept.out()?;
-            if seen.is_some_and(|seen| !kept.is_as(&seen)) {
+        self.with(session, |stored| {
+            stored.check_not_trashed()?;
+            if seen.is_some_and(|seen| !stored.matches_lease(&seen)) {
                 return Err(Error::Outrun(session));
             }
-            kept.summary.run = kept.summary.run.next();
-            (kept.owner, kept.discarded) = (None, Some(now));
+            stored.summary.run = stored.summary.run.next();
+            (stored.owner, stored.discarded) = (None, Some(now));
             Ok(())
         })
     }
 
     fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>> {
-        let trashed = |kept: &Kept| {
+        let trashed = |stored: &StoredSession| {
             Some(Discarded {
-                session: kept.summary.id,
-                name: Some(kept.summary.name.clone()),
-                at: kept.discarded?,
+                session: stored.summary.id,
+                name: Some(stored.summary.name.clone()),
+                at: stored.discarded?,
             })
         };
-        let mut all: Vec<_> = self
-            .inside()
-            .sessions
-            .values()
-            .filter_map(trashed)
-            .collect();
+        let mut all: Vec<_> = self.state().sessions.values().filter_map(trashed).collect();
         all.sort_by_key(|discarded| std::cmp::Reverse((discarded.at, discarded.session)));
         Box::pin(std::future::ready(Ok(all.into_iter().map(Ok).collect())))
     }
 
     fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
-        let mut inside = self.inside();
+        let mut state = self.state();
         let result = (|| {
-            let kept = inside.sessions.get(&session);
-            let kept = kept.filter(|kept| kept.discarded.is_some());
-            let kept = kept.ok_or(Error::NoSession(session))?;
-            let name = name.unwrap_or_else(|| kept.summary.name.clone());
-            if inside.is_taken(&name) {
+            let stored = state.sessions.get(&session);
+            let stored = stored.filter(|stored| stored.discarded.is_some());
+            let stored = stored.ok_or(Error::NoSession(session))?;
+            let name = name.unwrap_or_else(|| stored.summary.name.clone());
+            if state.is_taken(&name) {
                 return Err(Error::NameTaken(name));
             }
-            if let Some(kept) = inside.sessions.get_mut(&session) {
-                (kept.summary.name, kept.discarded) = (name, None);
+            if let Some(stored) = state.sessions.get_mut(&session) {
+                (stored.summary.name, stored.discarded) = (name, None);
             }
             Ok(())
         })();
@@ -293,10 +288,10 @@ impl Trash for Memory {
     }
 
     fn destroy(&self, session: SessionId) -> Reply<'_, ()> {
-        let mut inside = self.inside();
-        let is_there = |kept: &Kept| kept.discarded.is_some();
-        let result = if inside.sessions.get(&session).is_some_and(is_there) {
-            inside.sessions.remove(&session);
+        let mut state = self.state();
+        let is_there = |stored: &StoredSession| stored.discarded.is_some();
+        let result = if state.sessions.get(&session).is_some_and(is_there) {
+            state.sessions.remove(&session);
             Ok(())
         } else {
             Err(Error::NoSession(session))
@@ -308,33 +303,33 @@ impl Trash for Memory {
 impl Journal for Memory {
     fn append(&self, batch: Batch) -> Reply<'_, Room> {
         let now = self.clock.now();
-        self.with(batch.session, |kept| kept.append(batch, now))
+        self.with(batch.session, |stored| stored.append(batch, now))
     }
 
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
-        self.with(session, |kept| {
-            let read = kept.read(after, limit)?;
+        self.with(session, |stored| {
+            let read = stored.read(after, limit)?;
             Ok(read.into_iter().map(|(_, entry)| entry).collect())
         })
     }
 
     fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>> {
-        self.with(session, |kept| {
-            let read = kept.read(after, limit)?;
+        self.with(session, |stored| {
+            let read = stored.read(after, limit)?;
             Ok(read.into_iter().map(|(record, _)| record.clone()).collect())
         })
     }
 
     fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
-        self.with(session, |kept| {
+        self.with(session, |stored| {
             let index = usize::try_from(seq.0).unwrap_or(usize::MAX).wrapping_sub(1);
-            let record = kept
+            let record = stored
                 .records
                 .get(index)
                 .ok_or_else(|| damaged(session, &format!("record {seq} is missing")))?;
             let before = index
                 .checked_sub(1)
-                .map_or(Head::genesis(session), |index| kept.records[index].head());
+                .map_or(Head::genesis(session), |index| stored.records[index].head());
             before
                 .open(record)
                 .map_err(|broken| damaged(session, &broken))
@@ -342,13 +337,13 @@ impl Journal for Memory {
     }
 
     fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry> {
-        let seq = self.inside().sessions.get(&session).and_then(|kept| {
+        let seq = self.state().sessions.get(&session).and_then(|stored| {
             let is_it = |record: &&Record| {
                 record.kind == "step_finished"
                     && record.path.as_deref() == Some(path.as_str())
                     && record.revision == revision
             };
-            kept.records.iter().find(is_it).map(|record| record.seq)
+            stored.records.iter().find(is_it).map(|record| record.seq)
         });
         match seq {
             Some(seq) => self.entry(session, seq),
@@ -359,42 +354,42 @@ impl Journal for Memory {
     }
 
     fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {
-        self.with(session, |kept| Ok(kept.folded.clone()))
+        self.with(session, |stored| Ok(stored.folded.clone()))
     }
 }
 
 impl Leases for Memory {
     fn lease(&self, session: SessionId) -> Reply<'_, Lease> {
         let now = self.clock.now();
-        self.with(session, |kept| Ok(kept.lease(now)))
+        self.with(session, |stored| Ok(stored.lease(now)))
     }
 
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
         let now = self.clock.now();
-        self.with(seen.session, |kept| {
-            kept.out()?;
-            if !kept.is_as(&seen) {
+        self.with(seen.session, |stored| {
+            stored.check_not_trashed()?;
+            if !stored.matches_lease(&seen) {
                 return Err(Error::Outrun(seen.session));
             }
-            kept.summary.run = kept.summary.run.next();
-            (kept.owner, kept.since, kept.until) = (Some(owner), now, now.after(ttl));
-            Ok(kept.lease(now))
+            stored.summary.run = stored.summary.run.next();
+            (stored.owner, stored.since, stored.until) = (Some(owner), now, now.after(ttl));
+            Ok(stored.lease(now))
         })
     }
 
     fn heartbeat(&self, session: SessionId, run: Run, ttl: Duration) -> Reply<'_, ()> {
         let now = self.clock.now();
-        self.with(session, |kept| {
-            kept.fence(run)?;
-            kept.until = now.after(ttl);
+        self.with(session, |stored| {
+            stored.fence(run)?;
+            stored.until = now.after(ttl);
             Ok(())
         })
     }
 
     fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()> {
-        self.with(session, |kept| {
-            if kept.summary.run == run {
-                kept.owner = None;
+        self.with(session, |stored| {
+            if stored.summary.run == run {
+                stored.owner = None;
             }
             Ok(())
         })
@@ -404,53 +399,50 @@ impl Leases for Memory {
 impl Inbox for Memory {
     fn post(&self, session: SessionId, _at: Timestamp, message: Message) -> Reply<'_, ()> {
         let number = {
-            let mut inside = self.inside();
-            inside.messages += 1;
-            inside.messages
+            let mut state = self.state();
+            state.messages += 1;
+            state.messages
         };
-        self.with(session, |kept| {
-            kept.out()?;
-            kept.inbox.insert(number, message);
+        self.with(session, |stored| {
+            stored.check_not_trashed()?;
+            stored.inbox.insert(number, message);
             Ok(())
         })
     }
 
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
-        self.with(session, |kept| Ok(kept.inbox.clone().into_iter().collect()))
+        self.with(session, |stored| {
+            Ok(stored.inbox.clone().into_iter().collect())
+        })
     }
 }
 
 impl Checkpoints for Memory {
     fn keep(&self, manifest: Manifest, _: [u8; 32]) -> Reply<'_, ()> {
         let name = (manifest.session, manifest.id);
-        self.inside().checkpoints.insert(name, manifest);
+        self.state().checkpoints.insert(name, manifest);
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
-        let inside = self.inside();
+        let state = self.state();
         let wanted = |manifest: &&Manifest| session.is_none_or(|only| manifest.session == only);
-        let mut kept: Vec<_> = inside
-            .checkpoints
-            .values()
-            .filter(wanted)
-            .cloned()
-            .collect();
-        kept.sort_by_key(|manifest| manifest.id);
-        Box::pin(std::future::ready(Ok(kept.into_iter().map(Ok).collect())))
+        let mut stored: Vec<_> = state.checkpoints.values().filter(wanted).cloned().collect();
+        stored.sort_by_key(|manifest| manifest.id);
+        Box::pin(std::future::ready(Ok(stored.into_iter().map(Ok).collect())))
     }
 
     fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
-        let inside = self.inside();
+        let state = self.state();
         let wanted = |name: &&(SessionId, CheckpointId)| session.is_none_or(|only| name.0 == only);
-        let mut names: Vec<_> = inside.checkpoints.keys().filter(wanted).copied().collect();
+        let mut names: Vec<_> = state.checkpoints.keys().filter(wanted).copied().collect();
         names.sort_by_key(|(_, checkpoint)| *checkpoint);
         Box::pin(std::future::ready(Ok(names)))
     }
 
     fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
         let found = self
-            .inside()
+            .state()
             .checkpoints
             .get(&(session, checkpoint))
             .cloned();
@@ -458,7 +450,7 @@ impl Checkpoints for Memory {
     }
 
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
-        self.inside().checkpoints.remove(&(session, checkpoint));
+        self.state().checkpoints.remove(&(session, checkpoint));
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -467,13 +459,13 @@ impl Blobs for Memory {
     fn put(&self, bytes: Vec<u8>) -> Reply<'_, Digest> {
         let digest = Digest::of(&bytes);
         let now = self.clock.now();
-        self.inside().blobs.insert(digest, (bytes, now));
+        self.state().blobs.insert(digest, (bytes, now));
         Box::pin(std::future::ready(Ok(digest)))
     }
 
     fn get(&self, digest: Digest) -> Reply<'_, Vec<u8>> {
         let bytes = self
-            .inside()
+            .state()
             .blobs
             .get(&digest)
             .map(|(bytes, _)| bytes.clone())
@@ -482,13 +474,13 @@ impl Blobs for Memory {
     }
 
     fn digests(&self) -> Reply<'_, Vec<Digest>> {
-        let digests = self.inside().blobs.keys().copied().collect();
+        let digests = self.state().blobs.keys().copied().collect();
         Box::pin(std::future::ready(Ok(digests)))
     }
 
     fn sweep(&self, kept: BTreeSet<Digest>, before: Timestamp) -> Reply<'_, Swept> {
         let mut swept = Swept::default();
-        self.inside().blobs.retain(|digest, (bytes, at)| {
+        self.state().blobs.retain(|digest, (bytes, at)| {
             let stays = kept.contains(digest) || *at >= before;
             if !stays {
                 swept.blobs += 1;

@@ -1,12 +1,13 @@
-//! The blocks of 512 bytes that tell what follows them in an archive.
+//! The 512-byte header blocks of a tar archive.
 
 /// Everything in an archive comes in blocks of this length.
 pub(super) const BLOCK: usize = 512;
-/// What fits into the fields of a block.
+/// The limits of the fields of a block.
 pub(super) const NAME: usize = 100;
 const MOST: u64 = 0o777_7777_7777;
 
-/// What a block says. Names and numbers that do not fit stand in the records before it.
+/// The content of a header block. Names and numbers that do not fit are in the PAX records before
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) name: Vec<u8>,
@@ -18,7 +19,7 @@ pub(super) struct Header {
 }
 
 pub(super) const FILE: u8 = b'0';
-pub(super) const TWIN: u8 = b'1';
+pub(super) const HARD_LINK: u8 = b'1';
 pub(super) const LINK: u8 = b'2';
 pub(super) const FOLDER: u8 = b'5';
 pub(super) const RECORDS: u8 = b'x';
@@ -30,7 +31,8 @@ pub(super) fn fits(number: u64) -> bool {
 }
 
 impl Header {
-    /// The block. Whose a file is does not belong to a snapshot: it is always nobody's in particular.
+    /// Encodes the block. The owner of a file is not part of a snapshot: it is always uid and gid
+    /// 0.
     pub(super) fn encode(&self) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -51,7 +53,7 @@ impl Header {
         block
     }
 
-    /// Reads a block that is not empty.
+    /// Decodes a block that is not empty.
     pub(super) fn decode(block: &[u8; BLOCK]) -> Result<Self, &'static str> {
         let claimed = octal(&block[148..156]).ok_or("its description is not one of an archive")?;
         let mut blank = *block;
@@ -67,7 +69,7 @@ impl Header {
                     name = [before, b"/", &name].concat();
                 }
             }
-            // The form of GNU, which has other things after the fields; and the oldest form.
+            // The GNU format, which has other fields after these, and the oldest format.
             b"ustar  \0" | [0, 0, 0, 0, 0, 0, 0, 0] => {}
             _ => return Err("its description has a form that is not known"),
         }
@@ -75,7 +77,7 @@ impl Header {
         let size = number(&block[124..136]).ok_or("its size is not a number")?;
         Ok(Self {
             name,
-            // Some write the sort of the file into the mode, too.
+            // Some programs write the file type into the mode, too.
             mode: u32::try_from(mode & 0o7777).unwrap_or(0),
             size: u64::try_from(size).map_err(|_| "its size is below nothing")?,
             seconds: number(&block[136..148]).ok_or("its time is not a number")?,
@@ -94,7 +96,7 @@ fn text(field: &[u8]) -> &[u8] {
     &field[..end.unwrap_or(field.len())]
 }
 
-/// A number in digits, or in bytes if the first bit is set.
+/// A number in octal digits, or in bytes if the first bit is set.
 fn number(field: &[u8]) -> Option<i64> {
     let (first, rest) = field.split_first()?;
     if first & 0x80 == 0 {
@@ -132,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_reads_back_as_it_was_written() {
+    fn header_block_round_trips() {
         assert_eq!(Header::decode(&header().encode()), Ok(header()));
     }
 
     #[test]
-    fn every_flipped_bit_is_refused_or_changes_nothing() {
+    fn flipped_header_bits_are_refused_or_harmless() {
         let block = header().encode();
         for place in 0..BLOCK {
             for bit in 0..8 {
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_bytes_are_read_with_their_sign() {
+    fn binary_numbers_keep_their_sign() {
         assert_eq!(number(&[0x80, 0, 0, 1, 0]), Some(256));
         assert_eq!(number(&[0xff, 0xff, 0xff, 0xff]), Some(-1));
         assert_eq!(number(&[0xff, 0xff, 0xff, 0x00]), Some(-256));

@@ -1,22 +1,21 @@
-//! The things in an archive, one after another, as they stream by.
+//! Streams the members of an archive, one after another.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use crate::archive::header::{BLOCK, FILE, FOLDER, GLOBAL, Header, LINK, RECORDS, TWIN};
-use crate::archive::names::place;
-use crate::archive::said::Said;
-use crate::archive::{Limits, Measure, Room, left, pax};
-use crate::entry::{Moment, Skipped};
+use crate::archive::header::{BLOCK, FILE, FOLDER, GLOBAL, HARD_LINK, Header, LINK, RECORDS};
+use crate::archive::names::member_path;
+use crate::archive::pax_fields::PaxFields;
+use crate::archive::{Limits, Measure, MemoryBudget, excluded, pax};
+use crate::entry::{FileTime, Skipped};
 use crate::error::Error;
 use crate::manifest::{PATH, path};
 
-/// Something in an archive.
 pub(super) struct Member {
     pub(super) path: PathBuf,
     pub(super) mode: u32,
-    pub(super) modified: Moment,
+    pub(super) modified: FileTime,
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
     pub(super) what: What,
 }
@@ -25,31 +24,31 @@ pub(super) enum What {
     Folder,
     File { size: u64, unstable: bool },
     Link { target: PathBuf },
-    Twin { of: PathBuf },
+    HardLink { of: PathBuf },
 }
 
-/// Reads an archive. Nothing that it says is believed beyond the limit of bytes (P10).
+/// Reads an archive. Trusts none of its sizes beyond the limit of bytes (P10).
 pub(super) struct Members<R> {
     source: R,
     limit: u64,
     passed: u64,
-    /// What is left of the content of the last file, and what fills its last block.
+    /// The remaining content of the last file, and the padding of its last block.
     content: u64,
     padding: usize,
-    /// For what the archive says was left out.
-    room: Room,
+    /// The memory budget for excluded paths.
+    budget: MemoryBudget,
     pub(super) skipped: Vec<Skipped>,
 }
 
-/// What stood before a thing and belongs to it.
+/// Records that precede a member and belong to it.
 #[derive(Default)]
-struct Before {
+struct PrecedingRecords {
     records: Option<Vec<u8>>,
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
 
-/// Refuses something by its name.
+/// Refuses a member by its name.
 pub(super) fn refuse(name: &[u8], reason: impl Into<String>) -> Error {
     Error::Unsafe {
         entry: String::from_utf8_lossy(name).into_owned(),
@@ -62,7 +61,7 @@ impl<R: Read> Members<R> {
         Self {
             source,
             limit: limits.bytes,
-            room: Room::for_remarks(limits),
+            budget: MemoryBudget::for_comments(limits),
             passed: 0,
             content: 0,
             padding: 0,
@@ -87,10 +86,10 @@ impl<R: Read> Members<R> {
         }
     }
 
-    /// The next thing; none after the last.
+    /// The next member; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Member>, Error> {
-        self.pass_over()?;
-        let mut before = Before::default();
+        self.skip_content()?;
+        let mut before = PrecedingRecords::default();
         loop {
             let mut block = [0; BLOCK];
             self.fill(&mut block)?;
@@ -109,14 +108,14 @@ impl<R: Read> Members<R> {
                 RECORDS | b'L' | b'K' => return Err(twice()),
                 GLOBAL => {
                     let records = self.text(&header, pax::LONGEST)?;
-                    self.remark(&header, &records)?;
+                    self.comment(&header, &records)?;
                 }
                 _ => return self.member(header, before).map(Some),
             }
         }
     }
 
-    fn pass_over(&mut self) -> Result<(), Error> {
+    fn skip_content(&mut self) -> Result<(), Error> {
         let mut rest = [0; BLOCK];
         while self.content > 0 {
             let length = usize::try_from(self.content).unwrap_or(BLOCK).min(BLOCK);
@@ -127,8 +126,8 @@ impl<R: Read> Members<R> {
         self.fill(&mut rest[..padding])
     }
 
-    /// Two empty blocks, and then nothing but emptiness.
-    fn end(&mut self, before: &Before) -> Result<(), Error> {
+    /// Expects two empty blocks, and then nothing but zeros.
+    fn end(&mut self, before: &PrecedingRecords) -> Result<(), Error> {
         let broken = |reason: &str| Error::BrokenArchive {
             reason: reason.to_owned(),
         };
@@ -154,7 +153,7 @@ impl<R: Read> Members<R> {
         Err(broken("something follows after its end"))
     }
 
-    /// A text that belongs to a description.
+    /// The content of a header record.
     fn text(&mut self, header: &Header, longest: u64) -> Result<Vec<u8>, Error> {
         let length = usize::try_from(header.size).unwrap_or(usize::MAX);
         if header.size > longest {
@@ -167,7 +166,7 @@ impl<R: Read> Members<R> {
         Ok(text)
     }
 
-    /// A name in the form of GNU.
+    /// A long name in the GNU format.
     fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, Error> {
         let mut name = self.text(header, PATH as u64 + 3)?;
         if name.last() == Some(&0) {
@@ -176,14 +175,14 @@ impl<R: Read> Members<R> {
         Ok(name)
     }
 
-    fn remark(&mut self, header: &Header, records: &[u8]) -> Result<(), Error> {
+    fn comment(&mut self, header: &Header, records: &[u8]) -> Result<(), Error> {
         let refused = |reason: &str| refuse(&header.name, reason);
         for (key, value) in pax::records(records).map_err(refused)? {
             match key {
                 b"comment" => {
                     let lines = value.split(|byte| *byte == b'\n').count();
-                    self.room.take(2 * value.len() + 100 * lines)?;
-                    let left = left::read(value).map_err(refused)?;
+                    self.budget.spend(2 * value.len() + 100 * lines)?;
+                    let left = excluded::read(value).map_err(refused)?;
                     self.skipped.extend(left);
                 }
                 b"path" | b"linkpath" | b"size" | b"mtime" => {
@@ -198,31 +197,31 @@ impl<R: Read> Members<R> {
         Ok(())
     }
 
-    fn member(&mut self, header: Header, before: Before) -> Result<Member, Error> {
-        let said = match &before.records {
-            Some(records) => Said::read(records).map_err(|why| refuse(&header.name, why))?,
-            None => Said::default(),
+    fn member(&mut self, header: Header, before: PrecedingRecords) -> Result<Member, Error> {
+        let fields = match &before.records {
+            Some(records) => PaxFields::read(records).map_err(|why| refuse(&header.name, why))?,
+            None => PaxFields::default(),
         };
-        let name = said.path.or(before.name).unwrap_or(header.name);
+        let name = fields.path.or(before.name).unwrap_or(header.name);
         let refused = |reason: &str| refuse(&name, reason);
-        let link = said.link.or(before.link).unwrap_or(header.link);
-        let size = said.size.unwrap_or(header.size);
-        let path = place(&name).map_err(refused)?;
+        let link = fields.link.or(before.link).unwrap_or(header.link);
+        let size = fields.size.unwrap_or(header.size);
+        let path = member_path(&name).map_err(refused)?;
         let mut what = what(header.kind, &name, &link, size)?;
         if let What::File { unstable, .. } = &mut what {
-            *unstable = said.unstable;
+            *unstable = fields.unstable;
         }
         match what {
             What::File { size, .. } => self.begin_content(size)?,
             _ if size != 0 => return Err(refused("it has content, and is no file")),
             _ => {}
         }
-        let modified = said.modified.unwrap_or(Moment {
+        let modified = fields.modified.unwrap_or(FileTime {
             seconds: header.seconds,
             nanos: 0,
         });
         let carries = matches!(what, What::Folder | What::File { .. });
-        let attributes = said.attributes.into_iter().filter(|_| carries);
+        let attributes = fields.attributes.into_iter().filter(|_| carries);
         Ok(Member {
             path,
             mode: header.mode,
@@ -242,7 +241,7 @@ impl<R: Read> Members<R> {
         Ok(())
     }
 
-    /// Appends up to `wanted` bytes of the content of the last file, and says how many.
+    /// Appends up to `wanted` bytes of the last file's content. Returns how many.
     pub(super) fn content(&mut self, wanted: usize, to: &mut Vec<u8>) -> Result<usize, Error> {
         let length = usize::try_from(self.content).unwrap_or(wanted).min(wanted);
         let from = to.len();
@@ -253,18 +252,18 @@ impl<R: Read> Members<R> {
     }
 }
 
-/// What a thing is, by the letter that says so.
+/// The type of a member, by its type flag.
 fn what(kind: u8, name: &[u8], link: &[u8], size: u64) -> Result<What, Error> {
     let refused = |reason: &str| Err(refuse(name, reason));
     Ok(match kind {
-        // The oldest form has no sort for folders.
+        // The oldest format has no type flag for folders.
         0 | FILE | b'7' if name.last() == Some(&b'/') && size == 0 => What::Folder,
         0 | FILE | b'7' => What::File {
             size,
             unstable: false,
         },
-        TWIN => What::Twin {
-            of: place(link).map_err(|reason| {
+        HARD_LINK => What::HardLink {
+            of: member_path(link).map_err(|reason| {
                 let link = String::from_utf8_lossy(link);
                 refuse(name, format!("it is a hard link to `{link}`: {reason}"))
             })?,

@@ -1,38 +1,39 @@
-//! Snapshots as archives: `tar` in the PAX form, compressed with zstd, as other programs read it.
+//! Snapshots as archives: `tar` in the PAX format, compressed with zstd, which other programs can
+//! read.
 //!
-//! The same snapshot gives the same bytes, and reading them gives the same snapshot back. What is
-//! read may come from anyone: nothing is ever unpacked into a folder. The stream becomes a snapshot
-//! in the vault, and whatever could lead out of a folder, means two things, or is more than was
-//! asked for is refused by name, before anything is listed (P5, P9, P10).
+//! The same snapshot gives the same bytes, and importing them gives the same snapshot. An archive
+//! may come from anyone, so nothing is ever unpacked into a folder: the stream becomes a snapshot
+//! in the store. Everything that could lead out of a folder, is ambiguous or exceeds a limit is
+//! refused by name, before anything is listed (P5, P9, P10).
 //!
 //! `docs/formats/checkpoint-folder.md` describes what is written and what is read.
 
+mod excluded;
+mod export;
 mod header;
-mod left;
+mod import;
 mod members;
 mod names;
 mod pax;
+mod pax_fields;
 #[cfg(feature = "probe")]
 pub mod probe;
-mod said;
-mod take;
 mod tree;
-mod write;
 
 pub use segno_core::archive::{Archive, Keeping, Limits, Written};
 
 use crate::error::Error;
 
-/// What a usual thing takes in memory until it is stored: its path, its facts, its pieces.
+/// The memory that a usual entry takes until it is stored: its path, its metadata, its chunks.
 const DESCRIPTION: u64 = 400;
 
-/// How much may still be said about the things in an archive (P10).
-struct Room {
+/// The remaining memory budget for the entries of an archive (P10).
+struct MemoryBudget {
     left: u64,
     limit: u64,
 }
 
-impl Room {
+impl MemoryBudget {
     fn new(limits: Limits) -> Self {
         Self {
             left: limits.entries.saturating_mul(DESCRIPTION),
@@ -40,8 +41,8 @@ impl Room {
         }
     }
 
-    /// For what was left out, of which there is usually little.
-    fn for_remarks(limits: Limits) -> Self {
+    /// The budget for excluded paths, which are usually few.
+    fn for_comments(limits: Limits) -> Self {
         let all = Self::new(limits);
         Self {
             left: all.left / 4,
@@ -49,24 +50,24 @@ impl Room {
         }
     }
 
-    /// Notes that so much more is about to be kept in memory.
-    fn take(&mut self, bytes: usize) -> Result<(), Error> {
+    /// Takes `bytes` from the budget.
+    fn spend(&mut self, bytes: usize) -> Result<(), Error> {
         self.left = self
             .left
             .checked_sub(bytes as u64)
-            .ok_or_else(|| self.used_up())?;
+            .ok_or_else(|| self.exceeded())?;
         Ok(())
     }
 
-    /// Whether there is room for so many things.
-    fn has(&self, entries: u64) -> Result<(), Error> {
+    /// Checks a number of entries against the limit.
+    fn check_entries(&self, entries: u64) -> Result<(), Error> {
         if entries > self.limit {
-            return Err(self.used_up());
+            return Err(self.exceeded());
         }
         Ok(())
     }
 
-    fn used_up(&self) -> Error {
+    fn exceeded(&self) -> Error {
         Error::TooMuch {
             what: Measure::Entries,
             limit: self.limit,
@@ -77,14 +78,14 @@ impl Room {
 /// What an archive can have too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// Bytes, unpacked.
+    /// Unpacked bytes.
     Bytes,
-    /// Things in it, or words about them.
+    /// Entries, or metadata of entries.
     Entries,
 }
 
 impl Measure {
-    /// What the option that allows more is called.
+    /// The name of the option that allows more.
     pub const fn word(self) -> &'static str {
         match self {
             Measure::Bytes => "bytes",

@@ -1,12 +1,12 @@
-//! Names in archives: which of them are paths below a folder, and how any can be written as text.
+//! Names in archives: which of them are paths below a folder, and how to write any bytes as text.
 
 use std::path::PathBuf;
 
 use crate::manifest::{NAME, PATH, path};
 
-/// Where something is, below the folder; empty for the folder itself. Whatever could lead out of it,
-/// or has two spellings, is refused.
-pub(super) fn place(name: &[u8]) -> Result<PathBuf, &'static str> {
+/// A path below the folder; empty for the folder itself. Refuses names that could lead out of it or
+/// that have two spellings.
+pub(super) fn member_path(name: &[u8]) -> Result<PathBuf, &'static str> {
     if name.contains(&0) {
         return Err("its name has a NUL in it");
     }
@@ -36,7 +36,7 @@ pub(super) fn place(name: &[u8]) -> Result<PathBuf, &'static str> {
     Ok(path(rest))
 }
 
-/// Any bytes as text: what is not a plain character, and `%`, as `%` and two digits.
+/// Any bytes as text: control characters, non-ASCII bytes and `%` become `%` and two hex digits.
 pub(super) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -51,7 +51,7 @@ pub(super) fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads [`escape`] back.
+/// Reverses [`escape`].
 pub(super) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_paths_below_the_folder_are_places() {
+    fn only_paths_below_the_folder_are_accepted() {
         let long = "a/".repeat(3000);
         let name = "a".repeat(256);
         for wrong in [
             "", "/", "/etc", "..", "../a", "a/..", "a/../b", "./../a", "a//b", ".//a", "a/./b",
             "a\0b", "a//", &long, &name,
         ] {
-            assert!(place(wrong.as_bytes()).is_err(), "{wrong:?}");
+            assert!(member_path(wrong.as_bytes()).is_err(), "{wrong:?}");
         }
         for (right, expected) in [
             ("a", "a"),
@@ -92,12 +92,16 @@ mod tests {
             ("a/b ..", "a/b .."),
             ("...", "..."),
         ] {
-            assert_eq!(place(right.as_bytes()), Ok(expected.into()), "{right:?}");
+            assert_eq!(
+                member_path(right.as_bytes()),
+                Ok(expected.into()),
+                "{right:?}"
+            );
         }
     }
 
     #[test]
-    fn any_bytes_can_be_written_as_text() {
+    fn escape_round_trips_any_bytes() {
         let all: Vec<u8> = (0..=255).collect();
         let text = escape(&all);
         assert!(text.is_ascii());

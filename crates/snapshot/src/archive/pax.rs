@@ -1,11 +1,11 @@
-//! Records that stand before a thing in an archive and say what does not fit into its block.
+//! PAX records, which precede a member and contain what does not fit into its header block.
 
-use crate::entry::Moment;
+use crate::entry::FileTime;
 
-/// The longest records that are read for one thing (P10).
+/// The longest records that are read for one member (P10).
 pub(super) const LONGEST: u64 = 8 * 1024 * 1024;
 
-/// Adds a record: its own length, a name, a value.
+/// Appends a record: its own length, a key, a value.
 pub(super) fn put(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -20,10 +20,10 @@ pub(super) fn put(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.push(b'\n');
 }
 
-/// A name and a value.
+/// A key and a value.
 type Record<'a> = (&'a [u8], &'a [u8]);
 
-/// Takes records apart.
+/// Parses records.
 pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, &'static str> {
     const WRONG: &str = "the records before it are not what records are";
     let mut records = Vec::new();
@@ -45,9 +45,9 @@ pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, &'static str>
     Ok(records)
 }
 
-/// A moment as seconds with a fraction.
-pub(super) fn write_moment(moment: Moment) -> String {
-    let Moment { seconds, nanos } = moment;
+/// A timestamp as seconds with a fraction.
+pub(super) fn format_time(time: FileTime) -> String {
+    let FileTime { seconds, nanos } = time;
     // The fraction of a negative number counts downwards.
     let (sign, seconds, nanos) = match (seconds, nanos) {
         (0.., _) => ("", seconds.unsigned_abs(), nanos),
@@ -61,8 +61,8 @@ pub(super) fn write_moment(moment: Moment) -> String {
     format!("{sign}{seconds}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Reads a moment; what is finer than nanoseconds does not count.
-pub(super) fn read_moment(value: &[u8]) -> Option<Moment> {
+/// Parses a timestamp; digits beyond nanoseconds are dropped.
+pub(super) fn parse_time(value: &[u8]) -> Option<FileTime> {
     let text = std::str::from_utf8(value).ok()?;
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -77,12 +77,12 @@ pub(super) fn read_moment(value: &[u8]) -> Option<Moment> {
     let fraction = format!("{fraction:0<9}");
     let nanos: u32 = fraction.get(..9)?.parse().ok()?;
     Some(match (negative, nanos) {
-        (false, nanos) => Moment { seconds, nanos },
-        (true, 0) => Moment {
+        (false, nanos) => FileTime { seconds, nanos },
+        (true, 0) => FileTime {
             seconds: -seconds,
             nanos: 0,
         },
-        (true, nanos) => Moment {
+        (true, nanos) => FileTime {
             seconds: (-seconds).checked_sub(1)?,
             nanos: 1_000_000_000 - nanos,
         },
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_know_their_own_length() {
+    fn pax_records_encode_their_own_length() {
         for length in 0..1200 {
             let mut out = Vec::new();
             let value = vec![b'\n'; length];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_are_no_records_is_refused() {
+    fn malformed_pax_records_are_refused() {
         for wrong in [
             "5 a=b\n",
             "7 a=b\n",
@@ -123,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn moments_read_back_before_and_after_1970() {
+    fn timestamps_round_trip_before_and_after_1970() {
         for seconds in [i64::MIN + 1, -2, -1, 0, 1, 1_794_738_089, i64::MAX] {
             for nanos in [0, 1, 120_000_000, 999_999_999] {
-                let moment = Moment { seconds, nanos };
-                let text = write_moment(moment);
-                assert_eq!(read_moment(text.as_bytes()), Some(moment), "{text}");
+                let time = FileTime { seconds, nanos };
+                let text = format_time(time);
+                assert_eq!(parse_time(text.as_bytes()), Some(time), "{text}");
             }
         }
-        let half = Moment {
+        let half = FileTime {
             seconds: -2,
             nanos: 500_000_000,
         };
-        assert_eq!(write_moment(half), "-1.5");
+        assert_eq!(format_time(half), "-1.5");
         for wrong in ["", "-", ".5", "1.x", "1e9", "99999999999999999999", "+1"] {
-            assert_eq!(read_moment(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(parse_time(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Doors for fuzz targets.
+//! Entry points for fuzz targets.
 
 use super::Limits;
-use super::take::{Sink, unpack};
+use super::import::{Sink, unpack};
 use crate::delta::Stored;
 use crate::manifest::Manifest;
 
-/// What is in an archive that is not compressed, or why it is refused. Whatever is taken can be
-/// written down, read back and restored.
+/// The content of an uncompressed archive, or why it is refused. Asserts that an accepted manifest
+/// can be encoded and decoded.
 pub fn unpacked(bytes: &[u8], limits: Limits) -> String {
     let manifest = match unpack(bytes, limits, &mut Sink(None), &|| ()) {
         Ok(manifest) => manifest,
@@ -21,7 +21,7 @@ pub fn unpacked(bytes: &[u8], limits: Limits) -> String {
     format!("{manifest:?}")
 }
 
-/// Gives every block that is nearly a description its checksum, so that what it says is looked at.
+/// Fixes the checksum of every block that resembles a header, so that its content is parsed.
 pub fn mend(bytes: &mut [u8]) {
     for block in bytes.chunks_exact_mut(super::header::BLOCK) {
         if &block[257..262] == b"ustar" {
@@ -32,7 +32,8 @@ pub fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// What a manifest says, or why it is none. What is taken is written as it was.
+/// The content of a manifest, or why it is rejected. Asserts that an accepted one is encoded as it
+/// was.
 pub fn manifest(bytes: &[u8]) -> String {
     match Manifest::decode(bytes) {
         Ok(manifest) => {
@@ -45,7 +46,7 @@ pub fn manifest(bytes: &[u8]) -> String {
     }
 }
 
-/// What the file of a manifest says, or why it is none.
+/// The content of a manifest file, or why it is rejected.
 pub fn stored(bytes: &[u8]) -> String {
     let mut sealed = bytes.to_vec();
     sealed.extend(segno_core::digest::Digest::of(bytes).as_bytes());
@@ -55,7 +56,7 @@ pub fn stored(bytes: &[u8]) -> String {
     }
 }
 
-/// What would be written down of an archive that is not compressed; `None` if it is refused.
+/// The manifest of an uncompressed archive; `None` if it is refused.
 pub fn written(bytes: &[u8]) -> Option<Vec<u8>> {
     let limits = Limits {
         bytes: 1 << 22,

@@ -1,47 +1,47 @@
-//! Things that came in any order, as a manifest: sorted, with the folders that nobody mentioned, and
-//! with hard links led by their first name.
+//! Turns members in any order into a manifest: sorts them, adds implied folders, and makes the
+//! first name of each file the target of its hard links.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive::members::refuse;
-use crate::archive::{Limits, Room};
+use crate::archive::{Limits, MemoryBudget};
 use crate::chunk::WHOLE;
-use crate::entry::{Entry, Kind, Moment, Skipped};
+use crate::entry::{Entry, FileTime, Kind, Skipped};
 use crate::error::Error;
 use crate::manifest::{Manifest, bytes, order};
 
-/// What folders that nobody mentioned may be used for.
+/// The mode of folders that the archive does not contain.
 const USUAL: u32 = 0o755;
 
-/// What was found in an archive so far.
+/// The entries found in an archive so far.
 pub(super) struct Tree {
-    room: Room,
+    budget: MemoryBudget,
     root: Option<Entry>,
-    /// In the order in which they came, then sorted.
+    /// In the order of the archive, then sorted.
     found: Vec<(u64, Entry)>,
 }
 
 impl Tree {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
-            room: Room::new(limits),
+            budget: MemoryBudget::new(limits),
             root: None,
             found: Vec::new(),
         }
     }
 
-    /// Makes room for the pieces of a file of this size.
-    pub(super) fn expect(&mut self, size: u64) -> Result<(), Error> {
+    /// Takes the chunks of a file of this size from the budget.
+    pub(super) fn reserve_chunks(&mut self, size: u64) -> Result<(), Error> {
         let pieces = usize::try_from(size / WHOLE).unwrap_or(usize::MAX);
-        self.room.take(pieces.saturating_mul(4 * 40))
+        self.budget.spend(pieces.saturating_mul(4 * 40))
     }
 
     pub(super) fn add(&mut self, entry: Entry) -> Result<(), Error> {
-        self.room.take(cost(&entry))?;
+        self.budget.spend(cost(&entry))?;
         if !entry.path.as_os_str().is_empty() {
             let number = self.found.len() as u64;
-            self.room.has(number + 1)?;
+            self.budget.check_entries(number + 1)?;
             self.found.push((number, entry));
             return Ok(());
         }
@@ -55,11 +55,11 @@ impl Tree {
         Ok(())
     }
 
-    /// The manifest, if everything in it is something that can be restored.
+    /// The manifest, if everything in it can be restored.
     pub(super) fn finish(mut self, skipped: Vec<Skipped>) -> Result<Manifest, Error> {
         self.sort()?;
-        self.complete()?;
-        self.lead()?;
+        self.add_implied_folders()?;
+        self.resolve_hard_links()?;
         let newest = self.found.iter().map(|(_, entry)| entry.modified).max();
         let root = self.root.unwrap_or_else(|| Entry {
             path: PathBuf::new(),
@@ -89,13 +89,13 @@ impl Tree {
         }
     }
 
-    /// Adds the folders that only the paths in them speak of.
-    fn complete(&mut self) -> Result<(), Error> {
-        let missing = missing(&self.found, &mut self.room)?;
-        if missing.is_empty() {
+    /// Adds folders that the archive does not contain but that contain other entries.
+    fn add_implied_folders(&mut self) -> Result<(), Error> {
+        let implied_folders = implied_folders(&self.found, &mut self.budget)?;
+        if implied_folders.is_empty() {
             return Ok(());
         }
-        let folders = missing.into_iter().map(|(path, modified)| Entry {
+        let folders = implied_folders.into_iter().map(|(path, modified)| Entry {
             path,
             mode: USUAL,
             modified,
@@ -106,12 +106,13 @@ impl Tree {
         self.sort()
     }
 
-    /// Of the names of one file, the first describes it, whichever came first in the archive.
-    fn lead(&mut self) -> Result<(), Error> {
+    /// The first name of a file, in the order of manifests, gets its content; other names become
+    /// hard links to it.
+    fn resolve_hard_links(&mut self) -> Result<(), Error> {
         let mut first: HashMap<usize, usize> = HashMap::new();
         let mut names: Vec<(usize, usize)> = Vec::new();
         for at in 0..self.found.len() {
-            if matches!(self.found[at].1.kind, Kind::Twin { .. }) {
+            if matches!(self.found[at].1.kind, Kind::HardLink { .. }) {
                 let file = self.file_of(at)?;
                 let leader = first.entry(file).or_insert(file);
                 *leader = at.min(*leader);
@@ -131,18 +132,18 @@ impl Tree {
             let leader = first[&file];
             if at != leader {
                 let of = self.found[leader].1.path.clone();
-                self.found[at].1.kind = Kind::Twin { of };
+                self.found[at].1.kind = Kind::HardLink { of };
             }
         }
         Ok(())
     }
 
-    /// The file that a hard link is a name of, through others that came before it.
+    /// The file of a hard link, followed through other hard links that precede it.
     fn file_of(&self, twin: usize) -> Result<usize, Error> {
         let mut at = twin;
         loop {
             let (number, entry) = &self.found[at];
-            let Kind::Twin { of } = &entry.kind else {
+            let Kind::HardLink { of } = &entry.kind else {
                 return Ok(at);
             };
             let refused = |what: &str| {
@@ -154,7 +155,7 @@ impl Tree {
                 return refused("which is not in the archive");
             };
             let (earlier, there) = &self.found[next];
-            if !matches!(there.kind, Kind::File { .. } | Kind::Twin { .. }) {
+            if !matches!(there.kind, Kind::File { .. } | Kind::HardLink { .. }) {
                 return refused("which is no file");
             }
             if earlier >= number {
@@ -165,16 +166,20 @@ impl Tree {
     }
 }
 
-/// Where something is among what is sorted.
+/// The position of a path in the sorted entries.
 fn find(found: &[(u64, Entry)], path: &Path) -> Option<usize> {
     found
         .binary_search_by(|(_, entry)| order(&entry.path, path))
         .ok()
 }
 
-/// The folders that nobody mentioned. Refuses what lies in something that is no folder.
-fn missing(found: &[(u64, Entry)], room: &mut Room) -> Result<Vec<(PathBuf, Moment)>, Error> {
-    let mut missing = Vec::new();
+/// The folders that the archive does not contain. Refuses entries that lie in something that is not
+/// a folder.
+fn implied_folders(
+    found: &[(u64, Entry)],
+    budget: &mut MemoryBudget,
+) -> Result<Vec<(PathBuf, FileTime)>, Error> {
+    let mut implied_folders = Vec::new();
     let mut open: Vec<PathBuf> = Vec::new();
     for (_, entry) in found {
         let holds = |folder: &PathBuf| entry.path.starts_with(folder);
@@ -185,30 +190,30 @@ fn missing(found: &[(u64, Entry)], room: &mut Room) -> Result<Vec<(PathBuf, Mome
         let mut above: Vec<&Path> = entry.path.ancestors().skip(1).collect();
         above.pop();
         for folder in above.into_iter().rev().skip(known) {
-            // A folder that is there stands right before what is in it, and is open.
+            // A folder in the archive stands right before its content, and is open.
             if find(found, folder).is_some() {
                 let reason = format!("it lies in `{}`, which is no folder", folder.display());
                 return Err(refuse(bytes(&entry.path), reason));
             }
-            room.take(160 + 2 * bytes(folder).len())?;
-            missing.push((folder.to_owned(), entry.modified));
+            budget.spend(160 + 2 * bytes(folder).len())?;
+            implied_folders.push((folder.to_owned(), entry.modified));
             open.push(folder.to_owned());
         }
         if entry.kind == Kind::Folder {
             open.push(entry.path.clone());
         }
     }
-    Ok(missing)
+    Ok(implied_folders)
 }
 
-/// What an entry takes in memory, about: as it is, and once more when it is written down. A file has
-/// its first piece, which the vault has to find again.
+/// The approximate memory of an entry: as it is, and once more when it is encoded. A file includes
+/// its first chunk, which the store has to look up.
 fn cost(entry: &Entry) -> usize {
     let name = bytes(&entry.path).len();
     let (facts, more) = match &entry.kind {
         Kind::Folder => (160, 0),
         Kind::File { .. } => (280, 0),
-        Kind::Link { target: path } | Kind::Twin { of: path } => (160, bytes(path).len()),
+        Kind::Link { target: path } | Kind::HardLink { of: path } => (160, bytes(path).len()),
     };
     let attributes = entry.attributes.iter();
     let attributes: usize = attributes

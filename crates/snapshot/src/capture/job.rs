@@ -1,4 +1,4 @@
-//! Reading what has to be read, with several threads if there is much.
+//! Reads the files that have to be read, with several threads if they are many.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,51 +10,52 @@ use crate::error::Error;
 use crate::index::{Index, ROOT};
 use crate::machine;
 use crate::manifest::bytes;
-use crate::pack::{Cursor, Finished, Known, Packer, Sealing};
+use crate::pack::{Cursor, Finished, PackSync, Packer, StoredChunks};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
-use crate::vault::Vault;
+use crate::snapshot_store::Vault;
 
 use super::Capture;
 use super::plan::Plan;
 
-/// How many bytes of neighbouring files a thread takes at once.
+/// How many bytes of neighbouring files a thread reads per batch.
 const BATCH: u64 = 4 * 1024 * 1024;
 
-/// How many files it takes at most.
+/// The largest number of files per batch.
 const MOST: usize = 1024;
 
 impl Capture<'_> {
-    /// Reads what has to be read, with several threads if there is much.
+    /// Reads the `unread` files of the plan, with several threads if they are many.
     pub(super) fn read(
         &self,
         plan: &mut Plan,
         unread: &[usize],
         logs: &HashMap<usize, Vec<usize>>,
-        store: &Store<'_>,
+        previous: &Previous<'_>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Sealing, Error> {
-        let mut sealing = Sealing::new(&self.vault.packs);
+    ) -> Result<PackSync, Error> {
+        let mut pack_sync = PackSync::new(&self.store.packs);
         if unread.is_empty() {
-            return Ok(sealing);
+            return Ok(pack_sync);
         }
         let paths: Vec<&Path> = unread
             .iter()
             .map(|&number| &*plan.found[number].entry.path)
             .collect();
-        let mut turns: Vec<Turn> = unread
+        let mut tasks: Vec<ReadTask> = unread
             .iter()
             .zip(&paths)
             .enumerate()
-            .map(|(at, (&number, path))| Turn {
+            .map(|(at, (&number, path))| ReadTask {
                 at,
                 size: plan.found[number].entry.size(),
-                block: store.block(path),
+                block: previous.block(path),
             })
             .collect();
-        // What was kept together is read together, so that each block is unpacked once.
-        turns.sort_by_key(|turn| turn.block);
-        let batches = batches(&turns);
+        // Files whose earlier content shares a block are read together, so that each block is
+        // unpacked once.
+        tasks.sort_by_key(|task| task.block);
+        let batches = batches(&tasks);
         let threads = machine::workers().min(batches.len());
         let at = |number: &usize| unread.binary_search(number).ok();
         let logs: HashMap<usize, Vec<usize>> = logs
@@ -66,9 +67,9 @@ impl Capture<'_> {
         let job = Job {
             capture: self,
             paths: &paths,
-            led: logs.values().flatten().copied().collect(),
+            log_files: logs.values().flatten().copied().collect(),
             logs,
-            store,
+            previous,
             batches: &batches,
             next: AtomicUsize::new(0),
             files: AtomicU64::new(0),
@@ -81,7 +82,7 @@ impl Capture<'_> {
             let first = job.work();
             let ended = |_| {
                 Err(Error::at(
-                    &self.vault.packs,
+                    &self.store.packs,
                     std::io::Error::other("a thread ended early"),
                 ))
             };
@@ -90,81 +91,81 @@ impl Capture<'_> {
                 .map(|other| other.join().unwrap_or_else(ended));
             std::iter::once(first).chain(others).collect()
         });
-        join(finished, &mut sealing)?;
+        join(finished, &mut pack_sync)?;
         let readings = job
             .readings
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         for (at, reading) in readings {
-            plan.note(unread[at], reading);
+            plan.record(unread[at], reading);
         }
-        Ok(sealing)
+        Ok(pack_sync)
     }
 }
 
-/// What the vault has already.
-pub(super) struct Store<'a> {
-    vault: &'a Vault,
-    known: &'a Known,
-    /// What the snapshot before has.
+/// What the snapshot store already has.
+pub(super) struct Previous<'a> {
+    store: &'a Vault,
+    known: &'a StoredChunks,
+    /// The content of the previous snapshot.
     index: &'a Index,
 }
 
-impl<'a> Store<'a> {
-    pub(super) fn new(vault: &'a Vault, known: &'a Known, index: &'a Index) -> Self {
+impl<'a> Previous<'a> {
+    pub(super) fn new(store: &'a Vault, known: &'a StoredChunks, index: &'a Index) -> Self {
         Self {
-            vault,
+            store,
             known,
             index,
         }
     }
 
-    /// A way into the vault, for one of the threads that keep so many bytes together.
+    /// A packer for one thread. `bytes` is what all threads write together.
     fn packer(&self, bytes: u64) -> Result<Packer<'a>, Error> {
-        let packer = Packer::new(self.vault, self.known)?.for_bytes(bytes);
+        let packer = Packer::new(self.store, self.known)?.for_bytes(bytes);
         match self.index.snapshot {
-            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.shelf())?)),
+            Some(_) => Ok(packer.with_bases(Cursor::new(self.known.pack_set())?)),
             None => Ok(packer),
         }
     }
 
-    /// The block that is unpacked to see what the snapshot before has of a file.
+    /// The block that is unpacked to compare a file with the previous snapshot.
     fn block(&self, path: &Path) -> Option<(u32, u32)> {
         self.index.snapshot?;
         let first = self.content(path).first().copied()?;
-        let place = self.known.shelf().foundation(&first.digest)?;
+        let place = self.known.pack_set().unpatched_location(&first.digest)?;
         Some((place.pack, place.block))
     }
 
-    /// What the snapshot before has of a file.
+    /// The chunks that a file has in the previous snapshot.
     fn content(&self, path: &Path) -> Vec<Chunk> {
         let path = bytes(path);
-        // Not name by name: a folder may have any number of them, and all may have changed.
+        // By binary search, not name by name: a folder may have any number of names, and all may
+        // have changed.
         let number = self.index.seek(ROOT + 1, path);
         let is_there = self.index.is_at(number, path);
-        let memory = is_there.then(|| self.index.memory(number)).flatten();
-        memory.map_or_else(Vec::new, |memory| memory.content)
+        let known = is_there.then(|| self.index.known_file(number)).flatten();
+        known.map_or_else(Vec::new, |known| known.content)
     }
 }
 
-/// A file to be read.
-struct Turn {
-    /// Where it is among those that have to be read.
+struct ReadTask {
+    /// Its position among the unread files.
     at: usize,
     size: u64,
-    /// The block that is unpacked to see what it was before.
+    /// The block that is unpacked to compare the file with the previous snapshot.
     block: Option<(u32, u32)>,
 }
 
-/// Reading, shared by several threads.
+/// The work that several threads share.
 struct Job<'a> {
     capture: &'a Capture<'a>,
-    store: &'a Store<'a>,
+    previous: &'a Previous<'a>,
     paths: &'a [&'a Path],
-    /// The logs of databases, which are read with them.
+    /// The logs of databases, which are read together with their database.
     logs: HashMap<usize, Vec<usize>>,
-    led: HashSet<usize>,
-    batches: &'a [&'a [Turn]],
+    log_files: HashSet<usize>,
+    batches: &'a [&'a [ReadTask]],
     next: AtomicUsize,
     files: AtomicU64,
     bytes: AtomicU64,
@@ -175,8 +176,8 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn work(&self) -> Result<Finished<'a>, Error> {
         let sizes = self.batches.iter().copied().flatten();
-        let mut packer = self.store.packer(sizes.map(|turn| turn.size).sum())?;
-        let earlier = |path: &Path| self.store.content(path);
+        let mut packer = self.previous.packer(sizes.map(|task| task.size).sum())?;
+        let earlier = |path: &Path| self.previous.content(path);
         let Capture { root, stamps, .. } = self.capture;
         let mut reader = Reader::new(root, stamps, &mut packer, &earlier);
         loop {
@@ -184,22 +185,22 @@ impl<'a> Job<'a> {
             let Some(batch) = self.batches.get(next) else {
                 break;
             };
-            let share = |two: &[Turn]| two[0].block.is_some() && two[0].block == two[1].block;
+            let share = |two: &[ReadTask]| two[0].block.is_some() && two[0].block == two[1].block;
             reader.expect_neighbours(batch.windows(2).any(share));
             let mut readings = Vec::with_capacity(batch.len());
-            let turns = batch.iter().map(|turn| turn.at);
-            for at in turns.filter(|at| !self.led.contains(at)) {
+            let tasks = batch.iter().map(|task| task.at);
+            for at in tasks.filter(|at| !self.log_files.contains(at)) {
                 let logs = self.logs.get(&at).map_or(&[][..], Vec::as_slice);
-                let kept = if self.capture.is_late() {
-                    let late = || Reading::Left(Why::Budget("time".into()));
+                let stored = if self.capture.is_late() {
+                    let late = || Reading::Excluded(Why::Budget("time".into()));
                     std::iter::repeat_with(late).take(1 + logs.len()).collect()
                 } else {
                     let logs: Vec<&Path> = logs.iter().map(|log| self.paths[*log]).collect();
                     reader.read_with_logs(self.paths[at], &logs)?
                 };
-                for (at, reading) in std::iter::once(&at).chain(logs).zip(kept) {
-                    if let Reading::Kept(kept) = &reading {
-                        self.bytes.fetch_add(kept.facts.size, Ordering::Relaxed);
+                for (at, reading) in std::iter::once(&at).chain(logs).zip(stored) {
+                    if let Reading::Stored(stored) = &reading {
+                        self.bytes.fetch_add(stored.facts.size, Ordering::Relaxed);
                     }
                     readings.push((*at, reading));
                 }
@@ -216,33 +217,33 @@ impl<'a> Job<'a> {
             });
         }
         drop(reader);
-        packer.finish_much()
+        packer.finish_unless_small()
     }
 }
 
-/// What several threads have little of goes into one pack: each file of a vault takes at least a
-/// block of the disk.
-fn join(finished: Vec<Result<Finished<'_>, Error>>, sealing: &mut Sealing) -> Result<(), Error> {
-    let mut little = None::<Packer<'_>>;
+/// Puts the small remainders of several threads into one pack, because each file of the store takes
+/// at least one disk block.
+fn join(finished: Vec<Result<Finished<'_>, Error>>, pack_sync: &mut PackSync) -> Result<(), Error> {
+    let mut small = None::<Packer<'_>>;
     for finished in finished {
-        match (finished?, &mut little) {
-            (Finished::Sealed(more), _) => sealing.add(more),
-            (Finished::Little(packer), Some(first)) => first.take_over(*packer)?,
-            (Finished::Little(packer), none) => *none = Some(*packer),
+        match (finished?, &mut small) {
+            (Finished::Sealed(more), _) => pack_sync.add(more),
+            (Finished::Small(packer), Some(first)) => first.absorb(*packer)?,
+            (Finished::Small(packer), none) => *none = Some(*packer),
         }
     }
-    if let Some(little) = little {
-        sealing.add(little.finish()?);
+    if let Some(small) = small {
+        pack_sync.add(small.finish()?);
     }
     Ok(())
 }
 
-/// Neighbours, about [`BATCH`] bytes of them at a time, or a thread's share. What lies in one block is in
-/// one batch.
-fn batches(turns: &[Turn]) -> Vec<&[Turn]> {
+/// Splits neighbouring files into batches of about [`BATCH`] bytes, or of a thread's share. Files
+/// of one block stay in one batch.
+fn batches(tasks: &[ReadTask]) -> Vec<&[ReadTask]> {
     let (mut count, mut bytes) = (0, 0_u64);
-    let most = machine::share(turns.len(), MOST);
-    let together = |left: &Turn, right: &Turn| {
+    let most = machine::batch_size(tasks.len(), MOST);
+    let together = |left: &ReadTask, right: &ReadTask| {
         count += 1;
         bytes = bytes.saturating_add(left.size);
         let few = count < most && bytes < BATCH;
@@ -253,5 +254,5 @@ fn batches(turns: &[Turn]) -> Vec<&[Turn]> {
         }
         together
     };
-    turns.chunk_by(together).collect()
+    tasks.chunk_by(together).collect()
 }

@@ -1,10 +1,10 @@
-//! Taking a snapshot: look at everything, read what is new, write it down.
+//! Captures a snapshot: walks the folder, reads what is new, writes packs, manifest and head.
 
 mod job;
+mod manifest_merge;
 mod plan;
 mod repositories;
-mod same;
-mod weave;
+mod unchanged;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,30 +13,30 @@ use std::slice;
 
 use segno_core::digest::Digest;
 
-use crate::beneath::{self, Facts};
 use crate::delta::{self, Changes};
-use crate::entry::{Entry, Kind, Moment, Skipped, Why};
+use crate::encrypted_file::EncryptedDraft;
+use crate::entry::{Entry, FileTime, Kind, Skipped, Why};
 use crate::error::Error;
-use crate::index::{self, Index, NONE, Summary, is_settled, stamp};
-use crate::lot::Lot;
+use crate::index::{self, Index, NONE, Summary, has_trusted_stamp, stamp};
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
-use crate::pack::{Known, Sealing};
+use crate::manifest_cursor::EntryType;
+use crate::openat::{self, Facts};
+use crate::pack::{PackSync, StoredChunks};
 use crate::read::Stamps;
+use crate::recheck::Recheck;
 use crate::request::{Captured, Progress, Request};
-use crate::safe::SafeDraft;
-use crate::scroll::Sort;
-use crate::vault::Vault;
+use crate::snapshot_store::Vault;
 use crate::walk::{Tree, Walk, guard};
 use crate::wire::Broken;
 
-use job::Store;
+use job::Previous;
+use manifest_merge::{MergedManifest, merge, stamp_of};
 use plan::{Found, Plan, State, entry};
-use weave::{Woven, stamp_of, weave};
 
 impl Vault {
-    /// Takes a snapshot of a folder. When this returns, the snapshot is durable and listed. The
-    /// same tree gives the same snapshot.
+    /// Takes a snapshot of a folder. The snapshot is durable and listed on return. The same tree
+    /// gives the same snapshot.
     ///
     /// Several captures may run at once, in several processes.
     pub fn capture(
@@ -45,91 +45,89 @@ impl Vault {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Captured, Error> {
         let place = guard(request.root, request.home)?;
-        let _held = self.hold()?;
+        let _lock = self.lock_shared()?;
         let mut capture = Capture::new(self, request, &place)?;
         let tree = capture.walk()?;
-        if let Some(same) = capture.same(&tree) {
-            self.renew(same.snapshot)?;
+        if let Some(same) = capture.unchanged_snapshot(&tree) {
+            self.touch_head(same.snapshot)?;
             return Ok(same);
         }
-        let known = Known::new(self.fresh_shelf()?);
+        let known = StoredChunks::new(self.usable_packs()?);
         let mut read = capture.read_all(tree, &known, progress)?;
         for millis in PAUSES {
-            if capture.moving(&read.plan).is_empty() {
-                return capture.keep(read, &known);
+            if capture.changing_refs(&read.plan).is_empty() {
+                return capture.commit(read, &known);
             }
-            machine::pause(std::time::Duration::from_millis(millis));
-            capture.remember(&read);
+            machine::sleep(std::time::Duration::from_millis(millis));
+            capture.restart_with(&read);
             let mut later = capture.read_all(capture.walk()?, &known, progress)?;
             later.files += read.files;
-            later.sealing.add(read.sealing);
-            if capture.moving(&later.plan).is_empty() {
-                return capture.keep(later, &known);
+            later.pack_sync.add(read.pack_sync);
+            if capture.changing_refs(&later.plan).is_empty() {
+                return capture.commit(later, &known);
             }
-            if repositories::fits(&capture.index, &later.plan) {
-                repositories::join(&capture.index, &mut later.plan);
-                return capture.keep(later, &known);
+            if repositories::can_combine(&capture.index, &later.plan) {
+                repositories::combine(&capture.index, &mut later.plan);
+                return capture.commit(later, &known);
             }
             read = later;
         }
-        let moving = capture.moving(&read.plan);
-        repositories::mark(&mut read.plan, &moving);
-        capture.keep(read, &known)
+        let changing = capture.changing_refs(&read.plan);
+        repositories::mark_unstable(&mut read.plan, &changing);
+        capture.commit(read, &known)
     }
 }
 
-/// How long a git folder that is used is left alone before it is read again.
+/// How many milliseconds to wait before a git folder in use is read again.
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
 
-/// From how many bytes on a manifest is worth two threads.
+/// Manifests of at least this many bytes are written with two threads.
 const LONG: usize = 1024 * 1024;
 
-/// A folder, read.
 struct Read {
     plan: Plan,
-    /// How many files were read.
+    /// The number of files that were read.
     files: u64,
-    /// What goes to the disk meanwhile.
-    sealing: Sealing,
+    /// The packs that are being written to the disk meanwhile.
+    pack_sync: PackSync,
 }
 
-/// One capture.
 struct Capture<'a> {
-    vault: &'a Vault,
+    store: &'a Vault,
     request: &'a Request<'a>,
     place: &'a Path,
     root: OwnedFd,
     facts: Facts,
     index_path: PathBuf,
     index: Index,
-    /// The snapshot that the index was written with, while it is kept.
+    /// The snapshot that the index was written with, if it is still listed.
     parent: Option<Digest>,
     stamps: Stamps<'a>,
-    /// When the look began, by the clock that stamps files.
-    began: Moment,
-    /// When the time is used up.
-    until: Option<std::time::Duration>,
+    /// When the walk began, by the clock that stamps files.
+    began: FileTime,
+    /// When the time budget ends.
+    deadline: Option<std::time::Duration>,
 }
 
 impl<'a> Capture<'a> {
-    fn new(vault: &'a Vault, request: &'a Request<'a>, place: &'a Path) -> Result<Self, Error> {
-        let trouble = |error| Error::at(place, error);
-        let root = beneath::root(place).map_err(trouble)?;
-        let facts = Facts::of(&root).map_err(trouble)?;
-        let index_path = index::place(&vault.index, place, facts.device);
-        let index = Index::read(&vault.safe, &index_path);
+    fn new(store: &'a Vault, request: &'a Request<'a>, place: &'a Path) -> Result<Self, Error> {
+        let to_error = |error| Error::at(place, error);
+        let root = openat::root(place).map_err(to_error)?;
+        let facts = Facts::of(&root).map_err(to_error)?;
+        let index_path = index::index_path(&store.index, place, facts.device);
+        let index = Index::read(&store.encrypted_files, &index_path);
         Ok(Self {
-            vault,
+            store,
             request,
             place,
             root,
             facts,
-            parent: index.snapshot.filter(|parent| vault.is_kept(*parent)),
+            parent: index.snapshot.filter(|parent| store.is_listed(*parent)),
             index,
             index_path,
-            stamps: Stamps::new(&vault.drafts),
+            stamps: Stamps::new(&store.drafts),
             began: machine::stamp_clock(),
-            until: request
+            deadline: request
                 .budget
                 .time
                 .map(|time| request.clock.elapsed().saturating_add(time)),
@@ -137,23 +135,23 @@ impl<'a> Capture<'a> {
     }
 
     fn is_late(&self) -> bool {
-        self.until
-            .is_some_and(|until| self.request.clock.elapsed() >= until)
+        self.deadline
+            .is_some_and(|deadline| self.request.clock.elapsed() >= deadline)
     }
 
     fn walk(&self) -> Result<Tree, Error> {
-        let vault = beneath::root(&self.vault.root).and_then(Facts::of);
-        let vault = vault.map_err(|error| Error::at(&self.vault.root, error))?;
+        let store = openat::root(&self.store.root).and_then(Facts::of);
+        let store = store.map_err(|error| Error::at(&self.store.root, error))?;
         let walk = Walk {
             root: &self.root,
             scope: self.request.scope,
             index: &self.index,
             reach: self.request.reach,
-            vault: Some((vault.device, vault.inode)),
+            store: Some((store.device, store.inode)),
             files: self.request.budget.files.unwrap_or(u64::MAX),
-            late: &|| self.is_late(),
-            glances: !self.request.budget.is_limited(),
-            lot: Lot::draw(self.request.doubt, self.began),
+            is_late: &|| self.is_late(),
+            skip_unchanged: !self.request.budget.is_limited(),
+            recheck: Recheck::sample(self.request.recheck_per_mille, self.began),
         };
         let tree = walk.run().map_err(|error| Error::at(self.place, error))?;
         if let Some(why @ Why::Unreadable(_)) = &tree.folders[0].closed {
@@ -165,7 +163,7 @@ impl<'a> Capture<'a> {
         Ok(tree)
     }
 
-    fn look(&self, mut tree: Tree) -> Plan {
+    fn plan(&self, mut tree: Tree) -> Plan {
         let root = &mut tree.folders[0];
         let root = match (root.known, &self.index.root) {
             (Some(_), Some(root)) => root.clone(),
@@ -175,11 +173,11 @@ impl<'a> Capture<'a> {
             },
         };
         let mut plan = Plan::new(root, &mut tree, &self.index);
-        self.keep_to_budget(&mut plan);
+        self.apply_budget(&mut plan);
         plan
     }
 
-    fn keep_to_budget(&self, plan: &mut Plan) {
+    fn apply_budget(&self, plan: &mut Plan) {
         let budget = self.request.budget;
         let (mut files, mut bytes) = (0_u64, 0_u64);
         let skipped = &mut plan.skipped;
@@ -208,56 +206,59 @@ impl<'a> Capture<'a> {
         });
     }
 
-    /// Puts what was found in order, and reads what is not known.
+    /// Plans the capture and reads the files whose content is not known.
     fn read_all(
         &mut self,
         tree: Tree,
-        known: &Known,
+        known: &StoredChunks,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Read, Error> {
-        let mut plan = self.look(tree);
+        let mut plan = self.plan(tree);
         let is_read = |found: &Found| found.state != State::Unread;
-        // While the snapshot that the index was written with is kept, so is all that it needs.
+        // While the snapshot that the index was written with is listed, everything it references is
+        // kept.
         let nothing_new = self.parent.is_some() && plan.found.iter().all(is_read);
         if !nothing_new {
-            // Packs that cannot be read are not built upon: a new snapshot is whole.
-            let gone = if known.shelf().has_packs(&self.index.packs) {
+            // The capture does not build upon packs that cannot be read, so that the new snapshot
+            // is complete.
+            let missing = if known.pack_set().has_packs(&self.index.packs) {
                 Vec::new()
             } else {
-                plan.gone(&self.index, known)
+                plan.missing(&self.index, known)
             };
-            if !gone.is_empty() {
-                gone.into_iter()
-                    .for_each(|number| self.index.forget(number));
-                plan = self.look(self.walk()?);
+            if !missing.is_empty() {
+                missing
+                    .into_iter()
+                    .for_each(|number| self.index.clear_stamp(number));
+                plan = self.plan(self.walk()?);
             }
-            plan.forget_what_is_gone(known);
+            plan.mark_missing_unread(known);
         }
         let logs = plan.join_databases();
         let unread = plan.unread();
-        let store = Store::new(self.vault, known, &self.index);
-        let sealing = self.read(&mut plan, &unread, &logs, &store, progress)?;
+        let previous = Previous::new(self.store, known, &self.index);
+        let pack_sync = self.read(&mut plan, &unread, &logs, &previous, progress)?;
         plan.finish();
         Ok(Read {
             plan,
             files: unread.len() as u64,
-            sealing,
+            pack_sync,
         })
     }
 
-    fn moving(&self, plan: &Plan) -> Vec<PathBuf> {
-        repositories::moving(plan, &self.index, self.began)
+    fn changing_refs(&self, plan: &Plan) -> Vec<PathBuf> {
+        repositories::changing_refs(plan, &self.index, self.began)
     }
 
-    fn weave(&self, plan: &Plan) -> Woven {
-        let settled = |facts: &Facts| is_settled(facts, self.began);
-        let root = if settled(&self.facts) {
+    fn merge_manifest(&self, plan: &Plan) -> MergedManifest {
+        let trusted = |facts: &Facts| has_trusted_stamp(facts, self.began);
+        let root = if trusted(&self.facts) {
             stamp(&self.facts)
         } else {
             NONE
         };
-        weave(&self.index, plan, root, &|found| {
-            stamp_of(found, settled(&found.facts))
+        merge(&self.index, plan, root, &|found| {
+            stamp_of(found, trusted(&found.facts))
         })
     }
 
@@ -268,72 +269,76 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Begins anew, with what was read in mind.
-    fn remember(&mut self, read: &Read) {
-        let woven = self.weave(&read.plan);
-        let mut bytes = index::head(Digest::of(&woven.whole), &woven.stamps, &[]);
-        bytes.extend_from_slice(&woven.whole);
-        // In memory alone: what is kept so far is named by nothing yet.
+    /// Starts over with the content read so far as the index.
+    fn restart_with(&mut self, read: &Read) {
+        let merged = self.merge_manifest(&read.plan);
+        let mut bytes = index::head(Digest::of(&merged.whole), &merged.stamps, &[]);
+        bytes.extend_from_slice(&merged.whole);
+        // In memory only: nothing references the content stored so far.
         self.index = Index::from_bytes(bytes);
         self.began = machine::stamp_clock();
     }
 
-    /// Makes a snapshot of what was read: durable, then listed.
-    fn keep(self, read: Read, known: &Known) -> Result<Captured, Error> {
+    /// Commits a snapshot of what was read: durable first, then listed.
+    fn commit(self, read: Read, known: &StoredChunks) -> Result<Captured, Error> {
         let Read {
             plan,
             files,
-            sealing,
+            pack_sync,
         } = read;
-        let woven = self.weave(&plan);
-        let snapshot = Digest::of(&woven.whole);
-        let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != woven.stamps;
+        let merged = self.merge_manifest(&plan);
+        let snapshot = Digest::of(&merged.whole);
+        let changed = self.index.snapshot != Some(snapshot) || self.index.stamps() != merged.stamps;
         if changed {
-            // P4: what is listed can be restored.
+            // P4: everything that is listed can be restored.
             plan.check().map_err(|broken| self.unavailable(broken))?;
         }
         let unstable =
             |found: &&Found| matches!(found.entry.kind, Kind::File { unstable: true, .. });
         let unstable = plan.found.iter().filter(unstable);
-        debug_assert!(self.adds_up(&woven), "what is stored can be put together");
+        debug_assert!(
+            self.changes_match(&merged),
+            "what is stored can be put together"
+        );
         let captured = Captured {
             snapshot,
-            files: woven.summary.files,
-            folders: woven.summary.folders,
-            links: woven.summary.links,
-            bytes: woven.summary.bytes,
+            files: merged.summary.files,
+            folders: merged.summary.folders,
+            links: merged.summary.links,
+            bytes: merged.summary.bytes,
             read_files: files,
             stored_bytes: 0,
             unstable: unstable.map(|found| found.entry.path.clone()).collect(),
             skipped: plan.skipped,
-            repositories: woven.summary.repositories,
+            repositories: merged.summary.repositories,
         };
-        let since = self.since(woven.changes, woven.entries);
+        let since = self.changes_since_parent(merged.changes, merged.entries);
         let draft = || {
-            let stored = self.vault.as_stored(&woven.whole, since)?;
-            self.vault.settle(&stored)
+            let stored = self.store.encode_manifest(&merged.whole, since)?;
+            self.store.write_manifest_draft(&stored)
         };
-        let is_new = !self.vault.is_kept(snapshot);
+        let is_new = !self.store.is_listed(snapshot);
         let manifest = is_new.then(draft).transpose()?;
-        // P4: what the manifest names is durable before it has a name itself.
-        let mut grown = sealing.wait()?;
-        let remember =
-            || changed.then(|| self.draft_index(snapshot, &woven.stamps, &woven.whole, known));
+        // P4: everything that the manifest references is durable before the manifest has a name.
+        let mut grown = pack_sync.wait()?;
+        let write_index =
+            || changed.then(|| self.draft_index(snapshot, &merged.stamps, &merged.whole, known));
         let index = match manifest {
             None => {
-                self.vault.renew(snapshot)?;
-                remember()
+                self.store.touch_head(snapshot)?;
+                write_index()
             }
             Some(manifest) => {
-                let is_long = woven.whole.len() >= LONG;
-                let store = || self.vault.store(snapshot, manifest);
-                let (kept, index) = machine::both(is_long, store, remember);
-                grown += kept?;
-                self.vault.list_as_kept(snapshot)?;
+                let is_long = merged.whole.len() >= LONG;
+                let publish = || self.store.publish_manifest(snapshot, manifest);
+                let (written, index) = machine::join(is_long, publish, write_index);
+                grown += written?;
+                self.store.write_head(snapshot)?;
                 index
             }
         };
-        // Losing the index costs a read of everything; the snapshot is taken all the same.
+        // Without the index, the next capture reads everything again; the snapshot is complete all
+        // the same.
         let _ = index.map(|draft| draft?.publish_unsynced(&self.index_path));
         Ok(Captured {
             stored_bytes: grown,
@@ -341,37 +346,44 @@ impl<'a> Capture<'a> {
         })
     }
 
-    /// What changed since the snapshot before, if that is what the index is about and little did.
-    fn since(&self, changes: Changes, entries: usize) -> Option<(Digest, Changes)> {
+    /// The changes since the previous snapshot, if the index belongs to it and the changes are few.
+    fn changes_since_parent(&self, changes: Changes, entries: usize) -> Option<(Digest, Changes)> {
         let parent = self.parent.filter(|_| self.parent == self.index.snapshot)?;
         changes.are_few(entries).then_some((parent, changes))
     }
 
-    /// Whether the changes turn what the index says into what was woven.
-    fn adds_up(&self, woven: &Woven) -> bool {
+    /// Whether the changes turn the manifest in the index into the merged one.
+    fn changes_match(&self, merged: &MergedManifest) -> bool {
         let before = self.index.manifest();
         before.is_empty()
-            || delta::apply(before, slice::from_ref(&woven.changes)).as_ref() == Ok(&woven.whole)
+            || delta::apply(before, slice::from_ref(&merged.changes)).as_ref() == Ok(&merged.whole)
     }
 
-    /// Writes down how files look, for the next time.
+    /// Writes the index for the next capture: the stat data of all files, and the manifest.
     fn draft_index(
         &self,
         snapshot: Digest,
         stamps: &[u8],
         manifest: &[u8],
-        known: &Known,
-    ) -> io::Result<SafeDraft> {
-        // Without a list, content is looked for piece by piece.
-        let packs = self.vault.sound_packs(known.shelf()).unwrap_or_default();
-        let mut draft = self.vault.safe.draft(&self.vault.drafts)?.passing();
+        known: &StoredChunks,
+    ) -> io::Result<EncryptedDraft> {
+        // Without the list of packs, the next capture looks up content chunk by chunk.
+        let packs = self
+            .store
+            .undamaged_packs(known.pack_set())
+            .unwrap_or_default();
+        let mut draft = self
+            .store
+            .encrypted_files
+            .draft(&self.store.drafts)?
+            .unverified();
         draft.write(&index::head(snapshot, stamps, &packs))?;
         draft.write(manifest)?;
         Ok(draft)
     }
 }
 
-/// What became of a manifest that was put together elsewhere.
+/// The result for a manifest that was assembled elsewhere.
 pub(crate) fn summary(
     snapshot: Digest,
     manifest: Manifest,
@@ -380,7 +392,7 @@ pub(crate) fn summary(
 ) -> Captured {
     let mut counts = Summary::default();
     for entry in &manifest.entries {
-        counts.add(bytes(&entry.path), Sort::of(entry), entry.size());
+        counts.add(bytes(&entry.path), EntryType::of(entry), entry.size());
     }
     let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
     let unstable = manifest.entries.iter().filter(unstable);

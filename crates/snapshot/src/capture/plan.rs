@@ -1,48 +1,49 @@
-//! What a capture has found: what is known of it, what has to be read, what stays out.
+//! The plan of a capture: what is known from the index, what has to be read, what is excluded.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::beneath::Facts;
 use crate::entry::{Entry, Kind, Skipped, Why};
 use crate::index::{Index, ROOT};
 use crate::machine;
 use crate::manifest::{PATH, bytes, check_entry, order};
-use crate::pack::Known;
-use crate::read::{Kept, Reading, database_of};
+use crate::openat::Facts;
+use crate::pack::StoredChunks;
+use crate::read::{Reading, StoredFile, database_of};
 use crate::walk::{Tree, What};
 use crate::wire::Broken;
 
 /// How many entries are worth a second thread.
 const MANY: u32 = 10_000;
 
-/// Something that was found: an entry, how it looked, and whether it has to be read.
+/// Something the walk found: its entry, its stat data, and whether it has to be read.
 pub(super) struct Found {
     pub(super) entry: Entry,
     pub(super) facts: Facts,
     pub(super) state: State,
-    /// It may have other names.
-    pub(super) leads: bool,
+    /// The file may have other names (hard links).
+    pub(super) may_have_links: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// What is in the entry is what is in the file, and the file can be recognised later.
-    Settled,
-    /// The file is young: it has to be read again next time.
-    Young,
-    /// Its content is not known yet.
+    /// The entry has the content of the file, and a later capture can recognise the file by its
+    /// stamp.
+    Trusted,
+    /// The file changed too recently to be recognised: the next capture reads it again.
+    Recent,
+    /// The content is not known yet.
     Unread,
 }
 
-/// What was found in folders that are not as the index knows them, in the order of manifests; and
-/// which entries of the index that replaces.
+/// What was found in folders that differ from the index, in the order of manifests, and which
+/// entries of the index it replaces.
 pub(super) struct Plan {
     pub(super) root: Entry,
     pub(super) found: Vec<Found>,
     pub(super) skipped: Vec<Skipped>,
-    /// For each number of the index, whether what it says holds no longer.
+    /// For each number of the index: whether its entry is no longer valid.
     pub(super) stale: Vec<bool>,
 }
 
@@ -50,23 +51,23 @@ impl Plan {
     pub(super) fn new(root: Entry, tree: &mut Tree, index: &Index) -> Self {
         let mut plan = Self {
             root,
-            // As many as there may be: they are large, and are not copied as their number grows.
+            // The full capacity: elements are large and should not be copied when the vector grows.
             found: Vec::with_capacity(tree.count()),
             skipped: Vec::new(),
             stale: vec![true; index.len()],
         };
         plan.gather(tree, 0, Path::new(""), index);
-        plan.pair_twins();
+        plan.link_other_names();
         plan
     }
 
-    /// Puts what was found in order: a folder, then all that is in it.
+    /// Collects the found nodes in the order of manifests: a folder, then everything in it.
     fn gather(&mut self, tree: &mut Tree, number: usize, path: &Path, index: &Index) {
         let known = tree.folders[number].known;
         for child in known.into_iter().flat_map(|known| index.children(known)) {
             self.stale[child as usize] = false;
         }
-        let mut section = index.section(known);
+        let mut section = index.folder_cursor(known);
         for node in std::mem::take(&mut tree.folders[number].nodes) {
             let path = path.join(&node.name);
             let skip = |why| Skipped {
@@ -74,7 +75,7 @@ impl Plan {
                 why,
             };
             if bytes(&path).len() > PATH {
-                // It could be opened step by step, and never be named.
+                // Such a path could be opened step by step, but never be named as a whole.
                 self.skipped.extend(short(&path).map(|path| Skipped {
                     path,
                     why: Why::Unreadable("a path in it is too long".into()),
@@ -82,7 +83,7 @@ impl Plan {
                 continue;
             }
             let (facts, what) = match (node.facts, node.what) {
-                (_, What::Left(why)) => {
+                (_, What::Excluded(why)) => {
                     self.skipped.push(skip(why));
                     continue;
                 }
@@ -90,11 +91,12 @@ impl Plan {
                 (Some(facts), what) => (facts, what),
             };
             match what {
-                What::Left(_) => {}
+                What::Excluded(_) => {}
                 What::Folder(inside) => {
                     let folder = &mut tree.folders[inside];
                     let gone = match folder.closed.take() {
-                        // What is known is that there was a folder; it is kept without content.
+                        // Only the existence of the folder is known: the snapshot contains it
+                        // without content.
                         Some(why) => {
                             let gone = why == Why::Vanished;
                             self.skipped.push(skip(why));
@@ -116,7 +118,7 @@ impl Plan {
                             Some(known) => index.attributes(known),
                             None => std::mem::take(&mut folder.attributes),
                         };
-                        self.push(entry, facts, State::Settled);
+                        self.push(entry, facts, State::Trusted);
                     }
                     self.gather(tree, inside, &path, index);
                 }
@@ -125,18 +127,17 @@ impl Plan {
                     self.push(
                         entry(path, &facts, Kind::Link { target }),
                         facts,
-                        State::Settled,
+                        State::Trusted,
                     );
                 }
-                What::File(memory) => {
-                    let state = if memory.is_some() {
-                        State::Settled
+                What::File(known) => {
+                    let state = if known.is_some() {
+                        State::Trusted
                     } else {
                         State::Unread
                     };
-                    let (attributes, content) = memory.map_or_else(Default::default, |memory| {
-                        (memory.attributes, memory.content)
-                    });
+                    let (attributes, content) = known
+                        .map_or_else(Default::default, |known| (known.attributes, known.content));
                     let kind = Kind::File {
                         size: facts.size,
                         content,
@@ -150,8 +151,8 @@ impl Plan {
         }
     }
 
-    /// Names of one file: the first describes it, the others refer to that.
-    fn pair_twins(&mut self) {
+    /// Turns further names of one file into hard links to its first name.
+    fn link_other_names(&mut self) {
         let mut first: HashMap<(u64, u64), PathBuf> = HashMap::new();
         for found in &mut self.found {
             if found.facts.links < 2 || !found.facts.is_file() {
@@ -162,28 +163,29 @@ impl Plan {
                     vacant.insert(found.entry.path.clone());
                 }
                 std::collections::hash_map::Entry::Occupied(leader) => {
-                    found.entry.kind = Kind::Twin {
+                    found.entry.kind = Kind::HardLink {
                         of: leader.get().clone(),
                     };
                     found.entry.attributes.clear();
-                    found.state = State::Settled;
+                    found.state = State::Trusted;
                 }
             }
         }
     }
 
     pub(super) fn push(&mut self, entry: Entry, facts: Facts, state: State) {
-        let leads = facts.links > 1;
+        let may_have_links = facts.links > 1;
         self.found.push(Found {
             entry,
             facts,
             state,
-            leads,
+            may_have_links,
         });
     }
 
-    /// Files whose content is not in the vault any more have to be read, whatever the index says.
-    pub(super) fn forget_what_is_gone(&mut self, known: &Known) {
+    /// Marks files as unread whose content is no longer in the snapshot store, whatever the index
+    /// says.
+    pub(super) fn mark_missing_unread(&mut self, known: &StoredChunks) {
         for found in &mut self.found {
             let mut chunks = found.entry.content().iter();
             if !chunks.all(|chunk| known.has(&chunk.digest)) {
@@ -192,8 +194,8 @@ impl Plan {
         }
     }
 
-    /// The numbers of the index that still hold, and whose content is not in the vault any more.
-    pub(super) fn gone(&self, index: &Index, known: &Known) -> Vec<u32> {
+    /// The valid numbers of the index whose content is no longer in the snapshot store.
+    pub(super) fn missing(&self, index: &Index, known: &StoredChunks) -> Vec<u32> {
         let is_gone = |number: &u32| {
             let holds = !self.stale[*number as usize];
             holds && !index.digests(*number).all(|digest| known.has(&digest))
@@ -201,13 +203,13 @@ impl Plan {
         let gone = |part: Range<u32>| move || part.filter(is_gone).collect::<Vec<u32>>();
         let (end, middle) = (index.end(), index.end().div_ceil(2));
         let (one, other) = (gone(ROOT + 1..middle), gone(middle..end));
-        let (mut gone, later) = machine::both(end > MANY, one, other);
+        let (mut gone, later) = machine::join(end > MANY, one, other);
         gone.extend(later);
         gone
     }
 
-    /// The logs of databases, by database. If one has to be read, so have all: they mean something
-    /// only together.
+    /// The logs of databases, by database. If one of them has to be read, all are: they are only
+    /// consistent together.
     pub(super) fn join_databases(&mut self) -> HashMap<usize, Vec<usize>> {
         let is_file = |found: &Found| matches!(found.entry.kind, Kind::File { .. });
         let mut logs: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -222,7 +224,7 @@ impl Plan {
                 logs.entry(at).or_default().push(number);
             }
         }
-        // A name can look like a log's and have one: it is read as a log.
+        // A file that is named like a log and has a log of its own is read as a log.
         let led: HashSet<usize> = logs.values().flatten().copied().collect();
         logs.retain(|&database, logs| {
             if led.contains(&database) {
@@ -238,18 +240,18 @@ impl Plan {
         logs
     }
 
-    /// What has to be read.
+    /// The numbers of the files that have to be read.
     pub(super) fn unread(&self) -> Vec<usize> {
         let is_unread = |number: &usize| self.found[*number].state == State::Unread;
         (0..self.found.len()).filter(is_unread).collect()
     }
 
-    /// Notes what became of a file.
-    pub(super) fn note(&mut self, number: usize, reading: Reading) {
+    /// Records the result of reading a file.
+    pub(super) fn record(&mut self, number: usize, reading: Reading) {
         let found = &mut self.found[number];
         match reading {
-            Reading::Kept(kept) => found.keep(kept),
-            Reading::Left(why) => {
+            Reading::Stored(stored) => found.apply(stored),
+            Reading::Excluded(why) => {
                 self.skipped.push(Skipped {
                     path: found.entry.path.clone(),
                     why,
@@ -258,15 +260,15 @@ impl Plan {
         }
     }
 
-    /// A name goes with the file that it is another name of.
-    fn drop_lost_twins(&mut self) {
+    /// Drops hard links whose file was dropped.
+    fn drop_orphaned_links(&mut self) {
         let is_leader =
-            |found: &&Found| found.leads && matches!(found.entry.kind, Kind::File { .. });
+            |found: &&Found| found.may_have_links && matches!(found.entry.kind, Kind::File { .. });
         let leaders = self.found.iter().filter(is_leader);
         let leaders: HashSet<PathBuf> = leaders.map(|found| found.entry.path.clone()).collect();
         let skipped = &mut self.skipped;
         self.found.retain(|found| match &found.entry.kind {
-            Kind::Twin { of } if !leaders.contains(of) => {
+            Kind::HardLink { of } if !leaders.contains(of) => {
                 skipped.push(Skipped {
                     path: found.entry.path.clone(),
                     why: Why::Unreadable(format!("so is {}, the same file", of.display())),
@@ -277,16 +279,15 @@ impl Plan {
         });
     }
 
-    /// Drops what was left out, and sorts what is said about it.
+    /// Drops the files that could not be read, and sorts the list of excluded paths.
     pub(super) fn finish(&mut self) {
         self.found.retain(|found| found.state != State::Unread);
-        self.drop_lost_twins();
+        self.drop_orphaned_links();
         self.skipped
             .sort_by(|left, right| order(&left.path, &right.path));
         self.skipped.dedup_by(|left, right| left.path == right.path);
     }
 
-    /// What was found at `path`.
     pub(super) fn find(&self, path: &Path) -> Option<&Found> {
         let found = self
             .found
@@ -294,41 +295,42 @@ impl Plan {
         found.ok().map(|at| &self.found[at])
     }
 
-    /// Refuses what a restore could not follow. What the index says was checked when it was kept.
+    /// Rejects a plan that a restore could not execute. The entries of the index were checked when
+    /// they were written.
     pub(super) fn check(&self) -> Result<(), Broken> {
-        let leads = |path: &Path| {
+        let is_file = |path: &Path| {
             let leader = self.find(path).map(|found| &found.entry.kind);
             matches!(leader, Some(Kind::File { .. }))
         };
         let mut found = self.found.iter();
-        found.try_for_each(|found| check_entry(&found.entry, leads))
+        found.try_for_each(|found| check_entry(&found.entry, is_file))
     }
 }
 
 impl Found {
-    pub(super) fn is_settled(&self) -> bool {
-        self.state == State::Settled
+    pub(super) fn is_trusted(&self) -> bool {
+        self.state == State::Trusted
     }
 
-    fn keep(&mut self, kept: Kept) {
-        self.entry.mode = kept.facts.mode;
-        self.entry.modified = kept.facts.modified;
-        self.entry.attributes = kept.attributes;
+    fn apply(&mut self, stored: StoredFile) {
+        self.entry.mode = stored.facts.mode;
+        self.entry.modified = stored.facts.modified;
+        self.entry.attributes = stored.attributes;
         self.entry.kind = Kind::File {
-            size: kept.facts.size,
-            content: kept.content,
-            unstable: kept.unstable,
+            size: stored.facts.size,
+            content: stored.content,
+            unstable: stored.unstable,
         };
-        self.facts = kept.facts;
-        self.state = if kept.settled {
-            State::Settled
+        self.facts = stored.facts;
+        self.state = if stored.trusted {
+            State::Trusted
         } else {
-            State::Young
+            State::Recent
         };
     }
 }
 
-/// The nearest folder above whose path is not too long.
+/// The nearest parent folder whose path is not too long.
 fn short(path: &Path) -> Option<PathBuf> {
     let mut above = path
         .ancestors()

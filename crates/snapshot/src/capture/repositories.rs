@@ -1,22 +1,22 @@
-//! Git folders that are used while they are read.
+//! Git folders that change while they are read.
 //!
-//! Git writes objects first and then what refers to them, so a reader is safe the other way round:
-//! what refers first, then the objects. A walk knows no such order. Where something that refers is
-//! younger than the walk, a second walk brings the objects, and what refers is taken from the first.
+//! Git writes objects first and then the refs to them, so a reader is safe in the opposite order:
+//! refs first, then objects. A walk has no such order. Where a ref is younger than the walk, a
+//! second walk reads the objects, and the refs are taken from the first walk.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::entry::{Entry, Kind, Moment, Skipped, Why};
-use crate::index::{Index, is_settled};
-use crate::scroll::Sort;
+use crate::entry::{Entry, FileTime, Kind, Skipped, Why};
+use crate::index::{Index, has_trusted_stamp};
+use crate::manifest_cursor::EntryType;
 
 use super::plan::{Found, Plan, State};
 
-/// What of a git folder refers to no object, or is one.
+/// Parts of a git folder that contain no refs: they are objects, or reference none.
 const OTHERS: [&str; 5] = ["objects", "hooks", "info", "config", "description"];
 
-/// What is known of a folder: what was found, and what the index says and still holds.
+/// The known state of a folder: what was found, and the entries of the index that are still valid.
 struct View<'a> {
     index: &'a Index,
     plan: Option<&'a Plan>,
@@ -40,12 +40,12 @@ impl View<'_> {
         self.plan.map_or(&self.index.skipped, |plan| &plan.skipped)
     }
 
-    /// The git folders: those of repositories, of submodules, and bare ones.
+    /// The git folders: those of repositories and submodules, and bare ones.
     fn git_folders(&self) -> HashSet<PathBuf> {
         let numbers = 1..u32::try_from(self.index.len()).unwrap_or(u32::MAX);
         let is_head = |number: &u32| {
             let name = self.index.name(*number) == b"HEAD";
-            name && self.index.sort(*number) != Sort::Folder && self.holds(*number)
+            name && self.index.entry_type(*number) != EntryType::Folder && self.holds(*number)
         };
         let known = numbers
             .filter(is_head)
@@ -64,8 +64,8 @@ impl View<'_> {
     }
 }
 
-/// Whether something in a git folder refers to objects.
-fn refers(folders: &HashSet<PathBuf>, path: &Path) -> bool {
+/// Whether a path in a git folder can contain references to objects.
+fn may_contain_refs(folders: &HashSet<PathBuf>, path: &Path) -> bool {
     let innermost = path
         .ancestors()
         .skip(1)
@@ -77,12 +77,12 @@ fn refers(folders: &HashSet<PathBuf>, path: &Path) -> bool {
     })
 }
 
-/// What refers to objects and is younger than the walk, or went away during it. What the index says
-/// and still holds is older.
-pub(super) fn moving(plan: &Plan, index: &Index, began: Moment) -> Vec<PathBuf> {
+/// Refs that are younger than the walk or vanished during it. The entries of the index that are
+/// still valid are older.
+pub(super) fn changing_refs(plan: &Plan, index: &Index, began: FileTime) -> Vec<PathBuf> {
     let young = |found: &&Found| {
         let is_file = matches!(found.entry.kind, Kind::File { .. });
-        is_file && !is_settled(&found.facts, began)
+        is_file && !has_trusted_stamp(&found.facts, began)
     };
     let young: Vec<&Found> = plan.found.iter().filter(young).collect();
     let is_gone = |skipped: &Skipped| skipped.why == Why::Vanished;
@@ -93,7 +93,7 @@ pub(super) fn moving(plan: &Plan, index: &Index, began: Moment) -> Vec<PathBuf> 
     let view = View { index, plan };
     let folders = view.git_folders();
     let young = young.iter().map(|found| found.entry.path.as_path());
-    let young = young.filter(|path| refers(&folders, path));
+    let young = young.filter(|path| may_contain_refs(&folders, path));
     let vanished = vanished(&folders, view.skipped());
     young.chain(vanished).map(Path::to_owned).collect()
 }
@@ -112,9 +112,9 @@ fn vanished<'a>(
     })
 }
 
-/// Whether what refers to objects in `earlier` can be joined with the rest of `later`: nothing went
-/// away, and no ref moved from its file into the table.
-pub(super) fn fits(earlier: &Index, later: &Plan) -> bool {
+/// Whether the refs of `earlier` can be combined with the rest of `later`: nothing vanished, and no
+/// ref moved from its file into `packed-refs`.
+pub(super) fn can_combine(earlier: &Index, later: &Plan) -> bool {
     let view = |plan| View {
         index: earlier,
         plan,
@@ -130,8 +130,8 @@ pub(super) fn fits(earlier: &Index, later: &Plan) -> bool {
     earlier.git_folders() == folders && whole(&earlier) && whole(&later) && folders.iter().all(same)
 }
 
-/// What refers to objects as it was in `earlier`, and everything else as it is in `later`.
-pub(super) fn join(earlier: &Index, later: &mut Plan) {
+/// Combines the refs of `earlier` with everything else of `later`.
+pub(super) fn combine(earlier: &Index, later: &mut Plan) {
     let view = View {
         index: earlier,
         plan: Some(later),
@@ -142,7 +142,7 @@ pub(super) fn join(earlier: &Index, later: &mut Plan) {
         plan: None,
     };
     later.found.retain_mut(|found| {
-        if found.entry.kind == Kind::Folder || !refers(&folders, &found.entry.path) {
+        if found.entry.kind == Kind::Folder || !may_contain_refs(&folders, &found.entry.path) {
             return true;
         }
         let before = earlier.entry(&found.entry.path);
@@ -151,18 +151,18 @@ pub(super) fn join(earlier: &Index, later: &mut Plan) {
         };
         if before != found.entry {
             found.entry = before;
-            found.state = State::Young;
+            found.state = State::Recent;
         }
         true
     });
 }
 
-/// Marks what never stood still.
-pub(super) fn mark(plan: &mut Plan, moving: &[PathBuf]) {
-    let moving: HashSet<&PathBuf> = moving.iter().collect();
+/// Marks the refs that kept changing as unstable.
+pub(super) fn mark_unstable(plan: &mut Plan, changing: &[PathBuf]) {
+    let changing: HashSet<&PathBuf> = changing.iter().collect();
     for found in &mut plan.found {
         if let Kind::File { unstable, .. } = &mut found.entry.kind
-            && moving.contains(&found.entry.path)
+            && changing.contains(&found.entry.path)
         {
             *unstable = true;
         }

@@ -1,31 +1,28 @@
-//! Settings of a repository: which of them can start no program and send nothing anywhere.
+//! Git configuration: which settings can start no program and send nothing anywhere.
 
 use std::path::Path;
 
 use super::error::Error;
-use super::place::Place;
+use super::git_paths::GitPaths;
 use super::program::Git;
 
-/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// Its key, in lower case but for the part in the middle.
+    /// In lower case, except for the part in the middle.
     pub(super) key: String,
-    /// Its value.
     pub(super) value: String,
 }
 
-/// How a repository keeps its objects and refs.
+/// How a repository stores its objects and refs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Storage {
-    /// Objects are named by SHA-256.
+    /// Object ids are SHA-256.
     sha256: bool,
-    /// Refs are kept in tables.
+    /// Refs are stored as reftables.
     tables: bool,
 }
 
 impl Storage {
-    /// As settings say.
     pub(super) fn of(settings: &[Setting]) -> Self {
         let is = |key: &str, value: &str| {
             last(settings, key).is_some_and(|found| found.eq_ignore_ascii_case(value))
@@ -37,7 +34,7 @@ impl Storage {
     }
 }
 
-/// The value that counts, if a setting is there several times.
+/// The effective value, if a key occurs several times.
 pub(super) fn last<'a>(settings: &'a [Setting], key: &str) -> Option<&'a str> {
     let mut found = settings.iter().rev().filter(|setting| setting.key == key);
     found.next().map(|setting| setting.value.as_str())
@@ -88,7 +85,7 @@ const SAFE: [&str; 41] = [
     "init.defaultbranch",
 ];
 
-/// Keys that we set ourselves, or that only say where things lie on this machine.
+/// Keys that we set ourselves, or that only describe paths on this machine.
 const OURS: [&str; 4] = [
     "core.repositoryformatversion",
     "core.worktree",
@@ -96,23 +93,23 @@ const OURS: [&str; 4] = [
     "extensions.refstorage",
 ];
 
-/// The settings of a repository, and after them those of its worktree alone.
-pub(super) fn read(git: &Git, place: &Place) -> Result<Vec<Setting>, Error> {
-    let mut settings = read_file(git, &place.common.join("config"))?;
+/// The configuration of a repository, followed by that of its worktree alone.
+pub(super) fn read(git: &Git, paths: &GitPaths) -> Result<Vec<Setting>, Error> {
+    let mut settings = read_file(git, &paths.common.join("config"))?;
     if last(&settings, "extensions.worktreeconfig").is_some_and(|value| value != "false") {
-        settings.extend(read_file(git, &place.git_dir.join("config.worktree"))?);
+        settings.extend(read_file(git, &paths.git_dir.join("config.worktree"))?);
     }
     Ok(settings)
 }
 
-/// The settings in one file. What it includes is not read.
+/// The settings in one file. Included files are not read.
 pub(super) fn read_file(git: &Git, path: &Path) -> Result<Vec<Setting>, Error> {
     if !path.is_file() {
         return Ok(Vec::new());
     }
     let args = ["config", "--no-includes", "-z", "--list", "--file"].map(AsRef::as_ref);
     let args = [args.as_slice(), &[path.as_os_str()]].concat();
-    let answer = git.ask(&args)?;
+    let answer = git.run(&args)?;
     let entries = answer.split(|byte| *byte == 0);
     let entries = entries.filter(|entry| !entry.is_empty());
     Ok(entries.map(setting).collect())
@@ -128,7 +125,7 @@ fn setting(entry: &[u8]) -> Setting {
     }
 }
 
-/// Those settings that can start no program and send nothing anywhere.
+/// The settings that can start no program and send nothing anywhere.
 pub(super) fn safe(settings: &[Setting]) -> Vec<Setting> {
     let safe = |setting: &&Setting| {
         !OURS.contains(&setting.key.as_str()) && is_safe(&setting.key, &setting.value)
@@ -160,7 +157,7 @@ fn is_safe(key: &str, value: &str) -> bool {
     }
 }
 
-/// Whether an address uses one of git's own transports: `ext::` and its like run programs.
+/// Whether a URL uses one of git's own transports: `ext::` and its like run programs.
 fn is_plain_address(address: &str) -> bool {
     let known = ["http", "https", "ssh", "git", "file"];
     if address.starts_with('-') || address.contains("::") || address.contains(char::is_control) {
@@ -171,7 +168,7 @@ fn is_plain_address(address: &str) -> bool {
         .is_none_or(|(scheme, rest)| known.contains(&scheme) && !rest.starts_with('-'))
 }
 
-/// A settings file.
+/// The text of a configuration file.
 pub(super) fn write(storage: &Storage, settings: &[Setting]) -> String {
     let plain = *storage == Storage::default();
     let mut text = format!("[core]\n\trepositoryformatversion = {}\n", u8::from(!plain));
@@ -203,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_starts_a_program_is_safe() {
+    fn settings_that_start_programs_are_unsafe() {
         for key in [
             "core.fsmonitor",
             "core.hookspath",
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_runs_a_program_is_not_safe() {
+    fn urls_that_run_programs_are_unsafe() {
         for address in [
             "ext::sh -c x",
             "-x",

@@ -1,54 +1,31 @@
-//! What can go wrong with repositories.
+//! Errors of git operations.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Why a repository could not be asked or mended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The `git` program cannot be started.
     #[error("git cannot be started: {reason}")]
-    NoGit {
-        /// Why.
-        reason: String,
-    },
-    /// Git refused.
+    NoGit { reason: String },
     #[error("git {command} failed: {reason}")]
     Refused {
-        /// The subcommand.
         command: String,
-        /// What it said.
+        /// The error output of git.
         reason: String,
     },
-    /// Git took too long and was ended.
+    /// Git took too long and was killed.
     #[error("git {command} took longer than {} seconds", limit.as_secs())]
-    TooSlow {
-        /// The subcommand.
-        command: String,
-        /// How long it had.
-        limit: Duration,
-    },
-    /// Git had more to say than is read.
+    TooSlow { command: String, limit: Duration },
+    /// The output of git is longer than the limit.
     #[error("git {command} answered with more than {limit} bytes")]
-    TooLong {
-        /// The subcommand.
-        command: String,
-        /// How much is read.
-        limit: usize,
-    },
-    /// A file could not be read or written.
+    TooLong { command: String, limit: usize },
     #[error("{place}: {reason}")]
-    Unavailable {
-        /// Which.
-        place: String,
-        /// Why.
-        reason: String,
-    },
+    Unavailable { place: String, reason: String },
 }
 
 impl Error {
-    /// What a failed file operation means.
+    /// Converts the error of a file operation.
     pub(super) fn file(place: &Path, error: &io::Error) -> Self {
         Error::Unavailable {
             place: place.display().to_string(),

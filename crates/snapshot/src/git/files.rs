@@ -1,5 +1,5 @@
-//! Writing where git's things belong: the scratch folder of a capture, and a repository that is
-//! being made. Nothing here writes into a repository that was there before.
+//! Writes files for git: in the scratch folder of a capture, and in a repository that is being
+//! created. Nothing here writes into an existing repository.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::scope::peek;
+use crate::scope::bounded_read;
 
 use super::error::Error;
 
-/// Makes a folder and its missing parents.
+/// Creates a folder and its missing parents.
 pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o777).create(path);
     made.map_err(|error| Error::file(path, &error))
 }
 
-/// Writes a file, in the place of an older one if there is one.
+/// Writes a file and replaces an existing one.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
@@ -34,12 +34,12 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     written.map_err(|error| Error::file(path, &error))
 }
 
-/// Copies a regular file of at most `limit` bytes, with its time: git tells by the time of an
-/// index which files it must look at again. `false` if there is none.
+/// Copies a regular file of at most `limit` bytes with its mtime, because git compares the mtime of
+/// an index with those of files. `false` if there is none.
 pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> Result<bool, Error> {
     let copied = || -> io::Result<()> {
-        let time = peek::open(from)?.metadata()?.modified()?;
-        let content = peek::read(from, limit)?;
+        let time = bounded_read::open(from)?.metadata()?.modified()?;
+        let content = bounded_read::read(from, limit)?;
         let mut file = OpenOptions::new().write(true).create_new(true).open(to)?;
         file.write_all(&content)?;
         file.set_modified(time)
@@ -51,7 +51,7 @@ pub(super) fn copy(from: &Path, to: &Path, limit: u64) -> Result<bool, Error> {
     }
 }
 
-/// Makes `link` lead to `target`, if that is there.
+/// Creates the symbolic link `link` to `target`, if that exists.
 pub(super) fn link(target: &Path, link: &Path) -> Result<(), Error> {
     if fs::symlink_metadata(target).is_err() {
         return Ok(());
@@ -60,7 +60,7 @@ pub(super) fn link(target: &Path, link: &Path) -> Result<(), Error> {
     linked.map_err(|error| Error::file(link, &error))
 }
 
-/// Moves what has been made to its place.
+/// Moves something complete to its final path.
 #[expect(
     clippy::disallowed_methods,
     reason = "a folder is put in its place in one step, and `Disk` does not come this far"
@@ -69,7 +69,7 @@ pub(super) fn put(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|error| Error::file(to, &error))
 }
 
-/// Removes the file that leads to a git folder which is not there. Anything else stays.
+/// Removes a `.git` file whose git folder is missing. Anything else stays.
 #[expect(
     clippy::disallowed_methods,
     reason = "a file of a folder that a killed run began to make, and `Disk` does not come this far"

@@ -1,32 +1,33 @@
-//! Git repositories in a workspace: how they stand, and how they are made usable elsewhere.
+//! Git repositories in a workspace: reads their status and repairs them at another path.
 //!
-//! What is in a repository is kept as files, like everything else. This room asks git how it
-//! stands, for people; finds git folders that lie outside of the workspace, so that they are kept,
-//! too; and mends the paths that git writes down, once files are in another place.
+//! The content of a repository is captured as files, like everything else. This module asks git for
+//! the status, for the user; finds git folders outside of the workspace, so that they are captured,
+//! too; and rewrites the paths that git has stored, once files are at another path.
 //!
-//! Asking never writes: git runs with a folder of its own (a [`shadow`]) in the place of the
-//! repository's, so that locks and refreshed indexes land there. A repository's settings are not
-//! trusted: only those that cannot start a program are in the shadow. [`work`] alone writes: branches,
-//! folders and commits that a person asked for, with that person's settings ([`own`]).
+//! Reading never writes: git runs with a folder of its own (a [`shadow`]) in place of the
+//! repository's, so that locks and refreshed indexes land there. A repository's configuration is
+//! not trusted: the shadow has only those settings that cannot start a program. Only [`work`]
+//! writes: branches, worktrees and commits that a user asked for, with that user's configuration
+//! ([`user_git`]).
 
 mod config;
 mod error;
 mod files;
+pub(crate) mod git_paths;
 mod head;
-mod kept;
 mod outside;
-mod own;
-pub(crate) mod place;
 mod program;
-mod rehome;
-mod settings;
+mod relocate;
+mod repositories;
+mod repository_status;
+mod safe_config;
 pub(crate) mod shadow;
-mod standing;
 mod status;
+mod user_git;
 pub mod work;
 
 pub use error::Error;
 pub use head::head;
-pub(crate) use outside::left_by_git;
-pub(crate) use settings::harmless;
-pub use standing::sight;
+pub(crate) use outside::git_temporary_rule;
+pub use repository_status::sight;
+pub(crate) use safe_config::safe_config;

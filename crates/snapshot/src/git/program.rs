@@ -1,5 +1,5 @@
-//! The `git` program: started with nothing of the person's or the repository's that could make it
-//! run another one, with a time limit, and with an end to what is read of its answer.
+//! Runs the `git` program: without any configuration of the user or the repository that could make
+//! it run another one, with a time limit, and with a limit on its output.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -14,16 +14,16 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::error::Error;
-use super::own;
+use super::user_git;
 
-/// The longest answer that is held in memory.
+/// The longest output that is held in memory.
 const ANSWER: usize = 1 << 30;
 
-/// How much is kept of what git complains about.
-const COMPLAINT: u64 = 4096;
+/// How many bytes of git's error output are used.
+const ERROR_OUTPUT: u64 = 4096;
 
-/// Settings that win over any file. The shadow has none of these, nor has a repository that we
-/// made; they are said again in case a version of git reads a file that we do not know of.
+/// Settings that override any file. Neither the shadow nor a repository that we created has them;
+/// they are set again in case a version of git reads a file that we do not know of.
 const SETTINGS: [&str; 10] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -37,7 +37,7 @@ const SETTINGS: [&str; 10] = [
     "protocol.allow=never",
 ];
 
-/// All of the environment, besides `PATH`, `HOME` and the place.
+/// The whole environment, except `PATH`, `HOME` and the repository.
 const ENVIRONMENT: [(&str, &str); 14] = [
     ("LC_ALL", "C"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -49,91 +49,94 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("GIT_ASKPASS", "false"),
     ("GIT_PAGER", "cat"),
     ("GIT_EDITOR", "false"),
-    // What a partial clone has not got is not fetched.
+    // Objects that a partial clone lacks are not fetched.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_LITERAL_PATHSPECS", "1"),
 ];
 
-/// How git is started.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
-    manner: Manner,
-    /// How long one command may take.
+    mode: ConfigMode,
+    /// The time limit of one command.
     limit: Duration,
 }
 
-/// With whose settings git is started.
+/// With whose configuration git runs.
 #[derive(Debug, Clone)]
-enum Manner {
+enum ConfigMode {
     /// With none.
-    Apart {
-        /// In the place of the person's home: an empty folder.
+    Isolated {
+        /// Replaces the user's home: an empty folder.
         home: PathBuf,
         repository: Option<PathBuf>,
         work_tree: Option<PathBuf>,
     },
-    /// With the person's, in a folder of theirs.
-    Own(PathBuf),
+    /// With the user's, in a folder of theirs.
+    User(PathBuf),
 }
 
 impl Git {
     /// Git without a repository.
-    pub(super) fn alone(home: &Path, limit: Duration) -> Self {
-        let manner = Manner::Apart {
+    pub(super) fn without_repository(home: &Path, limit: Duration) -> Self {
+        let mode = ConfigMode::Isolated {
             home: home.to_owned(),
             repository: None,
             work_tree: None,
         };
-        Self { manner, limit }
+        Self { mode, limit }
     }
 
-    /// Git as the person would start it in `folder`.
-    pub(super) fn own(folder: &Path, limit: Duration) -> Self {
-        let manner = Manner::Own(folder.to_owned());
-        Self { manner, limit }
+    /// Git as the user would run it in `folder`.
+    pub(super) fn as_user(folder: &Path, limit: Duration) -> Self {
+        let mode = ConfigMode::User(folder.to_owned());
+        Self { mode, limit }
     }
 
     /// Git in the repository whose git folder is `git_dir`.
-    pub(super) fn within(
+    pub(super) fn in_repository(
         home: &Path,
         git_dir: &Path,
         work_tree: Option<&Path>,
         limit: Duration,
     ) -> Self {
-        let manner = Manner::Apart {
+        let mode = ConfigMode::Isolated {
             home: home.to_owned(),
             repository: Some(git_dir.to_owned()),
             work_tree: work_tree.map(Path::to_owned),
         };
-        Self { manner, limit }
+        Self { mode, limit }
     }
 
     fn command(&self, args: &[&OsStr]) -> Command {
-        let mut command = match &self.manner {
-            Manner::Own(folder) => own::command(folder, args),
-            Manner::Apart {
+        let mut command = match &self.mode {
+            ConfigMode::User(folder) => user_git::command(folder, args),
+            ConfigMode::Isolated {
                 home,
                 repository,
                 work_tree,
-            } => apart(home, repository.as_deref(), work_tree.as_deref(), args),
+            } => isolated_command(home, repository.as_deref(), work_tree.as_deref(), args),
         };
-        // A group of its own, so that all of it can be ended.
+        // A process group of its own, so that all of it can be killed.
         command.process_group(0);
         command
     }
 
-    /// What git answers.
-    pub(super) fn ask<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, Error> {
-        self.ask_maybe(args)?.ok_or_else(|| Error::Refused {
+    /// The output of git.
+    pub(super) fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, Error> {
+        self.run_optional(args)?.ok_or_else(|| Error::Refused {
             command: subcommand(args),
             reason: "it found nothing".into(),
         })
     }
 
-    /// What git answers; `None` if it quietly ends with 1, as it does when nothing is found.
-    pub(super) fn ask_maybe<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Option<Vec<u8>>, Error> {
+    /// The output of git; `None` if it exits with 1 and no error output, as it does when it finds
+    /// nothing.
+    pub(super) fn run_optional<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+    ) -> Result<Option<Vec<u8>>, Error> {
         let mut answer = Vec::new();
         let mut too_long = false;
         let mut sink = |piece: &[u8]| {
@@ -144,7 +147,7 @@ impl Git {
             answer.extend_from_slice(piece);
             Ok(())
         };
-        let ended = self.converse(args, &mut sink);
+        let ended = self.run_command(args, &mut sink);
         if too_long {
             let command = subcommand(args);
             let limit = ANSWER;
@@ -153,13 +156,13 @@ impl Git {
         let ended = ended?;
         match ended.status.code() {
             Some(0) => Ok(Some(answer)),
-            Some(1) if ended.complaint.is_empty() => Ok(None),
+            Some(1) if ended.error_output.is_empty() => Ok(None),
             _ => Err(ended.refused()),
         }
     }
 
-    /// The first `limit` bytes of what git answers, and whether that is all.
-    pub(super) fn ask_some<A: AsRef<OsStr>>(
+    /// The first `limit` bytes of git's output, and whether that is all.
+    pub(super) fn run_limited<A: AsRef<OsStr>>(
         &self,
         args: &[A],
         limit: usize,
@@ -171,7 +174,7 @@ impl Git {
             answer.extend_from_slice(&piece[..piece.len().min(room)]);
             Ok(())
         };
-        let ended = self.converse(args, &mut sink)?;
+        let ended = self.run_command(args, &mut sink)?;
         if ended.status.success() {
             Ok((answer, whole))
         } else {
@@ -179,11 +182,11 @@ impl Git {
         }
     }
 
-    fn converse<A: AsRef<OsStr>>(
+    fn run_command<A: AsRef<OsStr>>(
         &self,
         args: &[A],
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<Ended, Error> {
+    ) -> Result<Exit, Error> {
         let command = subcommand(args);
         let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
         let spawned = self
@@ -196,7 +199,7 @@ impl Git {
             reason: error.to_string(),
         })?;
         let group = Pid::from_child(&child);
-        let talk = thread::scope(|scope| {
+        let outcome = thread::scope(|scope| {
             let (done, waiting) = mpsc::channel::<()>();
             let limit = self.limit;
             let watch = scope.spawn(move || {
@@ -207,21 +210,22 @@ impl Git {
                 late
             });
             let stderr = child.stderr.take();
-            let complaint = scope.spawn(move || complaint(stderr));
+            let error_output = scope.spawn(move || error_output(stderr));
             let written = drain(&mut child, sink);
             if written.is_err() {
                 let _ = kill_process_group(group, Signal::KILL);
             }
-            // Not reaped yet: until the watch has ended, the group's number must stay taken.
+            // The child is not reaped yet: until the watchdog has ended, its process group id must
+            // stay taken.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             let _ = retry_on_intr(|| waitid(WaitId::Pid(group), options));
             drop(done);
             let late = watch.join().unwrap_or(true);
             let _ = kill_process_group(group, Signal::KILL);
-            let complaint = complaint.join().unwrap_or_default();
-            (written, late, complaint)
+            let error_output = error_output.join().unwrap_or_default();
+            (written, late, error_output)
         });
-        let (written, late, complaint) = talk;
+        let (written, late, error_output) = outcome;
         let status = child.wait().map_err(|error| Error::NoGit {
             reason: error.to_string(),
         })?;
@@ -229,21 +233,22 @@ impl Git {
             let limit = self.limit;
             return Err(Error::TooSlow { command, limit });
         }
-        let trouble = |error: io::Error| Error::Unavailable {
+        let to_error = |error: io::Error| Error::Unavailable {
             place: format!("the stream of git {command}"),
             reason: error.to_string(),
         };
-        written.map_err(trouble)?;
-        Ok(Ended {
+        written.map_err(to_error)?;
+        Ok(Exit {
             command,
             status,
-            complaint,
+            error_output,
         })
     }
 }
 
-/// Git with nothing of the person's or the repository's that could make it run another program.
-fn apart(
+/// Git without any configuration of the user or the repository that could make it run another
+/// program.
+fn isolated_command(
     home: &Path,
     repository: Option<&Path>,
     work_tree: Option<&Path>,
@@ -270,19 +275,18 @@ fn apart(
     command
 }
 
-/// How git ended.
-struct Ended {
+struct Exit {
     command: String,
     status: ExitStatus,
-    complaint: String,
+    error_output: String,
 }
 
-impl Ended {
+impl Exit {
     fn refused(self) -> Error {
-        let reason = if self.complaint.is_empty() {
+        let reason = if self.error_output.is_empty() {
             self.status.to_string()
         } else {
-            self.complaint
+            self.error_output
         };
         Error::Refused {
             command: self.command,
@@ -304,13 +308,13 @@ fn drain(child: &mut Child, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io
     }
 }
 
-/// The start of what git complains about, on one line; the rest is read and dropped.
-fn complaint(stderr: Option<impl Read>) -> String {
+/// The beginning of git's error output, on one line; the rest is read and dropped.
+fn error_output(stderr: Option<impl Read>) -> String {
     let Some(mut stderr) = stderr else {
         return String::new();
     };
     let mut start = Vec::new();
-    let _ = stderr.by_ref().take(COMPLAINT).read_to_end(&mut start);
+    let _ = stderr.by_ref().take(ERROR_OUTPUT).read_to_end(&mut start);
     let _ = io::copy(&mut stderr, &mut io::sink());
     let text = String::from_utf8_lossy(&start);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,12 +1,12 @@
-//! `git status`, read.
+//! Runs and parses `git status`.
 
 use segno_core::checkpoint::Repository;
 
 use super::error::Error;
 use super::program::Git;
 
-/// Where a repository stands, and what differs from its last commit, by name. Submodules are looked at
-/// only from outside: they are repositories of their own.
+/// The status of a repository, and the names of files that differ from its last commit. Submodules
+/// are not examined: they are repositories of their own.
 pub(super) fn read(git: &Git) -> Result<(Repository, Vec<String>), Error> {
     let args = [
         "status",
@@ -18,14 +18,14 @@ pub(super) fn read(git: &Git) -> Result<(Repository, Vec<String>), Error> {
         "--ignore-submodules=dirty",
         "--find-renames",
     ];
-    Ok(parse(&git.ask(&args)?))
+    Ok(parse(&git.run(&args)?))
 }
 
 fn parse(answer: &[u8]) -> (Repository, Vec<String>) {
     let (mut status, mut changed) = (Repository::default(), Vec::new());
     let mut entries = answer.split(|byte| *byte == 0);
     while let Some(entry) = entries.next() {
-        // How many fields stand before the name.
+        // The number of fields before the name.
         let fields = match entry.first() {
             Some(b'#') => {
                 header(&String::from_utf8_lossy(entry), &mut status);
@@ -45,7 +45,7 @@ fn parse(answer: &[u8]) -> (Repository, Vec<String>) {
             }
             Some(b'2') => {
                 change(entry, &mut status);
-                // The name it had before.
+                // The previous name of a renamed file.
                 entries.next();
                 9
             }
@@ -71,7 +71,7 @@ fn header(line: &str, status: &mut Repository) {
     }
 }
 
-/// `1 XY …`: what differs in the index, and in the folder.
+/// `1 XY …`: what differs in the index, and in the worktree.
 fn change(entry: &[u8], status: &mut Repository) {
     let differs = |at: usize| entry.get(at).is_some_and(|sign| *sign != b'.');
     status.staged += u64::from(differs(2));
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_git_answers_is_counted() {
+    fn git_status_output_is_parsed() {
         let answer =
             b"# branch.oid 12ab\0# branch.head main\0# branch.upstream origin/main\0# stash 2\0\
             1 M. N... 100644 100644 100644 a b file with space\0\

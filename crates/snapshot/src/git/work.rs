@@ -1,8 +1,9 @@
-//! Working in a person's repository: a branch with a folder of its own, and commits.
+//! Writes to a user's repository: creates a branch with a worktree of its own, and commits.
 //!
-//! Each of these may be killed anywhere and called again. A commit is made of objects first, which nobody
-//! sees, and then the branch is moved from the commit that was there before, by comparing and setting: so
-//! of two who do it at once, or of a killed one that goes on for a moment, one moves it.
+//! Each of these operations may be killed anywhere and called again. A commit creates objects
+//! first, which nothing references, and then moves the branch from its previous commit by
+//! compare-and-swap. So if two processes commit at once, or a killed one runs on for a moment, only
+//! one of them moves the branch.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,23 +11,23 @@ use std::time::Duration;
 use segno_core::worktree::{Deed, Error, Ground, Made, Plot};
 
 use super::error::Error as GitError;
-use super::place;
+use super::git_paths;
 use super::program::Git;
 use crate::machine;
 
-/// How long one command of git may take: it may have to write all files of a large repository.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// The time limit of one git command: it may have to write all files of a large repository.
+const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// How often, and how long each time, another program's lock on the index is waited for.
-const GLANCES: u32 = 50;
-const GLANCE: Duration = Duration::from_millis(100);
-/// How often git is asked again where no lock is seen.
-const SPARE: u32 = 3;
+/// How often, and how long each time, to wait for another program's lock on the index.
+const LOCK_RETRIES: u32 = 50;
+const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// How often git is tried again if no lock is visible.
+const EXTRA_RETRIES: u32 = 3;
 
-/// How often a branch that others move is tried to be moved.
+/// How often to try to move a branch that others move.
 const TRIES: u32 = 5;
 
-/// A repository, asked and written as the person would.
+/// A repository, read and written as the user would.
 struct Repository {
     git: Git,
     folder: PathBuf,
@@ -35,7 +36,7 @@ struct Repository {
 impl Repository {
     fn at(folder: &Path) -> Self {
         Self {
-            git: Git::own(folder, PATIENCE),
+            git: Git::as_user(folder, TIMEOUT),
             folder: folder.to_owned(),
         }
     }
@@ -48,19 +49,19 @@ impl Repository {
         }
     }
 
-    /// A line that git answers.
+    /// One line of output.
     fn line(&self, args: &[&str]) -> Result<String, Error> {
-        let answer = self.git.ask(args).map_err(self.refused())?;
+        let answer = self.git.run(args).map_err(self.refused())?;
         Ok(trimmed(&answer))
     }
 
-    /// The same; `None` if git finds nothing.
+    /// One line of output; `None` if git finds nothing.
     fn line_maybe(&self, args: &[&str]) -> Result<Option<String>, Error> {
-        let answer = self.git.ask_maybe(args).map_err(self.refused())?;
+        let answer = self.git.run_optional(args).map_err(self.refused())?;
         Ok(answer.map(|answer| trimmed(&answer)))
     }
 
-    /// The commit that something leads to.
+    /// The commit that a revision resolves to.
     fn commit_of(&self, name: &str) -> Result<Option<String>, Error> {
         let name = format!("{name}^{{commit}}");
         self.line_maybe(&[
@@ -79,31 +80,31 @@ impl Repository {
         self.commit_of("HEAD")?.ok_or_else(none)
     }
 
-    /// Does something that locks the index. If another program has it locked, that is waited for: a
-    /// killed run may have left one that is about to end.
+    /// Runs a command that locks the index. If another program holds the lock, waits for it: a git
+    /// process of a killed run may be about to end.
     fn with_index(&self, args: &[&str]) -> Result<String, Error> {
         let locked = || {
-            let place = self.folder.ancestors().find_map(place::at);
-            place.is_some_and(|place| place.git_dir.join("index.lock").exists())
+            let paths = self.folder.ancestors().find_map(git_paths::at);
+            paths.is_some_and(|paths| paths.git_dir.join("index.lock").exists())
         };
-        let mut spare = SPARE;
-        for _ in 0..GLANCES {
-            match self.git.ask(args) {
+        let mut spare = EXTRA_RETRIES;
+        for _ in 0..LOCK_RETRIES {
+            match self.git.run(args) {
                 Err(GitError::Refused { .. }) if locked() => {}
-                // It may have been let go of between the refusal and the look.
+                // The lock may have been released between the refusal and the check.
                 Err(GitError::Refused { .. }) if spare > 0 => spare -= 1,
                 done => return done.map(|answer| trimmed(&answer)).map_err(self.refused()),
             }
-            machine::pause(GLANCE);
+            machine::sleep(LOCK_WAIT);
         }
         self.line(args)
     }
 
-    /// The commit with these trailers among those up to `head`, since another one.
+    /// The commit with these trailers in the range `since..head`.
     fn find(&self, deed: &Deed, head: &str) -> Result<Option<String>, Error> {
         let range = format!("{}..{head}", deed.since);
         let args = ["log", "-z", "--format=%H%n%B", "--end-of-options", &range];
-        let answer = self.git.ask(&args).map_err(self.refused())?;
+        let answer = self.git.run(&args).map_err(self.refused())?;
         let answer = String::from_utf8_lossy(&answer);
         let marks: Vec<String> = trailers(deed);
         let mut commits = answer.split('\0').filter_map(|text| text.split_once('\n'));
@@ -115,10 +116,10 @@ impl Repository {
     }
 }
 
-/// How the repository stands that `folder` lies in, and whether commits can be made there.
+/// The state of the repository that contains `folder`, and whether commits can be made there.
 pub fn survey(folder: &Path) -> Result<Ground, Error> {
     let repository = Repository::at(folder);
-    if folder.ancestors().find_map(place::at).is_none() {
+    if folder.ancestors().find_map(git_paths::at).is_none() {
         let folder = folder.to_owned();
         return Err(Error::NoRepository { folder });
     }
@@ -126,14 +127,14 @@ pub fn survey(folder: &Path) -> Result<Ground, Error> {
     let repository = Repository::at(&top);
     let commit = repository.head()?;
     for role in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
-        let known = repository.git.ask(&["var", role]);
+        let known = repository.git.run(&["var", role]);
         known.map_err(|error| Error::NoIdentity {
             folder: top.clone(),
             reason: error.to_string(),
         })?;
     }
     let status = ["status", "--porcelain", "-z", "--no-renames"];
-    let status = repository.git.ask(&status).map_err(repository.refused())?;
+    let status = repository.git.run(&status).map_err(repository.refused())?;
     let status = String::from_utf8_lossy(&status);
     let changed = status.split('\0').filter_map(|entry| entry.get(3..));
     Ok(Ground {
@@ -144,18 +145,18 @@ pub fn survey(folder: &Path) -> Result<Ground, Error> {
     })
 }
 
-/// The commit that a branch stands at.
+/// The commit at the tip of a branch.
 pub fn branch(folder: &Path, branch: &str) -> Result<Option<String>, Error> {
     Repository::at(folder).commit_of(&format!("refs/heads/{branch}"))
 }
 
-/// Makes a branch, and a folder with its files.
+/// Creates a branch and a worktree for it.
 pub fn branch_off(plot: &Plot) -> Result<(), Error> {
     let (repository, branch) = (Repository::at(&plot.repository), plot.branch.as_str());
-    if place::at(&plot.folder).is_none() {
+    if git_paths::at(&plot.folder).is_none() {
         let name = format!("refs/heads/{branch}");
         match repository.commit_of(&name)? {
-            // Nothing as the old value: only if there is none.
+            // An empty old value means: only if the ref does not exist.
             None => repository.line(&["update-ref", &name, &plot.commit, ""])?,
             Some(commit) if commit == plot.commit => commit,
             Some(_) => {
@@ -168,23 +169,24 @@ pub fn branch_off(plot: &Plot) -> Result<(), Error> {
         super::files::remove_broken_link(&plot.folder.join(".git"))
             .map_err(repository.refused())?;
         let folder = plot.folder.to_string_lossy();
-        // By force, because a killed one may have left the folder's name with git, and no folder.
+        // With `-f -f`, because a killed run may have left git's record of the worktree without its
+        // folder.
         let add = ["worktree", "add", "-f", "-f", "--no-checkout", "--quiet"];
         repository.line(&[&add[..], &["--end-of-options", &folder, branch]].concat())?;
     }
-    let place = place::at(&plot.folder).ok_or_else(|| Error::Refused {
+    let paths = git_paths::at(&plot.folder).ok_or_else(|| Error::Refused {
         folder: plot.folder.clone(),
         reason: "it is no folder of the repository".to_owned(),
     })?;
-    // The index comes last: as long as it is not there, files are missing.
-    if place.git_dir.join("index").exists() {
+    // The index is written last: while it is missing, so are files.
+    if paths.git_dir.join("index").exists() {
         return Ok(());
     }
     Repository::at(&plot.folder).with_index(&["reset", "--hard", "--quiet"])?;
     Ok(())
 }
 
-/// What differs from a commit, cut after `limit` bytes.
+/// The changes since a commit, truncated after `limit` bytes.
 pub fn diff(folder: &Path, since: &str, limit: usize) -> Result<String, Error> {
     let repository = Repository::at(folder);
     repository.with_index(&["add", "--all"])?;
@@ -198,7 +200,7 @@ pub fn diff(folder: &Path, since: &str, limit: usize) -> Result<String, Error> {
         "--end-of-options",
         since,
     ];
-    let asked = repository.git.ask_some(&args, limit);
+    let asked = repository.git.run_limited(&args, limit);
     let (diff, whole) = asked.map_err(repository.refused())?;
     let diff = String::from_utf8_lossy(&diff).into_owned();
     Ok(if whole {
@@ -208,14 +210,14 @@ pub fn diff(folder: &Path, since: &str, limit: usize) -> Result<String, Error> {
     })
 }
 
-/// Commits everything, once.
+/// Commits everything, exactly once.
 pub fn commit(deed: &Deed) -> Result<Made, Error> {
     let repository = Repository::at(&deed.folder);
     repository.with_index(&["add", "--all"])?;
     let tree = repository.with_index(&["write-tree"])?;
     let mut refusal = None;
     for _ in 0..TRIES {
-        // Everything below is about this one, wherever others move the branch meanwhile.
+        // Everything below refers to this commit, even if others move the branch meanwhile.
         let head = repository.head()?;
         if let Some(commit) = repository.find(deed, &head)? {
             return Ok(Made::Commit(commit));

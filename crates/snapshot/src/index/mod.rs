@@ -1,19 +1,18 @@
-//! What a workspace looked like when its last snapshot was taken, so that what has not changed need
-//! not be read again.
+//! The state of a workspace at its last snapshot, so that unchanged files need not be read again.
 //!
 //! ```text
 //! "SEGNOIX3" | snapshot (32) | entries (8) | packs (8) | a stamp for the folder and each entry
 //! | the name of each pack | check (32) | manifest
 //! ```
 //!
-//! The manifest is that of the snapshot, and proved by its name; the check is the BLAKE3 hash of all
-//! that comes before it. While all packs are there that there were, so is all content. A file is taken to be unchanged if its stamp is what it was; so is a
-//! folder, and then nothing in it came or went. What was young when it was looked at has no stamp: a
-//! write in the same tick of the clock would leave no trace. A miss costs a read, never a wrong
-//! answer. A damaged index is noticed, and costs a full read.
+//! The manifest is that of the snapshot and is verified by its name; the check is the BLAKE3 hash
+//! of everything before it. While all listed packs exist, so does all content. A file with the same
+//! stamp counts as unchanged; a folder with the same stamp has the same names in it. Items that
+//! changed too recently have no stamp, because a write in the same clock tick would leave no trace.
+//! A miss costs a read, never a wrong answer. A damaged index is noticed and costs a full read.
 
-mod lines;
-mod section;
+mod folder_cursor;
+mod nodes;
 mod stamp;
 
 use std::collections::{HashMap, HashSet};
@@ -24,31 +23,31 @@ use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
 
-use crate::beneath::Facts;
+use crate::encrypted_file::EncryptedFiles;
 use crate::entry::{Entry, Skipped};
 use crate::machine;
 use crate::manifest::{attributes_in, bytes, digests_in, order_of, path, read_facts};
-use crate::safe::Safe;
-use crate::scroll::{Scroll, Sort};
+use crate::manifest_cursor::{EntryType, ManifestCursor};
+use crate::openat::Facts;
 use crate::wire::{Broken, Reader, Writer};
 
-use lines::{Line, Lines};
+use nodes::{IndexNode, IndexTree};
 
-pub(crate) use lines::Summary;
-pub(crate) use section::{Memory, Section};
-pub(crate) use stamp::{NONE, STAMP, YOUNG, is_older, is_settled, stamp};
+pub(crate) use folder_cursor::{FolderCursor, KnownFile};
+pub(crate) use nodes::Summary;
+pub(crate) use stamp::{NONE, RECENT_NANOS, STAMP, has_trusted_stamp, is_older, stamp};
 
 const MAGIC: &[u8; 8] = b"SEGNOIX3";
 const HEAD: usize = MAGIC.len() + 32 + 8 + 8;
-/// The longest index that is read, whatever its file is (P10): its places are 32 bits.
+/// The longest index that is read, whatever its file is (P10): its offsets have 32 bits.
 const LONGEST: u64 = 4 * 1024 * 1024 * 1024 - 1;
-/// From how many bytes on an index is worth two threads.
+/// An index of at least this many bytes is parsed with two threads.
 const LONG: usize = 1024 * 1024;
-/// The number of the folder itself.
+/// The number of the root folder.
 pub(crate) const ROOT: u32 = 0;
 
-/// Where the index of a workspace is: one for each path and device.
-pub(crate) fn place(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
+/// The path of a workspace's index: one for each path and device.
+pub(crate) fn index_path(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
     let digest = Digest::of_fields(&[bytes(workspace), &device.to_le_bytes()]);
     let mut name = digest.to_string();
     name.truncate(32);
@@ -56,30 +55,29 @@ pub(crate) fn place(folder: &Path, workspace: &Path, device: u64) -> PathBuf {
     folder.join(name)
 }
 
-/// An index that was read. Entries are numbered as in the manifest, from 1 on; 0 is the folder
-/// itself.
+/// A parsed index. Entries are numbered as in the manifest, from 1 on; 0 is the root folder.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     content: Vec<u8>,
-    lines: Vec<Line>,
+    nodes: Vec<IndexNode>,
     names: Vec<u8>,
-    /// Names that were left out, by the folder that they are in.
-    left: HashMap<u32, Vec<OsString>>,
-    /// Folders of which not everything is known.
+    /// Excluded names, by the folder that contains them.
+    excluded: HashMap<u32, Vec<OsString>>,
+    /// Folders whose content is not completely known.
     closed: HashSet<u32>,
-    /// The snapshot that was taken when it was written.
+    /// The snapshot that the index was written with.
     pub(crate) snapshot: Option<Digest>,
-    /// The packs that there were.
+    /// The packs that existed then.
     pub(crate) packs: Vec<Digest>,
-    /// What that says of the folder itself.
+    /// The root folder's entry in that snapshot.
     pub(crate) root: Option<Entry>,
-    /// What that left out.
+    /// The paths that the snapshot excludes.
     pub(crate) skipped: Vec<Skipped>,
-    /// What that has, in short.
+    /// The totals of the snapshot.
     pub(crate) summary: Summary,
 }
 
-/// The bytes of an index's file, but for the manifest that they end with.
+/// The bytes of an index file up to the manifest.
 pub(crate) fn head(snapshot: Digest, stamps: &[u8], packs: &[Digest]) -> Vec<u8> {
     let length = HEAD + stamps.len() + packs.len() * 32 + 32;
     let mut head = Writer(Vec::with_capacity(length));
@@ -96,20 +94,23 @@ pub(crate) fn head(snapshot: Digest, stamps: &[u8], packs: &[Digest]) -> Vec<u8>
     head.0
 }
 
-/// The manifest of a snapshot, if that is what an index was written with.
-pub(crate) fn manifest(safe: &Safe, index: &Path, snapshot: Digest) -> Option<Vec<u8>> {
-    let mut content = safe.read(index, LONGEST).ok()?;
+/// The manifest of a snapshot, if the index was written with it.
+pub(crate) fn manifest(
+    encrypted_files: &EncryptedFiles,
+    index: &Path,
+    snapshot: Digest,
+) -> Option<Vec<u8>> {
+    let mut content = encrypted_files.read(index, LONGEST).ok()?;
     let from = content.len() - Parts::of(&content).ok()?.manifest.len();
     let is_it = Digest::of(&content[from..]) == snapshot;
     is_it.then(|| content.split_off(from))
 }
 
-/// What an index consists of.
 struct Parts<'a> {
     snapshot: Digest,
     entries: u64,
     packs: &'a [u8],
-    /// All that the check is of.
+    /// Everything that `check` covers.
     head: &'a [u8],
     check: Digest,
     manifest: &'a [u8],
@@ -139,19 +140,19 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn are_proved(&self) -> bool {
+    fn are_verified(&self) -> bool {
         Digest::of(self.head) == self.check && Digest::of(self.manifest) == self.snapshot
     }
 }
 
 impl Index {
     /// Reads an index; an empty one if there is none that can be used.
-    pub(crate) fn read(safe: &Safe, path: &Path) -> Self {
-        let content = safe.read(path, LONGEST);
+    pub(crate) fn read(encrypted_files: &EncryptedFiles, path: &Path) -> Self {
+        let content = encrypted_files.read(path, LONGEST);
         content.map_or_else(|_| Self::default(), Self::from_bytes)
     }
 
-    /// An index from the bytes of its file; an empty one if they cannot be used.
+    /// Parses an index file; an empty index if the bytes cannot be used.
     pub(crate) fn from_bytes(content: Vec<u8>) -> Self {
         Self::open(content).unwrap_or_default()
     }
@@ -160,21 +161,21 @@ impl Index {
         let parts = Parts::of(&content)?;
         let read = || {
             let offset = content.len() - parts.manifest.len();
-            let (root, scroll) = Scroll::open(parts.manifest)?;
-            if scroll.left() as u64 != parts.entries {
+            let (root, cursor) = ManifestCursor::open(parts.manifest)?;
+            if cursor.left() as u64 != parts.entries {
                 return Err(Broken("it has another number of stamps than of entries"));
             }
-            let (tree, scroll) = Lines::read(offset, scroll)?;
-            Ok((root, tree, scroll.skipped()?))
+            let (tree, cursor) = IndexTree::read(offset, cursor)?;
+            Ok((root, tree, cursor.skipped()?))
         };
-        let proves = || parts.are_proved();
-        let (is_proved, read) = machine::both(content.len() >= LONG, proves, read);
+        let verify = || parts.are_verified();
+        let (is_verified, read) = machine::join(content.len() >= LONG, verify, read);
         let (root, tree, skipped) = read?;
-        if !is_proved {
+        if !is_verified {
             return Err(Broken("it is damaged"));
         }
         let mut index = Self {
-            lines: tree.all,
+            nodes: tree.all,
             names: tree.names,
             snapshot: Some(parts.snapshot),
             packs: parts
@@ -187,12 +188,12 @@ impl Index {
             content,
             ..Self::default()
         };
-        index.note_skipped(&skipped);
+        index.record_skipped(&skipped);
         index.skipped = skipped;
         Ok(index)
     }
 
-    fn note_skipped(&mut self, skipped: &[Skipped]) {
+    fn record_skipped(&mut self, skipped: &[Skipped]) {
         let mut last: Option<(&Path, Option<u32>)> = None;
         for Skipped { path, .. } in skipped {
             let above = path.parent().unwrap_or(Path::new(""));
@@ -206,83 +207,80 @@ impl Index {
                 }
                 (None, Some(folder)) => {
                     let name = path.file_name().unwrap_or_default().to_owned();
-                    self.left.entry(folder).or_default().push(name);
+                    self.excluded.entry(folder).or_default().push(name);
                 }
                 (None, None) => {}
             }
         }
     }
 
-    /// How many entries there are, with the folder itself.
+    /// The number of entries, including the root folder.
     pub(crate) fn len(&self) -> usize {
-        self.lines.len()
+        self.nodes.len()
     }
 
     /// The number after the last.
     pub(crate) fn end(&self) -> u32 {
-        let end = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
+        let end = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         end.max(ROOT + 1)
     }
 
     /// The manifest of the snapshot.
     pub(crate) fn manifest(&self) -> &[u8] {
-        let from = HEAD + self.lines.len() * STAMP + self.packs.len() * 32 + 32;
+        let from = HEAD + self.nodes.len() * STAMP + self.packs.len() * 32 + 32;
         self.content.get(from..).unwrap_or_default()
     }
 
-    /// All stamps, one after another.
+    /// All stamps, concatenated.
     pub(crate) fn stamps(&self) -> &[u8] {
         self.content
-            .get(HEAD..HEAD + self.lines.len() * STAMP)
+            .get(HEAD..HEAD + self.nodes.len() * STAMP)
             .unwrap_or_default()
     }
 
-    /// The stamp of an entry.
     pub(crate) fn stamp(&self, number: u32) -> &[u8] {
         &self.stamps()[number as usize * STAMP..][..STAMP]
     }
 
-    /// Whether an entry looks as it did.
+    /// Whether the stamp of an entry is the same.
     pub(crate) fn is_same(&self, number: u32, facts: &Facts) -> bool {
         self.stamp(number) == stamp(facts)
     }
 
-    /// Takes the stamp from an entry: it has to be read again.
-    pub(crate) fn forget(&mut self, number: u32) {
+    /// Clears the stamp of an entry: it has to be read again.
+    pub(crate) fn clear_stamp(&mut self, number: u32) {
         let at = HEAD + number as usize * STAMP;
         self.content[at..at + STAMP].copy_from_slice(&NONE);
     }
 
-    /// The entry's last name.
+    /// The file name of an entry.
     pub(crate) fn name(&self, number: u32) -> &[u8] {
-        let line = &self.lines[number as usize];
-        &self.names[line.name as usize..][..usize::from(line.length)]
+        let node = &self.nodes[number as usize];
+        &self.names[node.name as usize..][..usize::from(node.length)]
     }
 
-    /// What the entry is.
-    pub(crate) fn sort(&self, number: u32) -> Sort {
-        self.lines[number as usize].sort
+    pub(crate) fn entry_type(&self, number: u32) -> EntryType {
+        self.nodes[number as usize].entry_type
     }
 
-    /// What a folder has in it, sorted by name.
+    /// The entries of a folder, sorted by name.
     pub(crate) fn children(&self, folder: u32) -> impl Iterator<Item = u32> {
         let some = |number: u32| (number != 0).then_some(number);
         let first = self
-            .lines
+            .nodes
             .get(folder as usize)
-            .and_then(|line| some(line.child));
-        std::iter::successors(first, move |number| some(self.lines[*number as usize].next))
+            .and_then(|node| some(node.child));
+        std::iter::successors(first, move |number| some(self.nodes[*number as usize].next))
     }
 
-    /// The names in a folder that were left out, sorted; none if not all of it is known.
-    pub(crate) fn left_in(&self, folder: u32) -> Option<&[OsString]> {
-        let left = self.left.get(&folder).map_or(&[][..], Vec::as_slice);
+    /// The excluded names in a folder, sorted; `None` if its content is not completely known.
+    pub(crate) fn excluded_in(&self, folder: u32) -> Option<&[OsString]> {
+        let left = self.excluded.get(&folder).map_or(&[][..], Vec::as_slice);
         (!self.closed.contains(&folder)).then_some(left)
     }
 
-    /// The number of an entry.
     pub(crate) fn find(&self, path: &Path) -> Option<u32> {
-        let mut at = (!self.lines.is_empty()).then_some(ROOT)?;
+        let mut at = (!self.nodes.is_empty()).then_some(ROOT)?;
         for name in path {
             at = self
                 .children(at)
@@ -291,28 +289,26 @@ impl Index {
         Some(at)
     }
 
-    /// Where an entry is.
     pub(crate) fn path(&self, number: u32) -> PathBuf {
         path(&self.path_bytes(number))
     }
 
-    /// The same, as bytes.
+    /// Like [`Index::path`], as bytes.
     pub(crate) fn path_bytes(&self, mut number: u32) -> Vec<u8> {
         let mut names = Vec::with_capacity(16);
         while number != ROOT {
             names.push(self.name(number));
-            number = self.lines[number as usize].above;
+            number = self.nodes[number as usize].parent;
         }
         names.reverse();
         names.join(&b'/')
     }
 
-    /// Whether the entry is at `path`.
     pub(crate) fn is_at(&self, number: u32, path: &[u8]) -> bool {
         number < self.end() && self.path_bytes(number) == path
     }
 
-    /// The first number from `from` on that does not come before `path`: looked for nearby first.
+    /// The first number from `from` on whose path is not before `path`. Searches nearby first.
     pub(crate) fn seek(&self, from: u32, path: &[u8]) -> u32 {
         let comes_before = |number: u32| order_of(&self.path_bytes(number), path).is_lt();
         let (mut low, mut step, end) = (from, 1, self.end());
@@ -322,7 +318,7 @@ impl Index {
                 (low, step) = (next, step * 2);
                 continue;
             }
-            // Between the two.
+            // Binary search between the two.
             let (mut before, mut after) = (low, next);
             while before + 1 < after {
                 let middle = before + (after - before) / 2;
@@ -337,35 +333,33 @@ impl Index {
         low
     }
 
-    /// The bytes of all entries after `from` and before `to`, as the manifest has them.
+    /// The bytes of all entries after `from` and before `to`, as encoded in the manifest.
     pub(crate) fn between(&self, from: u32, to: u32) -> &[u8] {
-        let (from, last) = (&self.lines[from as usize], &self.lines[to as usize - 1]);
+        let (from, last) = (&self.nodes[from as usize], &self.nodes[to as usize - 1]);
         &self.content[from.to as usize..last.to as usize]
     }
 
-    /// The size of a file.
     pub(crate) fn size(&self, number: u32) -> u64 {
-        self.lines[number as usize].size
+        self.nodes[number as usize].size
     }
 
-    /// What the manifest says of an entry.
-    pub(crate) fn said(&self, number: u32) -> &[u8] {
-        let line = &self.lines[number as usize];
-        &self.content[line.from as usize..line.to as usize]
+    /// The encoded entry in the manifest, without its path.
+    pub(crate) fn encoded(&self, number: u32) -> &[u8] {
+        let node = &self.nodes[number as usize];
+        &self.content[node.from as usize..node.to as usize]
     }
 
-    /// The digests of what a file consists of.
+    /// The digests of a file's chunks.
     pub(crate) fn digests(&self, number: u32) -> impl Iterator<Item = Digest> {
-        digests_in(self.said(number))
+        digests_in(self.encoded(number))
     }
 
-    /// The extended attributes of an entry.
     pub(crate) fn attributes(&self, number: u32) -> Vec<(OsString, Vec<u8>)> {
-        attributes_in(self.said(number)).unwrap_or_default()
+        attributes_in(self.encoded(number)).unwrap_or_default()
     }
 
-    /// An entry, with a path of the caller's choice.
+    /// Decodes an entry, with a path given by the caller.
     pub(crate) fn entry(&self, number: u32, path: PathBuf) -> Option<Entry> {
-        read_facts(&mut Reader(self.said(number)), path).ok()
+        read_facts(&mut Reader(self.encoded(number)), path).ok()
     }
 }

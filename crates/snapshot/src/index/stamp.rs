@@ -1,32 +1,32 @@
-//! How something looks from outside: what must be the same for it to be taken as unchanged.
+//! Stamps: the stat data that must be the same for a file to count as unchanged.
 
 use rustix::fs::FileType;
 
-use crate::beneath::Facts;
-use crate::entry::Moment;
+use crate::entry::FileTime;
+use crate::openat::Facts;
 
-/// How long a stamp is.
+/// The length of a stamp.
 pub(crate) const STAMP: usize = 16;
-/// The stamp of what is young: nothing looks like that.
+/// The stamp of items that changed too recently: it equals no other stamp.
 pub(crate) const NONE: [u8; STAMP] = [0; STAMP];
-/// A stamp this close to the beginning of the look is not trusted.
-pub(crate) const YOUNG: u32 = 20_000_000;
+/// A timestamp this close to the beginning of the walk, in nanoseconds, is not trusted.
+pub(crate) const RECENT_NANOS: u32 = 20_000_000;
 
-/// Whether stamps are old enough that a later write must change them, whatever clock stamped them.
-pub(crate) fn is_settled(facts: &Facts, began: Moment) -> bool {
-    is_older(facts, began, YOUNG)
+/// Whether timestamps are old enough that a later write must change them, whatever clock set them.
+pub(crate) fn has_trusted_stamp(facts: &Facts, began: FileTime) -> bool {
+    is_older(facts, began, RECENT_NANOS)
 }
 
-/// Whether stamps are older than so many nanoseconds, fewer than a second, before a moment.
-pub(crate) fn is_older(facts: &Facts, began: Moment, nanos: u32) -> bool {
+/// Whether timestamps are older than `nanos` nanoseconds, less than a second, before `began`.
+pub(crate) fn is_older(facts: &Facts, began: FileTime, nanos: u32) -> bool {
     let stamp = facts.modified.max(facts.changed);
     let limit = if began.nanos >= nanos {
-        Moment {
+        FileTime {
             seconds: began.seconds,
             nanos: began.nanos - nanos,
         }
     } else {
-        Moment {
+        FileTime {
             seconds: began.seconds - 1,
             nanos: began.nanos + 1_000_000_000 - nanos,
         }
@@ -34,9 +34,8 @@ pub(crate) fn is_older(facts: &Facts, began: Moment, nanos: u32) -> bool {
     stamp < limit
 }
 
-/// When something was last changed in any way, to the nanosecond; and kind, inode, mode, size and
-/// time, mixed into one number. No change leaves the first alone; the second is for file systems
-/// whose clock cannot be trusted.
+/// The ctime in nanoseconds, and a hash of kind, inode, mode, size and mtime. Every change updates
+/// the ctime; the hash is for file systems whose clock cannot be trusted.
 pub(crate) fn stamp(facts: &Facts) -> [u8; STAMP] {
     let kind: u64 = match facts.kind {
         FileType::Directory => 1,
@@ -50,7 +49,7 @@ pub(crate) fn stamp(facts: &Facts) -> [u8; STAMP] {
         facts.size,
         nanos(facts.modified),
     ];
-    // A change of one of them alone always shows.
+    // A change of a single one always changes the result.
     let mixed = rest.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |sum, number| {
         let product = (sum ^ number).wrapping_mul(0xd6e8_feb8_6659_fd93);
         product ^ product >> 32
@@ -61,8 +60,7 @@ pub(crate) fn stamp(facts: &Facts) -> [u8; STAMP] {
     stamp
 }
 
-/// A moment as nanoseconds.
-fn nanos(moment: Moment) -> u64 {
-    let seconds = moment.seconds.cast_unsigned().wrapping_mul(1_000_000_000);
-    seconds.wrapping_add(moment.nanos.into())
+fn nanos(time: FileTime) -> u64 {
+    let seconds = time.seconds.cast_unsigned().wrapping_mul(1_000_000_000);
+    seconds.wrapping_add(time.nanos.into())
 }

@@ -1,35 +1,38 @@
-//! Proving a pack before it is taken in: everything that it claims is unpacked and compared.
+//! Verifies a pack before the store accepts it: unpacks everything in it and compares the digests.
 
 use std::io;
 use std::path::Path;
 
 use segno_core::digest::Digest;
 
+use crate::encrypted_file::{EncryptedFiles, Opened};
 use crate::entry::Chunk;
 use crate::error::Error;
-use crate::pack::{Block, Cursor, Form, Piece, Shelf, Table, patch, read_table};
-use crate::safe::{Opened, Safe};
+use crate::pack::{Block, Cursor, Form, PackSet, Piece, Table, patch, read_table};
 
-/// Whether what a pack claims is proved, or needs other packs for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// All of it.
+    /// All chunks of the pack were verified.
     Whole,
-    /// All but pieces that are changes of others.
-    ButPatches,
+    /// All but the patches, which need chunks of other packs.
+    ExceptPatches,
 }
 
-/// Checks the file at `path` as the pack called `name`: its table, and every piece that stands by
-/// itself (P9).
-pub(crate) fn check(safe: &Safe, path: &Path, name: Digest) -> Result<Proof, Error> {
-    let pack = Pack::open(safe, path, name)?;
+/// Verifies the file at `path` as the pack called `name`: its table, and every chunk that is not a
+/// patch (P9).
+pub(crate) fn check(
+    encrypted_files: &EncryptedFiles,
+    path: &Path,
+    name: Digest,
+) -> Result<Proof, Error> {
+    let pack = Pack::open(encrypted_files, path, name)?;
     let mut unpacker = zstd::bulk::Decompressor::new().map_err(|error| Error::at(path, error))?;
     let mut proof = Proof::Whole;
     let mut raw = Vec::new();
     for (number, block) in pack.table.blocks.iter().enumerate() {
         let wrong = |reason: &str| pack.damaged(number, reason);
         if let Form::Patch(_) = block.form {
-            proof = Proof::ButPatches;
+            proof = Proof::ExceptPatches;
             continue;
         }
         let stored = pack.read(number, block)?;
@@ -48,28 +51,30 @@ pub(crate) fn check(safe: &Safe, path: &Path, name: Digest) -> Result<Proof, Err
     Ok(proof)
 }
 
-/// Checks the pieces of a pack that are changes of others; `shelf` has those.
+/// Verifies the patches of a pack against their bases in `pack_set`.
 pub(crate) fn check_patches(
-    safe: &Safe,
+    encrypted_files: &EncryptedFiles,
     path: &Path,
     name: Digest,
-    shelf: &Shelf,
+    pack_set: &PackSet,
 ) -> Result<(), Error> {
-    let pack = Pack::open(safe, path, name)?;
-    let mut bases = Cursor::new(shelf)?;
-    let mut made = Vec::new();
+    let pack = Pack::open(encrypted_files, path, name)?;
+    let mut bases = Cursor::new(pack_set)?;
+    let mut patched = Vec::new();
     for (number, block) in pack.table.blocks.iter().enumerate() {
         let (Form::Patch(base), Some(piece)) = (block.form, pack.pieces(number).next()) else {
             continue;
         };
-        let place = shelf.place(&base).ok_or_else(|| shelf.lost(base))?;
+        let location = pack_set
+            .locate(&base)
+            .ok_or_else(|| pack_set.missing_chunk(base))?;
         let stored = pack.read(number, block)?;
         let base = bases.read(Chunk {
             digest: base,
-            length: place.length,
+            length: location.length,
         })?;
-        let applied = patch::apply(base, &stored, piece.length as usize, &mut made);
-        if applied.is_none() || Digest::of(&made) != piece.digest {
+        let applied = patch::apply(base, &stored, piece.length as usize, &mut patched);
+        if applied.is_none() || Digest::of(&patched) != piece.digest {
             let reason = "the changes in it do not give what its digest says";
             return Err(pack.damaged(number, reason));
         }
@@ -85,11 +90,11 @@ struct Pack<'a> {
 }
 
 impl<'a> Pack<'a> {
-    fn open(safe: &Safe, path: &'a Path, name: Digest) -> Result<Self, Error> {
+    fn open(encrypted_files: &EncryptedFiles, path: &'a Path, name: Digest) -> Result<Self, Error> {
         let at = |error: io::Error| Error::at(path, error);
-        let table = read_table(safe, path, name).map_err(at)?;
+        let table = read_table(encrypted_files, path, name).map_err(at)?;
         let table = table.map_err(|broken| Error::damaged(format!("pack {name}"), broken.0))?;
-        let file = safe.open(path).map_err(at)?;
+        let file = encrypted_files.open(path).map_err(at)?;
         Ok(Self {
             name,
             path,

@@ -1,4 +1,4 @@
-//! Reads pieces of content from packs.
+//! Reads chunks from packs.
 
 use std::io;
 
@@ -7,52 +7,52 @@ use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use crate::entry::Chunk;
 use crate::error::Error;
-use crate::pack::{Form, Place, Shelf, patch};
+use crate::pack::{ChunkLocation, Form, PackSet, patch};
 
-/// How much of a block is unpacked when a piece of it is asked for.
+/// How much of a block is unpacked to read one chunk of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// All of it: its other pieces are asked for next.
+    /// All of it, because its other chunks are read next.
     Whole,
-    /// What comes before the piece, and the piece: it is likely to be the only one.
+    /// Everything up to the end of the chunk: it is likely to be the only one.
     Needed,
 }
 
-/// Reads pieces, and remembers the last block of several pieces: neighbours are asked for one
-/// after another, and so are the bases of neighbours.
+/// Reads chunks and caches the last unpacked block: neighbouring chunks are read one after another,
+/// and so are the bases of neighbours.
 pub(crate) struct Cursor<'a> {
-    shelf: &'a Shelf,
+    pack_set: &'a PackSet,
     extent: Extent,
     unpacker: zstd::bulk::Decompressor<'static>,
     /// Unpacks the beginnings of blocks.
-    beginner: Option<DCtx<'static>>,
+    prefix_decoder: Option<DCtx<'static>>,
     at: Option<(u32, u32)>,
-    /// What is unpacked of the block that was read last: it, or its beginning.
+    /// The unpacked bytes of the last block, or of its beginning.
     raw: Vec<u8>,
     stored: Vec<u8>,
-    /// A piece that was made from others, and the one that it was made from last.
-    made: Vec<u8>,
+    /// The result of the last patch, and the base it was applied to.
+    patched: Vec<u8>,
     base: Vec<u8>,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(shelf: &'a Shelf) -> Result<Self, Error> {
+    pub(crate) fn new(pack_set: &'a PackSet) -> Result<Self, Error> {
         let unpacker =
-            zstd::bulk::Decompressor::new().map_err(|error| Error::at(shelf.folder(), error))?;
+            zstd::bulk::Decompressor::new().map_err(|error| Error::at(pack_set.folder(), error))?;
         Ok(Self {
-            shelf,
+            pack_set,
             extent: Extent::Whole,
             unpacker,
-            beginner: None,
+            prefix_decoder: None,
             at: None,
             raw: Vec::new(),
             stored: Vec::new(),
-            made: Vec::new(),
+            patched: Vec::new(),
             base: Vec::new(),
         })
     }
 
-    /// Whether the pieces that are asked for next share blocks, or lie apart.
+    /// Whether the next chunks share blocks, or lie apart.
     pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
         self.extent = if neighbours {
             Extent::Whole
@@ -61,56 +61,56 @@ impl<'a> Cursor<'a> {
         };
     }
 
-    pub(crate) fn shelf(&self) -> &'a Shelf {
-        self.shelf
+    pub(crate) fn pack_set(&self) -> &'a PackSet {
+        self.pack_set
     }
 
-    /// The bytes of a piece; its digest is compared before they are handed out (P9).
+    /// The bytes of a chunk, after their digest was verified (P9).
     pub(crate) fn read(&mut self, chunk: Chunk) -> Result<&[u8], Error> {
-        let place = self.find(chunk.digest)?;
-        if place.length != chunk.length {
+        let location = self.find(chunk.digest)?;
+        if location.length != chunk.length {
             let reason = "a piece is not as long as the manifest says";
-            return Err(Error::damaged(self.shelf.label(place), reason));
+            return Err(Error::damaged(self.pack_set.label(location), reason));
         }
-        if place.depth == 0 {
-            return self.read_whole(chunk.digest, place);
+        if location.depth == 0 {
+            return self.read_whole(chunk.digest, location);
         }
-        // A base has fewer patches below it than what is made from it, so this ends.
-        let mut patches = vec![(chunk.digest, place)];
-        let (mut digest, mut at) = (chunk.digest, place);
-        while let Some(base) = self.shelf.base(at) {
+        // A base has fewer patches below it than the chunk made from it, so this loop ends.
+        let mut patches = vec![(chunk.digest, location)];
+        let (mut digest, mut at) = (chunk.digest, location);
+        while let Some(base) = self.pack_set.base(at) {
             (digest, at) = (base, self.find(base)?);
             patches.push((digest, at));
         }
         patches.pop();
         let whole = self.read_whole(digest, at)?.to_vec();
-        self.made = whole;
-        for (digest, place) in patches.into_iter().rev() {
-            self.apply(digest, place)?;
+        self.patched = whole;
+        for (digest, location) in patches.into_iter().rev() {
+            self.apply(digest, location)?;
         }
-        Ok(&self.made)
+        Ok(&self.patched)
     }
 
-    fn find(&self, digest: Digest) -> Result<Place, Error> {
-        self.shelf
-            .place(&digest)
-            .ok_or_else(|| self.shelf.lost(digest))
+    fn find(&self, digest: Digest) -> Result<ChunkLocation, Error> {
+        self.pack_set
+            .locate(&digest)
+            .ok_or_else(|| self.pack_set.missing_chunk(digest))
     }
 
-    /// A piece that stands by itself.
-    fn read_whole(&mut self, digest: Digest, place: Place) -> Result<&[u8], Error> {
-        let damaged = |reason: &str| Error::damaged(self.shelf.label(place), reason);
+    /// Reads a chunk that is not a patch.
+    fn read_whole(&mut self, digest: Digest, location: ChunkLocation) -> Result<&[u8], Error> {
+        let damaged = |reason: &str| Error::damaged(self.pack_set.label(location), reason);
         let (from, to) = (
-            place.offset as usize,
-            (place.offset + place.length) as usize,
+            location.offset as usize,
+            (location.offset + location.length) as usize,
         );
-        let is_same = self.at == Some((place.pack, place.block));
+        let is_same = self.at == Some((location.pack, location.block));
         if !is_same || self.raw.len() < to {
             self.at = None;
-            // Whoever comes back for more of a block gets it whole.
+            // A second read from the same block unpacks it whole.
             let extent = if is_same { Extent::Whole } else { self.extent };
-            self.unpack(place, extent)?;
-            self.at = Some((place.pack, place.block));
+            self.unpack(location, extent)?;
+            self.at = Some((location.pack, location.block));
         }
         let bytes = self
             .raw
@@ -122,31 +122,32 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// Turns what was made last into the piece at `place`, which is a patch of it.
-    fn apply(&mut self, digest: Digest, place: Place) -> Result<(), Error> {
-        self.load(place)?;
-        std::mem::swap(&mut self.made, &mut self.base);
-        let length = place.length as usize;
-        let applied = patch::apply(&self.base, &self.stored, length, &mut self.made);
-        // Each patch is checked, so that the damaged one is named and not what builds on it.
-        if applied.is_none() || Digest::of(&self.made) != digest {
+    /// Turns the last result into the chunk at `location`, which is a patch of it.
+    fn apply(&mut self, digest: Digest, location: ChunkLocation) -> Result<(), Error> {
+        self.load(location)?;
+        std::mem::swap(&mut self.patched, &mut self.base);
+        let length = location.length as usize;
+        let applied = patch::apply(&self.base, &self.stored, length, &mut self.patched);
+        // Each patch is verified, so that the error names the damaged one and not one that builds
+        // upon it.
+        if applied.is_none() || Digest::of(&self.patched) != digest {
             let reason = "the changes in it do not give what its digest says";
-            return Err(Error::damaged(self.shelf.label(place), reason));
+            return Err(Error::damaged(self.pack_set.label(location), reason));
         }
         Ok(())
     }
 
-    /// Unpacks a block of pieces that stand by themselves, or its beginning.
-    fn unpack(&mut self, place: Place, extent: Extent) -> Result<(), Error> {
-        self.load(place)?;
-        let block = self.shelf.block(place);
-        let end = place.offset + place.length;
-        // A part costs a copy more than the whole.
+    /// Unpacks a block that is not a patch, or its beginning.
+    fn unpack(&mut self, location: ChunkLocation, extent: Extent) -> Result<(), Error> {
+        self.load(location)?;
+        let block = self.pack_set.block(location);
+        let end = location.offset + location.length;
+        // Unpacking a part costs one more copy than unpacking the whole.
         let is_worth_it = end < block.raw / 3 * 2;
         if extent == Extent::Needed && block.form == Form::Zstd && is_worth_it {
-            let begun = self.unpack_beginning(end as usize);
+            let begun = self.unpack_prefix(end as usize);
             let reason = "it cannot be unpacked";
-            return begun.ok_or_else(|| Error::damaged(self.shelf.label(place), reason));
+            return begun.ok_or_else(|| Error::damaged(self.pack_set.label(location), reason));
         }
         self.raw.clear();
         if block.form == Form::Plain {
@@ -162,19 +163,21 @@ impl<'a> Cursor<'a> {
             Ok(_) => "it has another length than its table says",
             Err(_) => "it cannot be unpacked",
         };
-        Err(Error::damaged(self.shelf.label(place), reason))
+        Err(Error::damaged(self.pack_set.label(location), reason))
     }
 
-    /// Unpacks as many bytes of what was loaded, or fails.
-    fn unpack_beginning(&mut self, length: usize) -> Option<()> {
-        let beginner = self.beginner.get_or_insert_with(DCtx::create);
-        beginner.reset(ResetDirective::SessionOnly).ok()?;
+    /// Unpacks the first `length` bytes of the loaded block, or fails.
+    fn unpack_prefix(&mut self, length: usize) -> Option<()> {
+        let prefix_decoder = self.prefix_decoder.get_or_insert_with(DCtx::create);
+        prefix_decoder.reset(ResetDirective::SessionOnly).ok()?;
         self.raw.resize(length, 0);
         let mut stored = InBuffer::around(&self.stored);
         let mut raw = OutBuffer::around(&mut self.raw[..]);
         while raw.pos() < length {
             let before = (stored.pos, raw.pos());
-            beginner.decompress_stream(&mut raw, &mut stored).ok()?;
+            prefix_decoder
+                .decompress_stream(&mut raw, &mut stored)
+                .ok()?;
             if before == (stored.pos, raw.pos()) {
                 return None;
             }
@@ -182,20 +185,20 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// Reads the bytes of a block as they are stored.
-    fn load(&mut self, place: Place) -> Result<(), Error> {
-        let block = self.shelf.block(place);
-        let path = self.shelf.path(self.shelf.name(place.pack));
-        let opened = self.shelf.safe().open(&path);
+    /// Reads the stored bytes of a block.
+    fn load(&mut self, location: ChunkLocation) -> Result<(), Error> {
+        let block = self.pack_set.block(location);
+        let path = self.pack_set.path(self.pack_set.name(location.pack));
+        let opened = self.pack_set.encrypted_files().open(&path);
         let file = opened.map_err(|error| Error::at(&path, error))?;
         self.stored.resize(block.stored as usize, 0);
         let read = file.read_exact_at(&mut self.stored, block.at);
         read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                Error::damaged(self.shelf.label(place), "its pack is too short")
+                Error::damaged(self.pack_set.label(location), "its pack is too short")
             }
             io::ErrorKind::InvalidData => {
-                Error::damaged(self.shelf.label(place), error.to_string())
+                Error::damaged(self.pack_set.label(location), error.to_string())
             }
             _ => Error::at(&path, error),
         })
@@ -205,10 +208,10 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::open::Open;
-    use crate::safe::Safe;
+    use crate::encrypted_file::EncryptedFiles;
+    use crate::pack::pack_writer::PackWriter;
 
-    /// A pack of one block, and the pieces in it.
+    /// Writes a pack of one block. Returns the chunks in it.
     fn packed(folder: &std::path::Path) -> Vec<Vec<u8>> {
         let mut noise = vec![0; 900_000];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
@@ -217,22 +220,22 @@ mod tests {
         let table: Vec<_> = table.iter().map(|at| (at.digest, at.length)).collect();
         let twice = [&noise[..], &noise].concat();
         let bytes = zstd::bulk::compress(&twice, 3).unwrap();
-        let mut open = Open::new(&Safe::default(), folder).unwrap();
+        let mut open = PackWriter::new(&EncryptedFiles::default(), folder).unwrap();
         open.add(Form::Zstd, &bytes, twice.len(), &table).unwrap();
         open.seal(folder).unwrap();
         pieces
     }
 
     #[test]
-    fn pieces_are_read_in_any_order_whole_blocks_or_not() {
+    fn chunks_are_read_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
         let pieces = packed(folder.path());
-        let names = crate::vault::names(folder.path()).unwrap();
-        let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
+        let names = crate::snapshot_store::names(folder.path()).unwrap();
+        let pack_set = PackSet::open(folder.path(), &EncryptedFiles::default(), [names]).unwrap();
         for order in [vec![0, 1, 7, 2], vec![3, 3, 5, 0], vec![7, 6, 0]] {
-            let mut scattered = Cursor::new(&shelf).unwrap();
+            let mut scattered = Cursor::new(&pack_set).unwrap();
             scattered.expect_neighbours(false);
-            let mut whole = Cursor::new(&shelf).unwrap();
+            let mut whole = Cursor::new(&pack_set).unwrap();
             for number in order {
                 let piece = &pieces[number];
                 assert_eq!(scattered.read(Chunk::of(piece)).unwrap(), piece);
@@ -242,15 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_of_a_block_that_was_cut_short_is_damage() {
+    fn truncated_block_is_damage() {
         let folder = tempfile::tempdir().unwrap();
         let pieces = packed(folder.path());
-        let names = crate::vault::names(folder.path()).unwrap();
-        let shelf = Shelf::open(folder.path(), &Safe::default(), [names]).unwrap();
-        let mut cursor = Cursor::new(&shelf).unwrap();
+        let names = crate::snapshot_store::names(folder.path()).unwrap();
+        let pack_set = PackSet::open(folder.path(), &EncryptedFiles::default(), [names]).unwrap();
+        let mut cursor = Cursor::new(&pack_set).unwrap();
         cursor.expect_neighbours(false);
         cursor.read(Chunk::of(&pieces[0])).unwrap();
         cursor.stored.truncate(100_000);
-        assert_eq!(cursor.unpack_beginning(200_000), None);
+        assert_eq!(cursor.unpack_prefix(200_000), None);
     }
 }

@@ -1,24 +1,24 @@
-//! Packs: many pieces of content in one file.
+//! Packs: many chunks of content in one file.
 //!
 //! ```text
-//! "SEGNOPK3" | blocks | table | length of the table (8) | chance (16) | check (32)
+//! "SEGNOPK3" | blocks | table | length of the table (8) | random bytes (16) | check (32)
 //! ```
 //!
-//! A block is up to 2 MiB of neighbouring pieces, compressed together, or one piece as what
-//! changed since another, its base, which may lie in any pack. The table says where each block and
-//! piece is. The check is the BLAKE3 hash of everything from the table on, and the
-//! pack's name: a pack that was cut short, or whose table changed, is not a pack. What is in the
-//! blocks proves itself by the digests in the table.
+//! A block is up to 2 MiB of neighbouring chunks, compressed together, or one chunk as a patch of
+//! another one, its base, which may lie in any pack. The table says where each block and chunk is.
+//! The check is the BLAKE3 hash of everything from the table on, and the pack's name: a truncated
+//! pack, or one whose table changed, is not a pack. The digests in the table verify the content of
+//! the blocks.
 
 mod check;
 mod cursor;
-mod known;
-mod open;
+mod pack_index;
+mod pack_set;
+mod pack_sync;
+mod pack_writer;
 mod packer;
 mod patch;
-mod places;
-mod sealing;
-mod shelf;
+mod stored_chunks;
 
 use std::io;
 use std::path::Path;
@@ -27,26 +27,27 @@ use segno_core::cipher::Shut;
 use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
-use crate::safe::Safe;
+use crate::encrypted_file::EncryptedFiles;
 use crate::wire::{Broken, Reader, Writer};
 
 pub(crate) use check::{Proof, check, check_patches};
 pub(crate) use cursor::Cursor;
-pub(crate) use known::Known;
+pub(crate) use pack_set::{ChunkLocation, PackSet};
+pub(crate) use pack_sync::PackSync;
 pub(crate) use packer::{Finished, Packer};
-pub(crate) use sealing::Sealing;
-pub(crate) use shelf::{Place, Shelf};
+pub(crate) use stored_chunks::StoredChunks;
 
-/// The last letter is the version.
+/// The last byte is the version.
 const MAGIC: &[u8; 8] = b"SEGNOPK3";
-/// The longest block that is read, unpacked or not: longer ones may be worth it one day.
+/// The longest block that is read, unpacked or not. Future versions may write longer ones than this
+/// one.
 const READ: usize = 4 * LONGEST;
 const FOOTER: usize = 8 + 16 + 32;
-/// How long blocks are made, unpacked: longer ones take less room, and more work for each piece
-/// that is read by itself.
+/// The unpacked length of new blocks. Longer ones take less space, and more work for each chunk
+/// that is read alone.
 const BLOCK: usize = 2 * LONGEST;
-/// A pack that has reached this length gets no more blocks. It is read back from the disk while the next
-/// is written; only the last is waited for.
+/// A pack of this length gets no more blocks. It is synced and read back while the next one is
+/// written; a capture waits only for the last one.
 const PACK: u64 = 32 * 1024 * 1024;
 /// The longest table that is read, whatever a pack claims (P10).
 const TABLE: u64 = 256 * 1024 * 1024;
@@ -55,30 +56,29 @@ const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 const PATCH: u8 = 2;
 
-/// How the bytes of a block are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As they are.
+    /// Uncompressed.
     Plain,
     /// As a zstd frame.
     Zstd,
-    /// One piece, as a zstd frame that refers to the piece with this digest, its base.
+    /// One chunk, as a zstd frame that references the chunk with this digest, its base.
     Patch(Digest),
 }
 
-/// A stretch of a pack.
+/// A range of a pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub(crate) at: u64,
-    /// How many bytes it has there.
+    /// Its length in the file.
     pub(crate) stored: u32,
-    /// How many it has unpacked.
+    /// Its unpacked length.
     pub(crate) raw: u32,
     pub(crate) form: Form,
 }
 
-/// A piece of content in a pack.
+/// A chunk in a pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) digest: Digest,
@@ -87,13 +87,13 @@ pub(crate) struct Piece {
     pub(crate) length: u32,
 }
 
-/// What is in a pack, and where.
+/// The table of a pack.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) blocks: Vec<Block>,
     pub(crate) pieces: Vec<Piece>,
     /// Whether the pack is encrypted.
-    pub(crate) sealed: bool,
+    pub(crate) encrypted: bool,
 }
 
 impl Table {
@@ -177,13 +177,13 @@ impl Table {
     }
 }
 
-/// Reads a pack's table. `Ok(Err(_))` if the pack is there and damaged.
+/// Reads a pack's table. `Ok(Err(_))` if the pack exists and is damaged.
 pub(crate) fn read_table(
-    safe: &Safe,
+    encrypted_files: &EncryptedFiles,
     path: &Path,
     name: Digest,
 ) -> io::Result<Result<Table, Broken>> {
-    match read_whole_table(safe, path, name) {
+    match read_whole_table(encrypted_files, path, name) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let reason = match error.get_ref().and_then(|error| error.downcast_ref()) {
                 Some(Shut::Damaged) => "its table does not open with its key",
@@ -195,10 +195,14 @@ pub(crate) fn read_table(
     }
 }
 
-fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result<Table, Broken>> {
-    let file = safe.open(path)?;
+fn read_whole_table(
+    encrypted_files: &EncryptedFiles,
+    path: &Path,
+    name: Digest,
+) -> io::Result<Result<Table, Broken>> {
+    let file = encrypted_files.open(path)?;
     let length = file.length();
-    // Most tables are short: the end of the file has them whole.
+    // Most tables are short and lie completely in the last 64 KiB.
     let mut end = vec![0; usize::try_from(length.min(64 * 1024)).unwrap_or(0)];
     let from = length - end.len() as u64;
     file.read_exact_at(&mut end, from)?;
@@ -224,12 +228,12 @@ fn read_whole_table(safe: &Safe, path: &Path, name: Digest) -> io::Result<Result
     }
     let table = open_table(length, &end[end.len() - wanted..], name);
     Ok(table.map(|table| Table {
-        sealed: file.is_sealed(),
+        encrypted: file.is_encrypted(),
         ..table
     }))
 }
 
-/// How long blocks may be in a pack that begins so.
+/// Accepts only the current version.
 fn check_version(magic: [u8; 8]) -> Result<(), Broken> {
     if magic == *MAGIC {
         Ok(())

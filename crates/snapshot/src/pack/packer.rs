@@ -1,4 +1,4 @@
-//! Writes content into packs, each piece once.
+//! Writes content into packs, each chunk once.
 
 use std::io;
 use std::path::Path;
@@ -6,53 +6,54 @@ use std::path::Path;
 use segno_core::digest::Digest;
 use zstd::zstd_safe::CParameter;
 
+use crate::encrypted_file::EncryptedFiles;
 use crate::entry::Chunk;
 use crate::error::Error;
 use crate::machine;
-use crate::pack::known::Known;
-use crate::pack::open::Open;
-use crate::pack::{BLOCK, Cursor, Form, PACK, Sealing, patch};
-use crate::safe::Safe;
-use crate::vault::Vault;
+use crate::pack::pack_writer::PackWriter;
+use crate::pack::stored_chunks::StoredChunks;
+use crate::pack::{BLOCK, Cursor, Form, PACK, PackSync, patch};
+use crate::snapshot_store::Vault;
 
 const LEVEL: i32 = 3;
-/// How many places of each length a compressor remembers, as powers of two. The level's own choice for
-/// short matches is four times as many, which do not fit a core's cache beside everything else: a
-/// tenth of the time for half a percent of the room.
-const PLACES: [CParameter; 2] = [CParameter::HashLog(17), CParameter::ChainLog(14)];
-/// How many patches follow one another before a piece is stored by itself again: reading the last
-/// costs reading all.
+/// The sizes of the compressor's match tables, as powers of two. The default of this level for
+/// short matches is four times as large and does not fit a core's cache beside everything else;
+/// these save a tenth of the time and cost half a percent of the space.
+const MATCH_TABLES: [CParameter; 2] = [CParameter::HashLog(17), CParameter::ChainLog(14)];
+/// The longest chain of patches before a chunk is stored whole again: reading the last one means
+/// reading all of them.
 const CHAIN: u8 = 8;
-/// Pieces shorter than this are not worth the look at their base.
-const WORTH: usize = 256;
-/// What a patch takes in the table, more than a piece that shares a block: its base and its block.
-const TOLL: usize = 40;
-/// The shortest block that is worth being packed, and later unpacked, beside others.
+/// Chunks shorter than this are not worth reading their base.
+const MIN_PATCHED: usize = 256;
+/// The extra bytes of a patch in the table, compared with a chunk in a shared block: its base and
+/// its block.
+const PATCH_OVERHEAD: usize = 40;
+/// The shortest block that is worth compressing, and later unpacking, in parallel with others.
 const SHORTEST: usize = 256 * 1024;
 
-/// One thread's way into the vault: a block being filled, and a pack being written.
+/// One thread's writer: a block that is being filled and a pack that is being written.
 pub(crate) struct Packer<'a> {
-    safe: &'a Safe,
+    encrypted_files: &'a EncryptedFiles,
     drafts: &'a Path,
     packs: &'a Path,
-    known: &'a Known,
+    known: &'a StoredChunks,
     bases: Option<Cursor<'a>>,
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
-    /// How long blocks are made.
+    /// The length of new blocks.
     length: usize,
-    /// The block being filled, and how much of it is.
+    /// The block that is being filled. Its first `filled` bytes are used.
     block: Vec<u8>,
-    held: usize,
+    filled: usize,
     pieces: Vec<(Digest, u32)>,
-    /// How the block is stored, once it is packed.
+    /// How the block is stored, once it is compressed.
     form: Option<Form>,
     patches: Vec<Patch>,
-    open: Option<Open>,
-    sealing: Sealing,
+    open: Option<PackWriter>,
+    pack_sync: PackSync,
 }
 
-/// A piece as changes of another, before it is written.
+/// A chunk as a patch of another one, before it is written.
 struct Patch {
     digest: Digest,
     length: u32,
@@ -60,36 +61,37 @@ struct Patch {
     bytes: Vec<u8>,
 }
 
-/// What became of a packer that has nothing more to put.
+/// The result of a packer whose input has ended.
 pub(crate) enum Finished<'a> {
-    /// All is on its way to the disk.
-    Sealed(Sealing),
-    /// It has less than a block, which is not worth a pack of its own.
-    Little(Box<Packer<'a>>),
+    /// All packs are on their way to the disk.
+    Sealed(PackSync),
+    /// The packer holds less than a block, which is not worth a pack of its own.
+    Small(Box<Packer<'a>>),
 }
 
 impl<'a> Packer<'a> {
-    pub(crate) fn new(vault: &'a Vault, known: &'a Known) -> Result<Self, Error> {
+    pub(crate) fn new(store: &'a Vault, known: &'a StoredChunks) -> Result<Self, Error> {
         Ok(Self {
-            safe: &vault.safe,
-            drafts: &vault.drafts,
-            packs: &vault.packs,
+            encrypted_files: &store.encrypted_files,
+            drafts: &store.drafts,
+            packs: &store.packs,
             known,
             bases: None,
-            compressor: compressor().map_err(|error| Error::at(&vault.drafts, error))?,
+            compressor: compressor().map_err(|error| Error::at(&store.drafts, error))?,
             packed: Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK)),
             length: BLOCK,
             block: Vec::with_capacity(BLOCK),
-            held: 0,
+            filled: 0,
             pieces: Vec::new(),
             form: None,
             patches: Vec::new(),
             open: None,
-            sealing: Sealing::new(&vault.packs),
+            pack_sync: PackSync::new(&store.packs),
         })
     }
 
-    /// For so many bytes in all: if they are few, in blocks for every thread that will unpack them.
+    /// Sets the block length for `bytes` bytes in total: if they are few, each thread that later
+    /// unpacks them gets blocks.
     pub(crate) fn for_bytes(self, bytes: u64) -> Self {
         let share = bytes / (4 * machine::workers() as u64);
         let share = usize::try_from(share).unwrap_or(BLOCK);
@@ -99,7 +101,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Lets pieces be stored as changes of others, which are read with `bases`.
+    /// Lets the packer store chunks as patches of others, which it reads with `bases`.
     pub(crate) fn with_bases(self, bases: Cursor<'a>) -> Self {
         Self {
             bases: Some(bases),
@@ -107,39 +109,40 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Whether the bases of the next pieces share a block.
+    /// Whether the bases of the next chunks share a block.
     pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
         if let Some(bases) = &mut self.bases {
             bases.expect_neighbours(neighbours);
         }
     }
 
-    /// Room for the next piece, where it would lie in the block: whoever reads it there saves a copy.
-    pub(crate) fn room(&mut self, length: usize) -> Result<&mut [u8], Error> {
-        if self.held + length > self.length {
+    /// A buffer for the next chunk at its final position in the block, which saves the caller a
+    /// copy.
+    pub(crate) fn buffer(&mut self, length: usize) -> Result<&mut [u8], Error> {
+        if self.filled + length > self.length {
             self.flush()?;
         }
-        let end = self.held + length;
-        // What was filled once stays, and need not be cleared again.
+        let end = self.filled + length;
+        // Bytes that were filled once need not be cleared again.
         if self.block.len() < end {
             self.block.resize(end, 0);
         }
-        Ok(&mut self.block[self.held..end])
+        Ok(&mut self.block[self.filled..end])
     }
 
-    /// Keeps the first `length` bytes of the room unless the vault has them; as changes of `base`, if
-    /// that is clearly shorter.
-    pub(crate) fn put_room(
+    /// Stores the first `length` bytes of the buffer unless the store has them; as a patch of
+    /// `base` if that is clearly shorter.
+    pub(crate) fn put_buffered(
         &mut self,
         length: usize,
         base: impl FnOnce() -> Option<Chunk>,
     ) -> Result<Chunk, Error> {
-        let chunk = Chunk::of(&self.block[self.held..self.held + length]);
-        self.put_room_as(chunk, base)?;
+        let chunk = Chunk::of(&self.block[self.filled..self.filled + length]);
+        self.put_buffered_as(chunk, base)?;
         Ok(chunk)
     }
 
-    fn put_room_as(
+    fn put_buffered_as(
         &mut self,
         chunk: Chunk,
         base: impl FnOnce() -> Option<Chunk>,
@@ -149,10 +152,10 @@ impl<'a> Packer<'a> {
         }
         if let Some(base) = base() {
             let block = std::mem::take(&mut self.block);
-            let patch = self.patch(&block[self.held..][..chunk.length as usize], base);
+            let patch = self.patch(&block[self.filled..][..chunk.length as usize], base);
             self.block = block;
             if let Some(bytes) = patch {
-                return self.keep_patch(Patch {
+                return self.queue_patch(Patch {
                     digest: chunk.digest,
                     length: chunk.length,
                     base: base.digest,
@@ -160,38 +163,38 @@ impl<'a> Packer<'a> {
                 });
             }
         }
-        self.settle(chunk.digest, chunk.length);
+        self.commit_chunk(chunk.digest, chunk.length);
         Ok(())
     }
 
-    /// What lies in the room is a piece of the block.
-    fn settle(&mut self, digest: Digest, length: u32) {
+    /// Makes the content of the buffer a chunk of the block.
+    fn commit_chunk(&mut self, digest: Digest, length: u32) {
         self.pieces.push((digest, length));
-        self.held += length as usize;
+        self.filled += length as usize;
     }
 
-    /// Keeps bytes that were read elsewhere.
+    /// Stores bytes that were read elsewhere.
     pub(crate) fn put(
         &mut self,
         bytes: &[u8],
         base: impl FnOnce() -> Option<Chunk>,
     ) -> Result<Chunk, Error> {
-        self.room(bytes.len())?.copy_from_slice(bytes);
-        self.put_room(bytes.len(), base)
+        self.buffer(bytes.len())?.copy_from_slice(bytes);
+        self.put_buffered(bytes.len(), base)
     }
 
-    /// The same, of bytes whose digest is known.
+    /// Stores bytes whose digest is known.
     pub(crate) fn put_as(
         &mut self,
         chunk: Chunk,
         bytes: &[u8],
         base: impl FnOnce() -> Option<Chunk>,
     ) -> Result<(), Error> {
-        self.room(bytes.len())?.copy_from_slice(bytes);
-        self.put_room_as(chunk, base)
+        self.buffer(bytes.len())?.copy_from_slice(bytes);
+        self.put_buffered_as(chunk, base)
     }
 
-    fn keep_patch(&mut self, patch: Patch) -> Result<(), Error> {
+    fn queue_patch(&mut self, patch: Patch) -> Result<(), Error> {
         self.patches.push(patch);
         let waiting: usize = self.patches.iter().map(|patch| patch.bytes.len()).sum();
         if waiting > BLOCK {
@@ -200,36 +203,36 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// What turns `base` into `bytes`, if that is at most half as long as `bytes` by themselves. A
-    /// base that cannot be read is none.
+    /// The patch that turns `base` into `bytes`, if it is at most half as long as `bytes`
+    /// compressed alone. A base that cannot be read is not used.
     fn patch(&mut self, bytes: &[u8], base: Chunk) -> Option<Vec<u8>> {
-        let bases = self.bases.as_mut().filter(|_| bytes.len() >= WORTH)?;
-        let place = bases.shelf().place(&base.digest)?;
-        if place.depth >= CHAIN {
+        let bases = self.bases.as_mut().filter(|_| bytes.len() >= MIN_PATCHED)?;
+        let location = bases.pack_set().locate(&base.digest)?;
+        if location.depth >= CHAIN {
             return None;
         }
         let patch = patch::make(bases.read(base).ok()?, bytes).ok()?;
         self.packed.clear();
         let alone = self.compressor.compress_to_buffer(bytes, &mut self.packed);
         let alone = alone.map_or(bytes.len(), |alone| alone.min(bytes.len()));
-        ((patch.len() + TOLL) * 2 <= alone).then_some(patch)
+        ((patch.len() + PATCH_OVERHEAD) * 2 <= alone).then_some(patch)
     }
 
-    /// Finishes, unless nothing was written yet: then another packer may take it over.
-    pub(crate) fn finish_much(mut self) -> Result<Finished<'a>, Error> {
-        if self.open.is_none() && self.sealing.is_none() {
-            if self.held >= SHORTEST {
+    /// Finishes, unless nothing was written yet: then another packer may take over the content.
+    pub(crate) fn finish_unless_small(mut self) -> Result<Finished<'a>, Error> {
+        if self.open.is_none() && self.pack_sync.is_none() {
+            if self.filled >= SHORTEST {
                 self.form = Some(self.compress());
             }
-            Ok(Finished::Little(Box::new(self)))
+            Ok(Finished::Small(Box::new(self)))
         } else {
             self.finish().map(Finished::Sealed)
         }
     }
 
-    /// Takes over what another packer has not written yet.
-    pub(crate) fn take_over(&mut self, other: Packer<'_>) -> Result<(), Error> {
-        let mut bytes = &other.block[..other.held];
+    /// Takes over the content that another packer has not written yet.
+    pub(crate) fn absorb(&mut self, other: Packer<'_>) -> Result<(), Error> {
+        let mut bytes = &other.block[..other.filled];
         if let Some(form) = other.form {
             let stored = if form == Form::Zstd {
                 &other.packed
@@ -243,23 +246,23 @@ impl<'a> Packer<'a> {
             }
             for (digest, length) in other.pieces {
                 let (piece, rest) = bytes.split_at(length as usize);
-                self.room(piece.len())?.copy_from_slice(piece);
-                self.settle(digest, length);
+                self.buffer(piece.len())?.copy_from_slice(piece);
+                self.commit_chunk(digest, length);
                 bytes = rest;
             }
         }
         other
             .patches
             .into_iter()
-            .try_for_each(|patch| self.keep_patch(patch))
+            .try_for_each(|patch| self.queue_patch(patch))
     }
 
     /// Sends everything to the disk.
-    pub(crate) fn finish(mut self) -> Result<Sealing, Error> {
+    pub(crate) fn finish(mut self) -> Result<PackSync, Error> {
         self.flush()?;
         self.flush_patches()?;
         self.seal()?;
-        Ok(self.sealing)
+        Ok(self.pack_sync)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -273,11 +276,11 @@ impl<'a> Packer<'a> {
             std::mem::take(&mut self.packed),
         );
         let pieces = std::mem::take(&mut self.pieces);
-        let raw = &block[..self.held];
+        let raw = &block[..self.filled];
         let bytes = if form == Form::Zstd { &packed } else { raw };
         let appended = self.append(form, bytes, raw.len(), &pieces);
         (self.block, self.packed, self.pieces) = (block, packed, pieces);
-        self.held = 0;
+        self.filled = 0;
         self.pieces.clear();
         appended
     }
@@ -291,7 +294,7 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// Writes a block into the pack; one that is long enough then makes room for the next.
+    /// Writes a block into the pack, and closes the pack if it is long enough.
     fn append(
         &mut self,
         form: Form,
@@ -299,29 +302,31 @@ impl<'a> Packer<'a> {
         raw: usize,
         pieces: &[(Digest, u32)],
     ) -> Result<(), Error> {
-        let trouble = |error: io::Error| Error::at(self.packs, error);
+        let to_error = |error: io::Error| Error::at(self.packs, error);
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::new(self.safe, self.drafts).map_err(trouble)?),
+            none => {
+                none.insert(PackWriter::new(self.encrypted_files, self.drafts).map_err(to_error)?)
+            }
         };
-        open.add(form, bytes, raw, pieces).map_err(trouble)?;
+        open.add(form, bytes, raw, pieces).map_err(to_error)?;
         if open.at >= PACK {
             self.seal()?;
         }
         Ok(())
     }
 
-    /// Sends the pack to the disk beside the work, so that nobody waits for that.
+    /// Syncs the pack on another thread, so that the caller does not wait.
     fn seal(&mut self) -> Result<(), Error> {
         self.open
             .take()
-            .map_or(Ok(()), |open| self.sealing.begin(open))
+            .map_or(Ok(()), |open| self.pack_sync.begin(open))
     }
 
-    /// Compresses the block, unless a look at some of it says that it does not shrink.
+    /// Compresses the block, unless samples of it show that it does not shrink.
     fn compress(&mut self) -> Form {
         self.packed.clear();
-        let block = &self.block[..self.held];
+        let block = &self.block[..self.filled];
         let shrinks = probes(block).any(|probe| {
             self.packed.clear();
             let length = self.compressor.compress_to_buffer(probe, &mut self.packed);
@@ -339,13 +344,13 @@ impl<'a> Packer<'a> {
 
 fn compressor() -> io::Result<zstd::bulk::Compressor<'static>> {
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
-    PLACES
+    MATCH_TABLES
         .into_iter()
-        .try_for_each(|places| compressor.set_parameter(places))?;
+        .try_for_each(|table| compressor.set_parameter(table))?;
     Ok(compressor)
 }
 
-/// A few small stretches of a long block; a short one whole.
+/// A few small samples of a long block; a short one as a whole.
 fn probes(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     const PROBE: usize = 4096;
     let steps = if block.len() < 8 * PROBE { 1 } else { 4 };

@@ -1,5 +1,5 @@
-//! A piece as what changed since another one: a zstd frame that may refer to the other's bytes as
-//! if they came before its own.
+//! Patches: a chunk as a zstd frame that may reference the bytes of another chunk as if they came
+//! before its own.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound};
 use crate::chunk::LONGEST;
 
 const LEVEL: i32 = 3;
-/// Both pieces fit: a frame can refer to all of the base from its very end.
+/// Large enough for both chunks: a frame can reference all of the base up to its own end.
 const WINDOW: u32 = (2 * LONGEST).ilog2();
 
-/// What turns `base` into `bytes`.
+/// The patch that turns `base` into `bytes`.
 ///
-/// The base is never taken for a dictionary in zstd's own format, whatever it begins with. Where
-/// both lie in the same memory, zstd finds nothing in common.
+/// zstd never takes the base for a dictionary in its own format, whatever it begins with. If both
+/// slices lie in the same memory, zstd finds no matches.
 pub(super) fn make(base: &[u8], bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut context = CCtx::create();
     let mut patch = Vec::with_capacity(compress_bound(bytes.len()));
@@ -27,8 +27,8 @@ pub(super) fn make(base: &[u8], bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(patch)
 }
 
-/// Turns `base` into what the patch was made of, of which there are `length` bytes, or fails. The
-/// result is not checked: whoever asks knows its digest.
+/// Applies a patch to `base`, or fails. The result must have `length` bytes. It is not verified:
+/// the caller knows its digest.
 pub(super) fn apply(base: &[u8], patch: &[u8], length: usize, into: &mut Vec<u8>) -> Option<()> {
     let mut context = DCtx::create();
     into.clear();
@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_patched_comes_back(base: Vec<u8>, bytes: Vec<u8>) {
+        fn patch_round_trips(base: Vec<u8>, bytes: Vec<u8>) {
             let patch = make(&base, &bytes).unwrap();
             let mut back = Vec::new();
             prop_assert_eq!(apply(&base, &patch, bytes.len(), &mut back), Some(()));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_of_the_longest_piece_costs_little_wherever_it_is() {
+    fn edit_of_the_longest_chunk_makes_a_small_patch() {
         let base = noise(LONGEST);
         for at in [0, 1, LONGEST / 2, LONGEST - 10] {
             let mut bytes = base.clone();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_looks_like_a_dictionary_is_not_one() {
+    fn base_is_never_taken_for_a_dictionary() {
         let mut base = noise(5000);
         base[..4].copy_from_slice(&0xec30_a437_u32.to_le_bytes());
         let patch = make(&base, &base.clone()).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_makes_more_than_it_should_is_refused() {
+    fn patch_with_too_long_output_is_refused() {
         let patch = make(b"", &vec![0; LONGEST]).unwrap();
         let mut back = Vec::new();
         assert_eq!(apply(b"", &patch, 1000, &mut back), None);

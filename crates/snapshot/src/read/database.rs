@@ -1,27 +1,28 @@
-//! Databases that keep their newest changes in a file beside them, as `SQLite` does.
+//! Databases that keep their newest changes in a log file, as `SQLite` does.
 //!
-//! A database and its log mean something only as they were at one moment. The database is read,
-//! then its log; then the log and at last the database must still be what was read. So there was a
-//! moment between at which both were as they were kept. A log that only grew is whole: what was
-//! appended belongs to a later moment, and the database would show if anything had built upon it.
+//! A database and its log are consistent only if both are from the same instant. So the database is
+//! read, then its log; then the log and finally the database must still equal what was read. Hence
+//! there was an instant in between at which both had the content that was stored. A log that only
+//! grew is complete: what was appended belongs to a later instant, and the database would show it
+//! if anything had built upon it.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::beneath::{self, Facts};
 use crate::entry::Why;
 use crate::error::Error;
-use crate::machine::pause;
-use crate::read::{Glance, Kept, PAUSES, Reader, Reading};
+use crate::machine::sleep;
+use crate::openat::{self, Facts};
+use crate::read::{Attempt, PAUSES, Reader, Reading, StoredFile};
 
-/// How a database of `SQLite` begins.
+/// The first bytes of an `SQLite` database.
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
-/// What follows the name of a database in the names of its logs.
+/// The suffixes that the names of logs append to the name of their database.
 const LOGS: [&str; 2] = ["-wal", "-journal"];
 
-/// The database that a file is the log of, going by its name.
+/// The database that a log belongs to, judging by its name.
 pub(crate) fn database_of(log: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let path = log.as_os_str().as_bytes();
@@ -37,7 +38,7 @@ pub(crate) fn database_of(log: &Path) -> Option<PathBuf> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Reads and keeps a file and its logs, if it has any: in this order.
+    /// Reads and stores a file and then its logs, if it has any.
     pub(crate) fn read_with_logs(
         &mut self,
         path: &'a Path,
@@ -45,71 +46,78 @@ impl<'a> Reader<'a, '_> {
     ) -> Result<Vec<Reading>, Error> {
         if logs.is_empty() {
             let reading = self.read(path)?;
-            if !matches!(&reading, Reading::Kept(kept) if kept.is_database) {
+            if !matches!(&reading, Reading::Stored(stored) if stored.is_database) {
                 return Ok(vec![reading]);
             }
         }
         let mut pauses = PAUSES.iter();
         loop {
-            let mut glances = vec![self.glance_at(path)?];
+            let mut attempts = vec![self.attempt_at(path)?];
             for log in logs {
-                glances.push(self.glance_at(log)?);
+                attempts.push(self.attempt_at(log)?);
             }
             // Backwards: each file is known to be the same when those after it were read.
             let mut still = true;
-            for (at, glance) in glances.iter_mut().enumerate().rev() {
-                still = still && self.is_still(glance, at == 0)?;
+            for (at, attempt) in attempts.iter_mut().enumerate().rev() {
+                still = still && self.is_unmodified(attempt, at == 0)?;
             }
-            let whole = still && !self.has_another_log(path, logs);
+            let whole = still && !self.has_unknown_log(path, logs);
             let next = pauses.next().filter(|_| !whole);
             let Some(&millis) = next else {
-                let readings = glances.into_iter().map(|glance| reading(glance, whole));
+                let readings = attempts.into_iter().map(|attempt| reading(attempt, whole));
                 return Ok(readings.collect());
             };
-            pause(Duration::from_millis(millis));
+            sleep(Duration::from_millis(millis));
         }
     }
 
-    fn glance_at(&mut self, path: &'a Path) -> Result<Result<Glance, Why>, Error> {
+    fn attempt_at(&mut self, path: &'a Path) -> Result<Result<Attempt, Why>, Error> {
         (self.path, self.is_database) = (path, false);
-        self.glance(path)
+        self.read_once(path)
     }
 
-    /// Whether a file is as it was read. Logs may have become longer.
-    fn is_still(&mut self, glance: &mut Result<Glance, Why>, is_main: bool) -> Result<bool, Error> {
-        let Ok(Glance {
-            file, before, kept, ..
-        }) = glance
+    /// Whether a file is still as it was read. Logs may have become longer.
+    fn is_unmodified(
+        &mut self,
+        attempt: &mut Result<Attempt, Why>,
+        is_main: bool,
+    ) -> Result<bool, Error> {
+        let Ok(Attempt {
+            file,
+            before,
+            stored,
+            ..
+        }) = attempt
         else {
             return Ok(true);
         };
         let now = Facts::of(&*file).unwrap_or(*before);
-        if kept.settled && now == *before {
+        if stored.trusted && now == *before {
             return Ok(true);
         }
-        // Stamps of a young file say nothing; its content does.
-        let fits = kept.facts.size == before.size && (!is_main || now.size == before.size);
-        Ok(fits && self.is_same(file, before.size, &kept.content)?)
+        // The timestamps of a recently changed file prove nothing; its content does.
+        let fits = stored.facts.size == before.size && (!is_main || now.size == before.size);
+        Ok(fits && self.is_same(file, before.size, &stored.content)?)
     }
 
-    /// Whether there is a log that nobody knew of when the files were looked at.
-    fn has_another_log(&self, path: &Path, logs: &[&Path]) -> bool {
+    /// Whether there is a log that was unknown when the walk listed the files.
+    fn has_unknown_log(&self, path: &Path, logs: &[&Path]) -> bool {
         LOGS.iter().any(|suffix| {
             let mut log = OsString::from(path);
             log.push(suffix);
             let log = Path::new(&log);
-            !logs.contains(&log) && beneath::file(self.root.as_fd(), log).is_ok()
+            !logs.contains(&log) && openat::file(self.root.as_fd(), log).is_ok()
         })
     }
 }
 
-fn reading(glance: Result<Glance, Why>, whole: bool) -> Reading {
-    match glance {
-        Ok(glance) => Reading::Kept(Kept {
+fn reading(attempt: Result<Attempt, Why>, whole: bool) -> Reading {
+    match attempt {
+        Ok(attempt) => Reading::Stored(StoredFile {
             unstable: !whole,
-            ..glance.kept
+            ..attempt.stored
         }),
-        Err(why) => Reading::Left(why),
+        Err(why) => Reading::Excluded(why),
     }
 }
 
@@ -118,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_names_its_database() {
+    fn log_name_gives_its_database() {
         let database = |log: &str| database_of(Path::new(log));
         assert_eq!(database("a/b.db-wal"), Some(PathBuf::from("a/b.db")));
         assert_eq!(database("b-journal"), Some(PathBuf::from("b")));

@@ -1,8 +1,9 @@
-//! Reads a file so that what is kept was its content at some moment, or is marked as doubtful.
+//! Reads a file so that the stored content existed at some instant, or marks it as unstable.
 //!
-//! Look, read, look again. A file that changed in between is read again, a few times, with longer
-//! and longer pauses. One that only grows keeps what it had at the first look, if later readings
-//! find the same. One that never stands still is kept as it was last read, and marked.
+//! Each attempt does stat, read, stat. If the file changed in between, it is read again, a few
+//! times, with increasing pauses. A file that only grows is stored as it was at the first attempt,
+//! if later ones find the same content. A file that keeps changing is stored as it was read last,
+//! and marked.
 
 mod database;
 mod stamps;
@@ -20,12 +21,12 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use segno_core::digest::Digest;
 
-use crate::beneath::{self, Facts, Nearby};
 use crate::chunk::{self, LONGEST, WHOLE};
-use crate::entry::{Chunk, Moment, Why};
+use crate::entry::{Chunk, FileTime, Why};
 use crate::error::Error;
-use crate::index::is_settled;
-use crate::machine::{pause, stamp_clock};
+use crate::index::has_trusted_stamp;
+use crate::machine::{sleep, stamp_clock};
+use crate::openat::{self, Facts, ParentCache};
 use crate::pack::Packer;
 use crate::walk::why;
 
@@ -33,80 +34,78 @@ pub(crate) use database::database_of;
 pub(crate) use stamps::Stamps;
 
 const PAUSES: [u64; 4] = [1, 5, 25, 125];
-/// How long a file that was written a moment ago is left alone before it is read again: more than
-/// a tick of the slowest clock that stamps files, so that a writer who goes on leaves a trace.
-const PAUSE: Duration = Duration::from_millis(12);
-/// How often, and how long each time, a file that was written a moment ago is left alone before it
-/// is read at all.
-const RESTS: usize = 10;
-const REST: Duration = Duration::from_millis(1);
-/// How often a file must be seen to have grown, and nothing else.
+/// How long to wait before a file that was just written is read again: more than a tick of the
+/// slowest clock that stamps files, so that a continuing writer leaves a trace.
+const COMPARE_WAIT: Duration = Duration::from_millis(12);
+/// How often to wait for a file that was just written before it is read at all, and how long each
+/// time.
+const STAT_RETRIES: usize = 10;
+const STAT_WAIT: Duration = Duration::from_millis(1);
+/// How often a file must be seen to have only grown.
 const SEEN_GROWING: usize = 3;
 
-/// What looks and readings say about a file.
+/// The result of an attempt to read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It was as it was read.
-    Still,
-    /// It got longer, and nothing that was read has changed.
+    /// The file was as it was read.
+    Unchanged,
+    /// The file got longer, and what was read has not changed.
     Growing,
-    /// It changed.
-    Moving,
+    /// The file changed.
+    Changing,
 }
 
-/// What became of a file.
 #[derive(Debug)]
 pub(crate) enum Reading {
-    /// It was kept.
-    Kept(Kept),
-    /// It was left out.
-    Left(Why),
+    /// The file was stored.
+    Stored(StoredFile),
+    /// The file is excluded.
+    Excluded(Why),
 }
 
-/// A file as it was kept.
+/// A stored file.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    /// How it looked; its size is that of the content.
+pub(crate) struct StoredFile {
+    /// Its stat data; the size is that of the content.
     pub(crate) facts: Facts,
     pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
     pub(crate) content: Vec<Chunk>,
-    /// It never stood still.
+    /// It changed during every attempt.
     pub(crate) unstable: bool,
-    /// It stood still, and its stamps can be trusted later.
-    pub(crate) settled: bool,
-    /// It begins as databases do that may have logs.
+    /// It did not change, and its timestamps can be trusted later.
+    pub(crate) trusted: bool,
+    /// It begins like a database that may have logs.
     pub(crate) is_database: bool,
 }
 
-/// A file as it was read once, and how it looked before and after.
-struct Glance {
+/// A file that was read once, with its stat data before and after.
+struct Attempt {
     file: File,
     before: Facts,
     after: Facts,
-    /// Nobody wrote to it in between.
-    is_calm: bool,
-    kept: Kept,
+    /// No process wrote to it in between.
+    is_unchanged: bool,
+    stored: StoredFile,
 }
 
-/// What a file is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    Keep,
+    Store,
     Compare,
 }
 
-/// Tells what an earlier snapshot has of a file.
+/// Returns the chunks of a file in the previous snapshot.
 pub(crate) type Earlier<'a> = &'a dyn Fn(&Path) -> Vec<Chunk>;
 
-/// One thread's reading, with room that is used again.
+/// One thread's reader, with a buffer that is reused.
 pub(crate) struct Reader<'a, 'p> {
     root: &'a OwnedFd,
     packer: &'a mut Packer<'p>,
     earlier: Earlier<'a>,
-    /// The file that is being read, and whether it begins as databases do.
+    /// The file that is being read, and whether it begins like a database.
     path: &'a Path,
     is_database: bool,
-    nearby: Nearby<'a>,
+    parent_cache: ParentCache<'a>,
     buffer: Vec<u8>,
     stamps: &'a Stamps<'a>,
 }
@@ -124,63 +123,70 @@ impl<'a, 'p> Reader<'a, 'p> {
             earlier,
             path: Path::new(""),
             is_database: false,
-            nearby: Nearby::default(),
+            parent_cache: ParentCache::default(),
             buffer: Vec::new(),
             stamps,
         }
     }
 
-    /// Whether what an earlier snapshot has of the next files lies together.
+    /// Whether the earlier chunks of the next files lie in one block.
     pub(crate) fn expect_neighbours(&mut self, neighbours: bool) {
         self.packer.expect_neighbours(neighbours);
     }
 
-    /// Reads and keeps the file at `path`. One that turns out to be a database was read once, and
-    /// nothing is said about whether it stood still.
+    /// Reads and stores the file at `path`. If it turns out to be a database, it was read only
+    /// once, and the result does not say whether it was stable.
     fn read(&mut self, path: &'a Path) -> Result<Reading, Error> {
         (self.path, self.is_database) = (path, false);
         let mut pauses = PAUSES.iter();
-        let mut growing: Vec<Kept> = Vec::new();
+        let mut growing: Vec<StoredFile> = Vec::new();
         loop {
-            let (kept, verdict) = match self.attempt(path)? {
+            let (stored, verdict) = match self.attempt(path)? {
                 Ok(attempt) => attempt,
-                Err(why) => return Ok(Reading::Left(why)),
+                Err(why) => return Ok(Reading::Excluded(why)),
             };
-            let kept = match verdict {
-                _ if kept.is_database => return Ok(Reading::Kept(kept)),
-                Verdict::Still => return Ok(Reading::Kept(kept)),
-                Verdict::Moving => {
+            let stored = match verdict {
+                _ if stored.is_database => return Ok(Reading::Stored(stored)),
+                Verdict::Unchanged => return Ok(Reading::Stored(stored)),
+                Verdict::Changing => {
                     growing.clear();
-                    kept
+                    stored
                 }
                 Verdict::Growing => {
-                    growing.push(kept);
-                    if let Some(steady) = self.steady(path, &mut growing)? {
-                        return Ok(Reading::Kept(steady));
+                    growing.push(stored);
+                    if let Some(growing_result) = self.growing_result(path, &mut growing)? {
+                        return Ok(Reading::Stored(growing_result));
                     }
-                    let Some(kept) = growing.pop() else { continue };
-                    growing.push(kept.clone());
-                    kept
+                    let Some(stored) = growing.pop() else {
+                        continue;
+                    };
+                    growing.push(stored.clone());
+                    stored
                 }
             };
             let Some(&millis) = pauses.next() else {
-                return Ok(Reading::Kept(Kept {
+                return Ok(Reading::Stored(StoredFile {
                     unstable: true,
-                    ..kept
+                    ..stored
                 }));
             };
-            pause(Duration::from_millis(millis));
+            sleep(Duration::from_millis(millis));
         }
     }
 
-    /// Of a file that was seen growing a few times, and still begins as it did: how it was first.
-    fn steady(&mut self, path: &Path, growing: &mut Vec<Kept>) -> Result<Option<Kept>, Error> {
-        let sizes = growing.iter().map(|kept| kept.facts.size);
+    /// For a file that was seen growing a few times and still begins with the same content: its
+    /// first version.
+    fn growing_result(
+        &mut self,
+        path: &Path,
+        growing: &mut Vec<StoredFile>,
+    ) -> Result<Option<StoredFile>, Error> {
+        let sizes = growing.iter().map(|stored| stored.facts.size);
         if growing.len() < SEEN_GROWING || growing[0].facts.size == 0 || !sizes.is_sorted() {
             return Ok(None);
         }
         let first = growing.swap_remove(0);
-        let same = match beneath::file(self.root.as_fd(), path) {
+        let same = match openat::file(self.root.as_fd(), path) {
             Ok(fd) => self.is_same(&mut File::from(fd), first.facts.size, &first.content)?,
             Err(_) => false,
         };
@@ -188,49 +194,51 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(same.then_some(first))
     }
 
-    /// One look, reading and second look, and what they say.
-    fn attempt(&mut self, path: &'a Path) -> Result<Result<(Kept, Verdict), Why>, Error> {
-        let mut glance = match self.glance(path)? {
-            Ok(glance) => glance,
+    /// One stat, read and stat, and the result.
+    fn attempt(&mut self, path: &'a Path) -> Result<Result<(StoredFile, Verdict), Why>, Error> {
+        let mut attempt = match self.read_once(path)? {
+            Ok(attempt) => attempt,
             Err(why) => return Ok(Err(why)),
         };
-        let verdict = if glance.is_calm {
-            Verdict::Still
-        } else if glance.kept.facts == glance.before {
-            self.judge(&mut glance)?
+        let verdict = if attempt.is_unchanged {
+            Verdict::Unchanged
+        } else if attempt.stored.facts == attempt.before {
+            self.compare_again(&mut attempt)?
         } else {
-            Verdict::Moving
+            Verdict::Changing
         };
-        Ok(Ok((glance.kept, verdict)))
+        Ok(Ok((attempt.stored, verdict)))
     }
 
-    /// Opens a file, beside the one before if it lies there.
+    /// Opens a file, relative to the previous file's folder if it is in the same one.
     fn open(&mut self, path: &'a Path) -> rustix::io::Result<OwnedFd> {
         let root = self.root.as_fd();
-        let beside = self.nearby.parent(root, path);
-        match beside.and_then(|(folder, name)| beneath::file(folder, Path::new(name))) {
+        let beside = self.parent_cache.parent(root, path);
+        match beside.and_then(|(folder, name)| openat::file(folder, Path::new(name))) {
             // The folder may have been replaced since it was opened.
-            Err(Errno::NOENT) => beneath::file(root, path),
+            Err(Errno::NOENT) => openat::file(root, path),
             opened => opened,
         }
     }
 
-    /// Looks at a file that is open; one that was written a moment ago is left alone until a write
-    /// would leave a trace, but not for long.
-    fn rest(&self, fd: &OwnedFd) -> rustix::io::Result<(Moment, Facts)> {
-        for _ in 0..RESTS {
+    /// Stats an open file. If it was just written, waits until a further write would leave a trace,
+    /// but not for long.
+    fn stat_when_old(&self, fd: &OwnedFd) -> rustix::io::Result<(FileTime, Facts)> {
+        for _ in 0..STAT_RETRIES {
             let (began, facts) = (stamp_clock(), Facts::of(fd)?);
             if self.stamps.show_writes(&facts, began) {
                 return Ok((began, facts));
             }
-            pause(REST);
+            sleep(STAT_WAIT);
         }
         Ok((stamp_clock(), Facts::of(fd)?))
     }
 
-    /// One look, reading and second look.
-    fn glance(&mut self, path: &'a Path) -> Result<Result<Glance, Why>, Error> {
-        let opened = self.open(path).and_then(|fd| Ok((self.rest(&fd)?, fd)));
+    /// One stat, read and stat.
+    fn read_once(&mut self, path: &'a Path) -> Result<Result<Attempt, Why>, Error> {
+        let opened = self
+            .open(path)
+            .and_then(|fd| Ok((self.stat_when_old(&fd)?, fd)));
         let ((began, before), fd) = match opened {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(why(error))),
@@ -240,15 +248,15 @@ impl<'a, 'p> Reader<'a, 'p> {
                 "it became something else meanwhile".into(),
             )));
         }
-        let attributes = beneath::attributes(&fd);
+        let attributes = openat::attributes(&fd);
         let mut file = File::from(fd);
-        let (content, length) = match self.take(&mut file, before.size, Purpose::Keep)? {
+        let (content, length) = match self.read_content(&mut file, before.size, Purpose::Store)? {
             Ok(taken) => taken,
             Err(error) => return Ok(Err(Why::Unreadable(error.to_string()))),
         };
         let after = Facts::of(&file).unwrap_or(before);
         let same = after == before && length == before.size;
-        let kept = Kept {
+        let stored = StoredFile {
             facts: Facts {
                 size: length,
                 ..before
@@ -256,38 +264,38 @@ impl<'a, 'p> Reader<'a, 'p> {
             attributes,
             content,
             unstable: false,
-            settled: same && is_settled(&before, began),
+            trusted: same && has_trusted_stamp(&before, began),
             is_database: self.is_database,
         };
-        Ok(Ok(Glance {
+        Ok(Ok(Attempt {
             file,
             before,
             after,
-            is_calm: same && self.stamps.show_writes(&before, began),
-            kept,
+            is_unchanged: same && self.stamps.show_writes(&before, began),
+            stored,
         }))
     }
 
-    /// Looks and reads again. A write in the same tick as the one before leaves no trace in the
-    /// stamps of a young file, so that its looks alone say nothing. The pause is paid by few: once
-    /// it was made a few times, what was young is not.
-    fn judge(&mut self, glance: &mut Glance) -> Result<Verdict, Error> {
-        let Glance {
+    /// Compares the content again. A write in the same clock tick as the one before leaves no trace
+    /// in the timestamps of a recently changed file, so stat alone proves nothing. Few files pay
+    /// for the pause: after some pauses, the others are no longer recent.
+    fn compare_again(&mut self, attempt: &mut Attempt) -> Result<Verdict, Error> {
+        let Attempt {
             file,
             before,
             after,
-            kept,
+            stored,
             ..
-        } = glance;
+        } = attempt;
         if before == after {
-            pause(PAUSE);
+            sleep(COMPARE_WAIT);
         }
-        let same = self.is_same(file, before.size, &kept.content)?;
+        let same = self.is_same(file, before.size, &stored.content)?;
         let last = Facts::of(&*file).unwrap_or(*before);
         Ok(match () {
-            () if same && last == *before => Verdict::Still,
+            () if same && last == *before => Verdict::Unchanged,
             () if same && last.size > before.size => Verdict::Growing,
-            () => Verdict::Moving,
+            () => Verdict::Changing,
         })
     }
 
@@ -296,26 +304,26 @@ impl<'a, 'p> Reader<'a, 'p> {
         if file.rewind().is_err() {
             return Ok(false);
         }
-        let again = self.take(file, size, Purpose::Compare)?;
+        let again = self.read_content(file, size, Purpose::Compare)?;
         Ok(again.is_ok_and(|(again, _)| again == content))
     }
 
-    /// Reads up to `size` bytes. The outer error is the vault's, the inner the file's.
-    fn take(
+    /// Reads up to `size` bytes. The outer error is the store's, the inner one the file's.
+    fn read_content(
         &mut self,
         file: &mut File,
         size: u64,
         purpose: Purpose,
     ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
         let whole = usize::try_from(size).ok().filter(|_| size < WHOLE);
-        if let Some(size) = whole.filter(|_| purpose == Purpose::Keep) {
-            return self.take_whole(file, size);
+        if let Some(size) = whole.filter(|_| purpose == Purpose::Store) {
+            return self.read_single_chunk(file, size);
         }
         let mut content = Vec::new();
         let before = OnceCell::new();
         let (mut held, mut length, mut done) = (0, 0_u64, 0_u64);
         let room = whole.unwrap_or(4 * LONGEST);
-        // The room stays from file to file, so that it is cleared once.
+        // The buffer is kept from file to file, so that it is cleared once.
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
         }
@@ -342,9 +350,9 @@ impl<'a, 'p> Reader<'a, 'p> {
                 };
                 let (earlier, path) = (self.earlier, self.path);
                 let before = || before.get_or_init(|| earlier(path));
-                let base = || counterpart(before(), done + cut as u64 / 2);
+                let base = || base_chunk(before(), done + cut as u64 / 2);
                 content.push(match purpose {
-                    Purpose::Keep => self.packer.put(&left[..cut], base)?,
+                    Purpose::Store => self.packer.put(&left[..cut], base)?,
                     Purpose::Compare => Chunk::of(&left[..cut]),
                 });
                 at += cut;
@@ -358,29 +366,29 @@ impl<'a, 'p> Reader<'a, 'p> {
         }
     }
 
-    /// The same for a file that is one piece, which is read to where it is kept.
-    fn take_whole(
+    /// Does the same for a file that is one chunk, which is read directly into the packer's buffer.
+    fn read_single_chunk(
         &mut self,
         file: &mut File,
         size: usize,
     ) -> Result<io::Result<(Vec<Chunk>, u64)>, Error> {
-        let room = self.packer.room(size)?;
-        let length = match fill(file, room) {
+        let buffer = self.packer.buffer(size)?;
+        let length = match fill(file, buffer) {
             Ok(length) => length,
             Err(error) => return Ok(Err(error)),
         };
-        self.is_database = room[..length].starts_with(database::MAGIC);
+        self.is_database = buffer[..length].starts_with(database::MAGIC);
         if length == 0 {
             return Ok(Ok((Vec::new(), 0)));
         }
         let (earlier, path) = (self.earlier, self.path);
-        let base = || counterpart(&earlier(path), length as u64 / 2);
-        let piece = self.packer.put_room(length, base)?;
+        let base = || base_chunk(&earlier(path), length as u64 / 2);
+        let piece = self.packer.put_buffered(length, base)?;
         Ok(Ok((vec![piece], length as u64)))
     }
 }
 
-/// Reads until the buffer is full or the file ends. Returns how much that was.
+/// Reads until the buffer is full or the file ends. Returns the number of bytes.
 fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -394,8 +402,8 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The piece of an earlier content that lies at the same place in the file, or nearest to it.
-fn counterpart(before: &[Chunk], middle: u64) -> Option<Chunk> {
+/// The chunk of an earlier version at the same offset, or the nearest one.
+fn base_chunk(before: &[Chunk], middle: u64) -> Option<Chunk> {
     let mut end = 0;
     let mut reaches = before.iter().filter(|chunk| {
         end += u64::from(chunk.length);
@@ -405,9 +413,9 @@ fn counterpart(before: &[Chunk], middle: u64) -> Option<Chunk> {
 }
 
 /// Whether a file has exactly this content.
-pub(crate) fn is_still(root: &OwnedFd, path: &Path, content: &[Chunk]) -> bool {
+pub(crate) fn has_same_content(root: &OwnedFd, path: &Path, content: &[Chunk]) -> bool {
     let compare = || -> io::Result<bool> {
-        let mut file = File::from(beneath::file(root.as_fd(), path)?);
+        let mut file = File::from(openat::file(root.as_fd(), path)?);
         let mut buffer = Vec::new();
         for chunk in content {
             buffer.resize(chunk.length as usize, 0);

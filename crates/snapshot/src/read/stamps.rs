@@ -1,29 +1,29 @@
-//! What the stamps of a file say about its writers. Most file systems stamp with a clock that ticks a
-//! few hundred times a second: two writes in one tick look the same. Some stamp every write that
-//! follows a look differently; whether one does is tried.
+//! What the timestamps of a file say about writes. Most file systems use a clock that ticks a few
+//! hundred times a second: two writes in one tick look the same. Some give every write that follows
+//! a stat a different timestamp; this is tested once.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::beneath::Facts;
 use crate::chunk::WHOLE;
-use crate::entry::Moment;
+use crate::entry::FileTime;
 use crate::files;
-use crate::index::{YOUNG, is_older};
+use crate::index::{RECENT_NANOS, is_older};
 use crate::machine::stamp_tick;
+use crate::openat::Facts;
 
-/// How long a write to a file that is kept whole may be under way, in nanoseconds: its stamp is that of
-/// its beginning.
-const UNDER_WAY: u32 = 2_000_000;
+/// How long a write to a file below [`WHOLE`] bytes may take, in nanoseconds: its timestamp is that
+/// of its beginning.
+const WRITE_DURATION: u32 = 2_000_000;
 
-/// How the stamps of files are to be taken.
+/// How far timestamps can be trusted.
 pub(crate) struct Stamps<'a> {
-    /// Where files can be made, to see how they are stamped.
+    /// A folder where a test file can be created.
     drafts: &'a Path,
-    /// Two ticks of the clock that stamps files. A write since a look has a later stamp than one of
-    /// so many nanoseconds before.
+    /// Two ticks of the clock that stamps files. A write after a stat gets a later timestamp than
+    /// one that is this many nanoseconds older than the stat.
     ticks: u32,
-    /// The device on which each write after a look has a stamp of its own, if that is known of one.
+    /// The device on which each write after a stat gets a new timestamp, if there is one.
     exact: OnceLock<Option<u64>>,
 }
 
@@ -31,26 +31,27 @@ impl<'a> Stamps<'a> {
     pub(crate) fn new(drafts: &'a Path) -> Self {
         Self {
             drafts,
-            ticks: stamp_tick().saturating_mul(2).min(YOUNG),
+            ticks: stamp_tick().saturating_mul(2).min(RECENT_NANOS),
             exact: OnceLock::new(),
         }
     }
 
-    /// Whether a write to a file since a moment, when it was looked at, shows in its stamps. A time in
-    /// the future was set by someone: what counts is when.
-    pub(crate) fn show_writes(&self, facts: &Facts, since: Moment) -> bool {
+    /// Whether a write to a file after `since`, when its stat data were read, shows in its
+    /// timestamps. The mtime is ignored, because programs can set it, even into the future; the
+    /// ctime counts.
+    pub(crate) fn show_writes(&self, facts: &Facts, since: FileTime) -> bool {
         let changed = Facts {
             modified: facts.changed,
             ..*facts
         };
         is_older(&changed, since, self.ticks)
             || facts.size < WHOLE
-                && is_older(&changed, since, UNDER_WAY)
+                && is_older(&changed, since, WRITE_DURATION)
                 && self.are_exact_on(facts.device)
     }
 
     fn are_exact_on(&self, device: u64) -> bool {
-        let try_it = || files::exactly_stamped(self.drafts).unwrap_or(None);
+        let try_it = || files::device_with_exact_stamps(self.drafts).unwrap_or(None);
         *self.exact.get_or_init(try_it) == Some(device)
     }
 }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_stamps_are_exact_no_write_after_a_look_goes_unnoticed() {
+    fn exact_stamps_show_every_write_after_a_stat() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = files::create(&folder.path().join("file")).unwrap();
         let stamps = Stamps::new(folder.path());
@@ -78,14 +79,14 @@ mod tests {
         assert!(!stamps.are_exact_on(device + 1));
     }
 
-    /// How a file looks that was written so many milliseconds before the moment that is told, too.
-    fn written(millis: u32) -> (Facts, Moment) {
+    /// The stat data of a file that was written this many milliseconds before the returned time.
+    fn written(millis: u32) -> (Facts, FileTime) {
         let facts = Facts::at(rustix::fs::CWD, "/".as_ref()).unwrap();
-        let changed = Moment {
+        let changed = FileTime {
             nanos: 0,
             ..facts.changed
         };
-        let since = Moment {
+        let since = FileTime {
             nanos: millis * 1_000_000,
             ..changed
         };
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_a_moment_ago_may_still_be_under_way() {
+    fn recent_write_may_still_be_in_progress() {
         let folder = Path::new("unused");
         for (millis, coarse, exact) in [(1, false, false), (3, false, true), (9, true, true)] {
             let (facts, since) = written(millis);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_and_those_of_other_devices_rest_for_two_ticks() {
+    fn long_and_foreign_files_wait_for_two_ticks() {
         let (facts, since) = written(3);
         let size = WHOLE;
         let stamps = stamps(Path::new("unused"), Some(facts.device));

@@ -1,14 +1,14 @@
-//! Bringing a snapshot back.
+//! Restores a snapshot.
 //!
-//! First everything that differs is written and checked in a folder of its own inside the target;
-//! a damaged vault or a full disk is noticed there, and the target is as it was. Then files are
-//! moved into their places, each in one step. A restore that was interrupted is simply repeated.
+//! First, everything that differs is written and checked in a staging folder inside the target. A
+//! damaged store or a full disk is noticed there, while the target is unchanged. Then files are
+//! moved to their paths, each in one atomic step. An interrupted restore is simply repeated.
 //!
-//! P5: nothing is ever opened through a link, whoever planted it and whenever.
+//! P5: no file is ever opened through a link, whoever created it and whenever.
 
-mod inert;
-mod narrow;
+mod disarm;
 mod plan;
+mod restore_diff;
 mod stage;
 mod swap;
 
@@ -23,28 +23,28 @@ use rustix::io::Errno;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 
-use crate::beneath::{self, Facts};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::index::{self, Index};
 use crate::machine;
 use crate::manifest::Manifest;
-use crate::pack::Shelf;
+use crate::openat::{self, Facts};
+use crate::pack::PackSet;
 use crate::request::{Progress, Restore, Restored, Trust};
-use crate::vault::Vault;
+use crate::snapshot_store::Vault;
 use crate::walk::guard;
 
-use narrow::Narrow;
-use plan::{Plan, There};
+use plan::{Existing, Plan};
+use restore_diff::RestoreDiff;
 use stage::Stage;
 
-/// The longest settings of a git folder that are looked at.
+/// The largest git configuration that is read.
 const SETTINGS: u64 = 1024 * 1024;
 
 impl Vault {
-    /// Makes `into` what the snapshot says, writing only what differs. The folder is made if it is
-    /// not there. Until everything that has to be written is there and checked, nothing in the
-    /// target is changed.
+    /// Makes `into` what the snapshot says, writing only what differs. Creates the folder if it is
+    /// missing. Changes nothing in the target until everything that has to be written is staged and
+    /// checked.
     pub fn restore(
         &self,
         snapshot: Digest,
@@ -52,21 +52,28 @@ impl Vault {
         options: &Restore<'_>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Restored, Error> {
-        // Nobody deletes what is being read.
-        let _held = self.hold()?;
-        let narrow = || self.narrow(snapshot, into, options);
-        let (narrow, shelf) = machine::both(true, narrow, || self.shelf());
-        let (narrow, shelf) = (narrow?, shelf?);
-        if let Some(narrow) = narrow {
-            check_limit(narrow.bytes, into, options)?;
+        // The shared lock keeps others from deleting what is being read.
+        let _lock = self.lock_shared()?;
+        let diff = || self.restore_diff(snapshot, into, options);
+        let (diff, pack_set) = machine::join(true, diff, || self.pack_set());
+        let (diff, pack_set) = (diff?, pack_set?);
+        if let Some(diff) = diff {
+            check_limit(diff.bytes, into, options)?;
             let place = guard(into, options.home)?;
             let target = Target::open(&place)?;
-            stage::sweep(&target);
-            let there = narrow.look(&target)?;
-            let restored = carry_out(&narrow.manifest, &there, &target, &shelf, options, progress)?;
+            stage::remove_stale_stages(&target);
+            let existing = diff.existing(&target)?;
+            let restored = execute(
+                &diff.manifest,
+                &existing,
+                &target,
+                &pack_set,
+                options,
+                progress,
+            )?;
             return Ok(Restored {
-                unchanged: restored.unchanged + narrow.same,
-                skipped: narrow.manifest.skipped,
+                unchanged: restored.unchanged + diff.same,
+                skipped: diff.manifest.skipped,
                 ..restored
             });
         }
@@ -79,12 +86,12 @@ impl Vault {
             .map_err(|error| Error::at(into, error))?;
         let place = guard(into, options.home)?;
         let target = Target::open(&place)?;
-        stage::sweep(&target);
-        let index = index::place(&self.index, &place, target.facts.device);
-        let index = Index::read(&self.safe, &index);
-        let there = plan::look(&manifest, &target, &index, self, options)?;
-        let restored = carry_out(&manifest, &there, &target, &shelf, options, progress)?;
-        self.add_harmless_settings(snapshot, &manifest, &set_aside, &target)?;
+        stage::remove_stale_stages(&target);
+        let index = index::index_path(&self.index, &place, target.facts.device);
+        let index = Index::read(&self.encrypted_files, &index);
+        let existing = plan::read_target(&manifest, &target, &index, self, options)?;
+        let restored = execute(&manifest, &existing, &target, &pack_set, options, progress)?;
+        self.add_safe_git_config(snapshot, &manifest, &set_aside, &target)?;
         Ok(Restored {
             skipped: manifest.skipped,
             set_aside,
@@ -92,38 +99,39 @@ impl Vault {
         })
     }
 
-    /// What is left to do, if a snapshot of the target was taken a moment ago. One that is not
-    /// trusted fully is not restored as it is.
-    fn narrow(
+    /// The difference to a snapshot of the target that was just taken, if there is one. Only for
+    /// fully trusted snapshots: others are not restored as they are.
+    fn restore_diff(
         &self,
         snapshot: Digest,
         into: &Path,
         options: &Restore<'_>,
-    ) -> Result<Option<Narrow>, Error> {
+    ) -> Result<Option<RestoreDiff>, Error> {
         let seen = options.seen.filter(|_| options.trust == Trust::Full);
-        let Some(seen) = seen.filter(|_| self.is_kept(snapshot)) else {
+        let Some(seen) = seen.filter(|_| self.is_listed(snapshot)) else {
             return Ok(None);
         };
-        let wanted = || self.whole(snapshot);
-        let (wanted, seen) = machine::both(true, wanted, || self.seen(seen, into));
-        narrow::narrow(&wanted?, &seen?).map_err(|broken| Error::Hostile {
+        let wanted = || self.manifest_bytes(snapshot);
+        let (wanted, seen) = machine::join(true, wanted, || self.captured_manifest(seen, into));
+        restore_diff::diff(&wanted?, &seen?).map_err(|broken| Error::Hostile {
             snapshot,
             reason: broken.0.to_owned(),
         })
     }
 
-    /// The manifest of a snapshot that was just taken of a folder: the index of the folder has it.
-    fn seen(&self, snapshot: Digest, folder: &Path) -> Result<Vec<u8>, Error> {
-        let look = || {
+    /// The manifest of a snapshot that was just taken of a folder. The index of the folder contains
+    /// it.
+    fn captured_manifest(&self, snapshot: Digest, folder: &Path) -> Result<Vec<u8>, Error> {
+        let read = || {
             let place = std::fs::canonicalize(folder).ok()?;
-            let facts = beneath::root(&place).and_then(Facts::of).ok()?;
-            let index = index::place(&self.index, &place, facts.device);
-            index::manifest(&self.safe, &index, snapshot)
+            let facts = openat::root(&place).and_then(Facts::of).ok()?;
+            let index = index::index_path(&self.index, &place, facts.device);
+            index::manifest(&self.encrypted_files, &index, snapshot)
         };
-        look().map_or_else(|| self.whole(snapshot), Ok)
+        read().map_or_else(|| self.manifest_bytes(snapshot), Ok)
     }
 
-    /// What is to be restored, and what of it gets another name.
+    /// The manifest to restore, and the paths in it that were renamed.
     fn wanted(
         &self,
         snapshot: Digest,
@@ -133,7 +141,7 @@ impl Vault {
         if options.trust == Trust::Full {
             return Ok((manifest, Vec::new()));
         }
-        let (manifest, set_aside) = inert::set_aside(manifest);
+        let (manifest, set_aside) = disarm::disarm(manifest);
         manifest.check().map_err(|broken| Error::Hostile {
             snapshot,
             reason: broken.0.to_owned(),
@@ -141,9 +149,9 @@ impl Vault {
         Ok((manifest, set_aside))
     }
 
-    /// A git folder whose settings were set aside gets those of them that can do no harm, unless it
-    /// has some.
-    fn add_harmless_settings(
+    /// Gives each git folder whose configuration was disarmed the harmless part of it, unless it
+    /// already has a configuration.
+    fn add_safe_git_config(
         &self,
         snapshot: Digest,
         manifest: &Manifest,
@@ -155,20 +163,20 @@ impl Vault {
             .iter()
             .filter(|path| path.file_name() == Some(name))
         {
-            let aside = manifest.find(&inert::aside(path));
+            let aside = manifest.find(&disarm::disarmed_path(path));
             let short = |entry: &Entry| entry.size() <= SETTINGS && !entry.content().is_empty();
             if !aside.is_some_and(short) {
                 continue;
             }
-            // Where git is not there to read it, a repository does without.
-            let Ok(content) = crate::git::harmless(&self.read(snapshot, path)?) else {
+            // Without git to read the configuration, the repository gets none.
+            let Ok(content) = crate::git::safe_config(&self.read(snapshot, path)?) else {
                 continue;
             };
             let (folder, name) =
-                beneath::parent(target.fd(), path).map_err(target.trouble(path))?;
-            let made = match beneath::create(folder.as_fd(), name) {
+                openat::parent(target.fd(), path).map_err(target.error_at(path))?;
+            let made = match openat::create(folder.as_fd(), name) {
                 Err(Errno::EXIST) => continue,
-                made => made.map_err(target.trouble(path))?,
+                made => made.map_err(target.error_at(path))?,
             };
             let mut file = File::from(made);
             let written = file.write_all(&content).and_then(|()| file.sync_all());
@@ -178,18 +186,18 @@ impl Vault {
     }
 }
 
-/// Does what has to be done to get from what is there to what the manifest says.
-fn carry_out(
+/// Executes the plan that turns what is in the target into what the manifest says.
+fn execute(
     manifest: &Manifest,
-    there: &HashMap<PathBuf, There>,
+    existing: &HashMap<PathBuf, Existing>,
     target: &Target<'_>,
-    shelf: &Shelf,
+    pack_set: &PackSet,
     options: &Restore<'_>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Restored, Error> {
-    let plan = Plan::new(manifest, target, there, options)?;
+    let plan = Plan::new(manifest, target, existing, options)?;
     let stage = Stage::new(target)?;
-    let bytes = stage.fill(manifest, &plan, shelf, options, progress)?;
+    let bytes = stage.fill(manifest, &plan, pack_set, options, progress)?;
     point(Point::RestoreAfterStage);
     let removed = swap::run(manifest, &plan, target, &stage, options)?;
     stage.remove()?;
@@ -217,7 +225,6 @@ fn check_limit(bytes: u64, into: &Path, options: &Restore<'_>) -> Result<(), Err
     Ok(())
 }
 
-/// The folder that is restored into.
 struct Target<'a> {
     place: &'a Path,
     fd: OwnedFd,
@@ -226,9 +233,9 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn open(place: &'a Path) -> Result<Self, Error> {
-        let trouble = |error| Error::at(place, error);
-        let fd = beneath::root(place).map_err(trouble)?;
-        let facts = Facts::of(&fd).map_err(trouble)?;
+        let to_error = |error| Error::at(place, error);
+        let fd = openat::root(place).map_err(to_error)?;
+        let facts = Facts::of(&fd).map_err(to_error)?;
         Ok(Self { place, fd, facts })
     }
 
@@ -236,14 +243,14 @@ impl<'a> Target<'a> {
         self.fd.as_fd()
     }
 
-    /// What a failed operation on something in the target means.
-    fn trouble(&self, path: &Path) -> impl Fn(rustix::io::Errno) -> Error {
+    /// Converts the error of an operation on a path in the target.
+    fn error_at(&self, path: &Path) -> impl Fn(rustix::io::Errno) -> Error {
         let place = self.place.join(path);
         move |error| Error::at(&place, error)
     }
 }
 
-/// The permission bits that are set.
+/// The permission bits to set.
 fn mode(entry: &Entry, options: &Restore<'_>) -> rustix::fs::Mode {
     let allowed = if options.privileges { 0o7777 } else { 0o1777 };
     rustix::fs::Mode::from_raw_mode(entry.mode & allowed)
@@ -256,9 +263,9 @@ mod tests {
 
     /// A manifest that no capture writes, but whose name and checksums are right.
     #[test]
-    fn a_hostile_manifest_is_refused_before_anything_is_written() {
+    fn hostile_manifest_is_refused_before_writing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let vault = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let store = Vault::open(&folder.path().join("vault")).expect("a vault");
         let outside = folder.path().join("outside");
         let link = Kind::Link { target: outside };
         let empty = Kind::File {
@@ -273,20 +280,22 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault.store_whole(snapshot, &whole).expect("it is stored");
-        vault.list_as_kept(snapshot).expect("it is listed");
+        store
+            .store_whole_manifest(snapshot, &whole)
+            .expect("it is stored");
+        store.write_head(snapshot).expect("it is listed");
         let target = folder.path().join("target");
         let options = Restore::default();
-        let refused = vault.restore(snapshot, &target, &options, &|_| {});
+        let refused = store.restore(snapshot, &target, &options, &|_| {});
         assert!(matches!(refused, Err(Error::Hostile { .. })), "{refused:?}");
         assert!(!target.exists());
     }
 
-    /// Many names of one small piece: little in the vault, endless on the disk.
+    /// Many references to one small chunk: little in the store, a huge file on the disk.
     #[test]
-    fn a_snapshot_with_more_bytes_than_allowed_is_refused() {
+    fn restore_refuses_more_bytes_than_the_limit() {
         let folder = tempfile::tempdir().expect("a folder");
-        let vault = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let store = Vault::open(&folder.path().join("vault")).expect("a vault");
         let chunk = Chunk {
             digest: Digest::of(b"abc"),
             length: 3,
@@ -303,14 +312,16 @@ mod tests {
         };
         let whole = manifest.encode();
         let snapshot = Digest::of(&whole);
-        vault.store_whole(snapshot, &whole).expect("it is stored");
-        vault.list_as_kept(snapshot).expect("it is listed");
+        store
+            .store_whole_manifest(snapshot, &whole)
+            .expect("it is stored");
+        store.write_head(snapshot).expect("it is listed");
         let options = Restore {
             limit: Some(2999),
             ..Restore::default()
         };
         let target = folder.path().join("target");
-        let refused = vault.restore(snapshot, &target, &options, &|_| {});
+        let refused = store.restore(snapshot, &target, &options, &|_| {});
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
         assert!(!target.exists());
     }

@@ -1,4 +1,4 @@
-//! Moves what was staged into its place. Everything that is moved was checked.
+//! Moves staged files to their paths. Everything that is moved was checked before.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::{Errno, Result};
 use segno_core::fault::{Point, point};
 
-use crate::beneath::{self, Facts, times};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::machine;
 use crate::manifest::Manifest;
+use crate::openat::{self, Facts, times};
 use crate::request::Restore;
-use crate::restore::plan::{Act, Plan, Removal};
+use crate::restore::plan::{Action, Plan, Removal};
 use crate::restore::stage::{MANY, Stage};
 use crate::restore::{Target, mode};
 
-/// Removes what has to go, and moves what was staged. Returns what was removed.
+/// Removes what has to go and moves what was staged. Returns the removed paths.
 pub(crate) fn run(
     manifest: &Manifest,
     plan: &Plan,
@@ -32,29 +32,31 @@ pub(crate) fn run(
     };
     let mut removed = Vec::new();
     for (path, removal) in &plan.removals {
-        let gone = swap.remove(path, *removal).map_err(target.trouble(path))?;
+        let gone = swap.remove(path, *removal).map_err(target.error_at(path))?;
         point(Point::RestoreAfterMove);
         if gone && !plan.replaced.contains(path) {
             removed.push(path.clone());
         }
     }
     removed.reverse();
-    for (entry, act) in manifest.entries.iter().zip(&plan.acts) {
-        let done = match act {
-            Act::Write {
+    for (entry, action) in manifest.entries.iter().zip(&plan.actions) {
+        let done = match action {
+            Action::Write {
                 staged,
                 moves: true,
-            } => swap.place(staged, &entry.path),
-            Act::Keep { mend: true } if entry.kind != Kind::Folder => swap.mend(entry),
+            } => swap.move_staged(staged, &entry.path),
+            Action::Keep { fix_metadata: true } if entry.kind != Kind::Folder => {
+                swap.fix_metadata(entry)
+            }
             _ => continue,
         };
-        done.map_err(target.trouble(&entry.path))?;
+        done.map_err(target.error_at(&entry.path))?;
         point(Point::RestoreAfterMove);
     }
-    for (entry, act) in manifest.entries.iter().zip(&plan.acts) {
-        if let (Kind::Twin { of }, Act::Link) = (&entry.kind, act) {
+    for (entry, action) in manifest.entries.iter().zip(&plan.actions) {
+        if let (Kind::HardLink { of }, Action::Link) = (&entry.kind, action) {
             swap.link(of, &entry.path)
-                .map_err(target.trouble(&entry.path))?;
+                .map_err(target.error_at(&entry.path))?;
             point(Point::RestoreAfterMove);
         }
     }
@@ -68,9 +70,9 @@ struct Swap<'a> {
 }
 
 impl Swap<'_> {
-    /// True if it is gone; a folder that still has something in it stays.
+    /// True if the path is gone. A folder that is not empty stays.
     fn remove(&self, path: &Path, removal: Removal) -> Result<bool> {
-        let (folder, name) = match self.open_up(path) {
+        let (folder, name) = match self.open_parent(path) {
             Err(Errno::NOENT) => return Ok(true),
             other => other?,
         };
@@ -85,9 +87,12 @@ impl Swap<'_> {
         }
     }
 
-    /// The folder that something is in, made writable if it was not; its mode is set again later.
-    fn open_up<'p>(&self, path: &'p Path) -> Result<(std::os::fd::OwnedFd, &'p std::ffi::OsStr)> {
-        let (folder, name) = beneath::parent(self.target.fd(), path)?;
+    /// Opens the parent folder of a path and makes it writable; its mode is set again later.
+    fn open_parent<'p>(
+        &self,
+        path: &'p Path,
+    ) -> Result<(std::os::fd::OwnedFd, &'p std::ffi::OsStr)> {
+        let (folder, name) = openat::parent(self.target.fd(), path)?;
         let mode = Facts::of(&folder)?.mode;
         if mode & 0o700 != 0o700 {
             let _ = rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | 0o700));
@@ -95,15 +100,15 @@ impl Swap<'_> {
         Ok((folder, name))
     }
 
-    fn place(&self, staged: &Path, path: &Path) -> Result<()> {
-        let (folder, name) = self.open_up(path)?;
+    fn move_staged(&self, staged: &Path, path: &Path) -> Result<()> {
+        let (folder, name) = self.open_parent(path)?;
         rustix::fs::renameat(self.stage.fd(), staged, folder, name)
     }
 
-    /// Sets what is not as it should be on something whose content is.
-    fn mend(&self, entry: &Entry) -> Result<()> {
+    /// Sets mode, time and attributes of an entry whose content is right.
+    fn fix_metadata(&self, entry: &Entry) -> Result<()> {
         if let Kind::Link { .. } = entry.kind {
-            let (folder, name) = beneath::parent(self.target.fd(), &entry.path)?;
+            let (folder, name) = openat::parent(self.target.fd(), &entry.path)?;
             return rustix::fs::utimensat(
                 folder,
                 name,
@@ -111,27 +116,28 @@ impl Swap<'_> {
                 AtFlags::SYMLINK_NOFOLLOW,
             );
         }
-        if let Kind::Twin { .. } = entry.kind {
+        if let Kind::HardLink { .. } = entry.kind {
             return Ok(());
         }
-        let file = beneath::file(self.target.fd(), &entry.path)?;
-        set(&file, entry, self.options)
+        let file = openat::file(self.target.fd(), &entry.path)?;
+        set_metadata(&file, entry, self.options)
     }
 
-    /// Links by another name first, so that what is there is replaced in one step.
+    /// Creates the link under another name first, so that the rename replaces what is there in one
+    /// step.
     fn link(&self, of: &Path, path: &Path) -> Result<()> {
-        let (from, leader) = beneath::parent(self.target.fd(), of)?;
+        let (from, leader) = openat::parent(self.target.fd(), of)?;
         rustix::fs::linkat(from, leader, self.stage.fd(), "twin", AtFlags::empty())?;
-        let (folder, name) = self.open_up(path)?;
+        let (folder, name) = self.open_parent(path)?;
         let moved = rustix::fs::renameat(self.stage.fd(), "twin", folder, name);
-        // Renaming one name of a file over another does nothing at all.
+        // Renaming one name of a file over another one does nothing at all.
         let _ = rustix::fs::unlinkat(self.stage.fd(), "twin", AtFlags::empty());
         moved
     }
 }
 
-fn set(fd: &std::os::fd::OwnedFd, entry: &Entry, options: &Restore<'_>) -> Result<()> {
-    match beneath::set_attributes(fd, &entry.attributes) {
+fn set_metadata(fd: &std::os::fd::OwnedFd, entry: &Entry, options: &Restore<'_>) -> Result<()> {
+    match openat::set_attributes(fd, &entry.attributes) {
         Err(Errno::NOTSUP) if entry.attributes.is_empty() => {}
         other => other?,
     }
@@ -146,7 +152,7 @@ fn set(fd: &std::os::fd::OwnedFd, entry: &Entry, options: &Restore<'_>) -> Resul
     Ok(())
 }
 
-/// Gives folders their modes and times, the deepest first, and makes everything durable.
+/// Sets modes and times of folders, the deepest first, and makes everything durable.
 pub(crate) fn finish(
     manifest: &Manifest,
     plan: &Plan,
@@ -158,14 +164,14 @@ pub(crate) fn finish(
         .iter()
         .filter(|entry| entry.kind == Kind::Folder);
     for entry in folders.rev() {
-        let done =
-            beneath::folder(target.fd(), &entry.path).and_then(|fd| set(&fd, entry, options));
-        done.map_err(target.trouble(&entry.path))?;
+        let done = openat::folder(target.fd(), &entry.path)
+            .and_then(|fd| set_metadata(&fd, entry, options));
+        done.map_err(target.error_at(&entry.path))?;
     }
-    let root = set(&target.fd, &manifest.root, options);
-    root.map_err(target.trouble(Path::new("")))?;
+    let root = set_metadata(&target.fd, &manifest.root, options);
+    root.map_err(target.error_at(Path::new("")))?;
     if options.durable {
-        sync(manifest, plan, target).map_err(target.trouble(Path::new("")))?;
+        sync(manifest, plan, target).map_err(target.error_at(Path::new("")))?;
     }
     Ok(())
 }
@@ -174,8 +180,15 @@ fn sync(manifest: &Manifest, plan: &Plan, target: &Target<'_>) -> Result<()> {
     if plan.written(manifest) > MANY || plan.removals.len() as u64 > MANY {
         return rustix::fs::syncfs(&target.fd);
     }
-    let touched = manifest.entries.iter().zip(&plan.acts);
-    let touched = touched.filter(|(_, act)| !matches!(act, Act::Keep { mend: false }));
+    let touched = manifest.entries.iter().zip(&plan.actions);
+    let touched = touched.filter(|(_, action)| {
+        !matches!(
+            action,
+            Action::Keep {
+                fix_metadata: false
+            }
+        )
+    });
     let mut folders = BTreeSet::from([Path::new("")]);
     for (entry, _) in touched {
         folders.extend(entry.path.parent());
@@ -185,7 +198,7 @@ fn sync(manifest: &Manifest, plan: &Plan, target: &Target<'_>) -> Result<()> {
     }
     folders.extend(plan.removals.iter().filter_map(|(path, _)| path.parent()));
     let folders: Vec<&Path> = folders.into_iter().collect();
-    machine::each_at_once(&folders, |path| match beneath::folder(target.fd(), path) {
+    machine::for_each_parallel(&folders, |path| match openat::folder(target.fd(), path) {
         Ok(folder) => rustix::fs::fsync(folder),
         Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The scope of a workspace, by evidence and by what a person has said.
+//! The scope of a workspace, decided by evidence and by the user's rules.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::git::left_by_git;
+use crate::git::git_temporary_rule;
 
 use super::Scope;
 use super::ignored::Ignored;
@@ -14,18 +14,18 @@ use super::pattern::Pattern;
 use super::regenerable;
 use super::tracked::{Repositories, Repository};
 
-/// What a person has said about a project.
+/// The user's rules for a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// Kept, whatever the evidence.
+    /// Included, whatever the evidence.
     pub include: Vec<Pattern>,
-    /// Left out, whatever the evidence, but not what git tracks. `!` before a pattern leaves out
-    /// that too.
+    /// Excluded, whatever the evidence, except for files that git tracks. A pattern with a leading
+    /// `!` excludes those, too.
     pub exclude: Vec<Pattern>,
 }
 
-/// Leaves out what is shown to be made again by a tool.
+/// Excludes what is proven to be regenerable by a tool.
 pub struct Evidence {
     root: PathBuf,
     rules: Rules,
@@ -34,8 +34,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The scope of the workspace at `root`, an absolute path. It looks at the files once and
-    /// remembers, so each snapshot wants a new one.
+    /// The scope of the workspace at `root`, an absolute path. It reads files once and caches them,
+    /// so each snapshot needs a new scope.
     pub fn new(root: impl Into<PathBuf>, rules: Rules) -> Self {
         Self {
             root: root.into(),
@@ -45,18 +45,18 @@ impl Evidence {
         }
     }
 
-    /// What could not be read, for people: where git's list of tracked files is not known, nothing
-    /// is left out.
-    pub fn troubles(&self) -> Vec<String> {
-        self.repositories.troubles()
+    /// What could not be read, for the user. Where git's list of tracked files is unknown, nothing
+    /// is excluded.
+    pub fn read_errors(&self) -> Vec<String> {
+        self.repositories.read_errors()
     }
 
-    /// Whether no pattern could be about a file: the way of almost all calls.
-    fn says_nothing_of_files(&self) -> bool {
+    /// Whether no pattern can concern a file, which is the case for almost all calls.
+    fn has_no_patterns(&self) -> bool {
         self.rules.include.is_empty() && self.rules.exclude.is_empty()
     }
 
-    /// The exclude pattern that leaves `names` out.
+    /// The exclude pattern that concerns `names`.
     fn excluded(&self, names: &[&[u8]], is_folder: bool, path: &Path) -> Option<String> {
         let patterns = self.rules.exclude.iter();
         let mut about = patterns.filter(|pattern| pattern.covers(names, is_folder));
@@ -74,7 +74,6 @@ impl Evidence {
         patterns.any(|pattern| pattern.leads_into(names))
     }
 
-    /// Whether git ignores `path`.
     fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         self.repository(path).is_some_and(|repository| {
             let (root, exclude) = (&repository.root, &repository.exclude);
@@ -82,8 +81,8 @@ impl Evidence {
         })
     }
 
-    /// The rule by which the evidence beside it leaves `path` out.
-    fn shown(&self, path: &Path, is_folder: bool) -> Option<String> {
+    /// The rule that excludes `path`, by evidence beside it.
+    fn regenerable_rule(&self, path: &Path, is_folder: bool) -> Option<String> {
         let ignored = || self.ignores(path, is_folder);
         let rule = if is_folder {
             regenerable::folder(path, path.file_name()?, ignored)
@@ -93,21 +92,21 @@ impl Evidence {
         rule.filter(|_| !self.tracks(path))
     }
 
-    /// The rule by which what a folder holds leaves it out.
-    fn shown_within(&self, path: &Path) -> Option<String> {
-        let rule = regenerable::holding(path, || self.ignores(path, true));
+    /// The rule that excludes a folder, by evidence in it.
+    fn regenerable_by_content(&self, path: &Path) -> Option<String> {
+        let rule = regenerable::by_content(path, || self.ignores(path, true));
         rule.filter(|_| !self.tracks(path))
     }
 
-    /// The rule by which a folder above `names` would have gone, had no include pattern led into it.
-    fn shown_above(&self, names: &[&[u8]]) -> Option<String> {
+    /// The rule that would have excluded a folder above `names` if no include pattern led into it.
+    fn regenerable_parent(&self, names: &[&[u8]]) -> Option<String> {
         (1..names.len())
             .filter(|end| self.leads_to_included(&names[..*end]))
             .find_map(|end| {
                 let above = names[..end].iter().map(|name| OsStr::from_bytes(name));
                 let above = self.root.join(above.collect::<PathBuf>());
-                self.shown(&above, true)
-                    .or_else(|| self.shown_within(&above))
+                self.regenerable_rule(&above, true)
+                    .or_else(|| self.regenerable_by_content(&above))
             })
     }
 
@@ -122,12 +121,9 @@ impl Evidence {
 }
 
 impl Scope for Evidence {
-    fn leaves_out(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String> {
-        let git = left_by_git(name, is_folder);
-        if !is_folder
-            && git.is_none()
-            && self.says_nothing_of_files()
-            && !regenerable::is_compiled(name)
+    fn excludes(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String> {
+        let git = git_temporary_rule(name, is_folder);
+        if !is_folder && git.is_none() && self.has_no_patterns() && !regenerable::is_compiled(name)
         {
             return None;
         }
@@ -145,20 +141,21 @@ impl Scope for Evidence {
             return None;
         }
         let rule = self
-            .shown(&path, is_folder)
-            .or_else(|| self.shown_above(&names))?;
+            .regenerable_rule(&path, is_folder)
+            .or_else(|| self.regenerable_parent(&names))?;
         (!is_folder || !self.leads_to_included(&names)).then_some(rule)
     }
 
-    fn leaves_out_holding(&self, folder: &Path, names: &[&OsStr]) -> Option<String> {
-        let telling = |name: &&OsStr| regenerable::TELLING.iter().any(|known| name == known);
-        if !names.iter().any(telling) {
+    fn excludes_for_content(&self, folder: &Path, names: &[&OsStr]) -> Option<String> {
+        let is_telling =
+            |name: &&OsStr| regenerable::MARKER_FILES.iter().any(|known| name == known);
+        if !names.iter().any(is_telling) {
             return None;
         }
         let above: Vec<&[u8]> = folder.iter().map(OsStrExt::as_bytes).collect();
-        let stays = above.contains(&b".git".as_slice())
+        let is_included = above.contains(&b".git".as_slice())
             || self.included(&above, true)
             || self.leads_to_included(&above);
-        (!stays).then(|| self.shown_within(&self.root.join(folder)))?
+        (!is_included).then(|| self.regenerable_by_content(&self.root.join(folder)))?
     }
 }

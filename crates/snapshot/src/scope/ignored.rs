@@ -1,14 +1,14 @@
-//! What git ignores, by the `.gitignore` files of a repository and its `info/exclude`.
+//! What git ignores, according to the `.gitignore` files of a repository and its `info/exclude`.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::bounded_read;
 use super::pattern::Pattern;
-use super::peek;
 
-/// The longest file of patterns that is read. Of a longer one nothing counts as ignored.
+/// The longest file of patterns that is read. A longer one ignores nothing.
 const LIMIT: u64 = 1024 * 1024;
 
 /// The patterns of each folder, read once.
@@ -31,14 +31,14 @@ impl Ignored {
             return false;
         };
         let names: Vec<&[u8]> = relative.iter().map(OsStrExt::as_bytes).collect();
-        // What is in an ignored folder is ignored; nothing brings it back.
+        // Everything in an ignored folder is ignored; no pattern can include it again.
         (1..=names.len()).any(|end| {
             let folder = is_folder || end < names.len();
             self.decides(root, exclude, &names[..end], folder)
         })
     }
 
-    /// The last pattern about a path decides, of those in the nearest file that has one.
+    /// The last matching pattern decides, in the nearest file that has one.
     fn decides(&self, root: &Path, exclude: &[Pattern], names: &[&[u8]], is_folder: bool) -> bool {
         let verdict = |patterns: &[Pattern], names: &[&[u8]]| {
             let mut patterns = patterns.iter().rev();
@@ -71,7 +71,7 @@ impl Ignored {
 
 /// The patterns in a file; none if there is no such file.
 pub(super) fn read(path: &Path) -> Vec<Pattern> {
-    let content = peek::read(path, LIMIT).unwrap_or_default();
+    let content = bounded_read::read(path, LIMIT).unwrap_or_default();
     let lines = content.split(|byte| *byte == b'\n');
     lines.filter_map(Pattern::line).collect()
 }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test makes files of its own")]
-    fn patterns_put_together_by_chance_mean_what_git_says() {
+    fn random_patterns_match_like_git() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for name in FOLDERS {

@@ -1,13 +1,12 @@
-//! Reads the names in a git index, versions 2 to 4 (gitformat-index).
+//! Parses the names in a git index, versions 2 to 4 (gitformat-index).
 
-/// The names that an index lists, sorted. A folder that a sparse index keeps as one entry ends
-/// with a slash.
+/// The names in an index, sorted. A folder that a sparse index stores as one entry ends with a
+/// slash.
 ///
-/// `None` if the file cannot be understood here: damaged, of another version, or split into a
-/// shared and an own part. Then git has to be asked.
+/// `None` if the file cannot be parsed here: damaged, of another version, or a split index. Then
+/// git has to be asked.
 pub(crate) fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
-    // The index does not say how long its object ids are. Read with the wrong length it does not
-    // come out even.
+    // The index does not state the length of its object ids. With the wrong length, parsing fails.
     [20, 32]
         .into_iter()
         .find_map(|length| Reader::new(index, length)?.read())
@@ -63,7 +62,7 @@ impl<'a> Reader<'a> {
         Some(names)
     }
 
-    /// One entry. `name` holds the one before, of which version 4 repeats only the difference.
+    /// Parses one entry. `name` is the previous one, of which version 4 stores only the difference.
     fn entry(&mut self, name: &mut Vec<u8>) -> Option<()> {
         let start = self.at;
         self.take(40 + self.id_length)?;
@@ -83,8 +82,8 @@ impl<'a> Reader<'a> {
         let rest = self.bytes.get(self.at..self.end)?;
         let length = rest.iter().position(|byte| *byte == 0)?;
         name.extend_from_slice(&rest[..length]);
-        let said = usize::from(flags & 0xFFF);
-        if name.is_empty() || said != name.len().min(0xFFF) {
+        let stated = usize::from(flags & 0xFFF);
+        if name.is_empty() || stated != name.len().min(0xFFF) {
             return None;
         }
         if self.version == 4 {
@@ -114,7 +113,7 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// A number of varying length, as in packs.
+    /// A number of variable length, as in packs.
     fn offset(&mut self) -> Option<usize> {
         let mut byte = self.take(1)?[0];
         let mut value = usize::from(byte & 0x7F);
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_index_is_not_understood() {
+    fn malformed_git_index_is_rejected() {
         assert_eq!(names(b""), None);
         assert_eq!(names(b"DIRC"), None);
         assert_eq!(names(&[0; 200]), None);
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_or_cut_it_is_refused_or_read_but_nothing_breaks() {
+    fn damaged_git_index_never_panics() {
         let index = written(&["a", "b/c", "b/longer name", "z"]);
         assert_eq!(names(&index).map(|names| names.len()), Some(4));
         for end in 0..index.len() {

@@ -1,16 +1,17 @@
-//! What of a workspace is left out of a snapshot.
+//! Decides which files of a workspace are excluded from a snapshot.
 //!
-//! Decided by evidence, never by a bare name: a folder goes only if something beside it or in it
-//! says that a tool makes it again. What git tracks stays, and so does whatever could be data.
+//! The decision needs evidence, never just a name: a folder is excluded only if something beside it
+//! or in it proves that a tool regenerates it. What git tracks is included, and so is everything
+//! that could be data.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
+pub(crate) mod bounded_read;
 mod evidence;
 mod ignored;
 mod index;
 mod pattern;
-pub(crate) mod peek;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod regenerable;
@@ -19,14 +20,14 @@ mod tracked;
 pub use evidence::{Evidence, Rules};
 pub use pattern::{Pattern, PatternError};
 
-/// Decides what is left out.
+/// Decides what is excluded.
 pub trait Scope: Sync {
-    /// The rule by which an entry is left out, for people; `None` if it is kept. `folder` is
-    /// relative to the workspace's root. What is below a folder that is left out is not asked for.
-    fn leaves_out(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String>;
+    /// The rule that excludes an entry, for the user; `None` if it is included. `folder` is
+    /// relative to the workspace's root. Entries below an excluded folder are not asked for.
+    fn excludes(&self, folder: &Path, name: &OsStr, is_folder: bool) -> Option<String>;
 
-    /// The rule by which a folder is left out for what is in it, once that is known.
-    fn leaves_out_holding(&self, _folder: &Path, _names: &[&OsStr]) -> Option<String> {
+    /// The rule that excludes a folder because of its content, once that is known.
+    fn excludes_for_content(&self, _folder: &Path, _names: &[&OsStr]) -> Option<String> {
         None
     }
 }

@@ -1,5 +1,5 @@
-//! Patterns as `.gitignore` has them. Matching takes time in proportion to the text, whatever the
-//! pattern: nothing backtracks further than its last star.
+//! `.gitignore` patterns. Matching takes time in proportion to the text, whatever the pattern: it
+//! never backtracks further than the last star.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A pattern for paths, as in a `.gitignore`: `*.log`, `/cache/`, `web/**/dist`.
 ///
-/// With a slash before its end it is compared with the whole path, without one with every name.
-/// A slash at its end means folders only.
+/// A pattern with a slash before its end is compared with the whole path, one without with every
+/// name. A slash at its end means folders only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern {
@@ -21,13 +21,12 @@ pub struct Pattern {
     parts: Vec<Vec<u8>>,
 }
 
-/// The text is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no pattern: it names nothing")]
 pub struct PatternError(String);
 
 impl Pattern {
-    /// One line of a `.gitignore`; `None` if it says nothing.
+    /// Parses one line of a `.gitignore`; `None` for comments and empty lines.
     pub(super) fn line(line: &[u8]) -> Option<Self> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.starts_with(b"#") {
@@ -62,12 +61,11 @@ impl Pattern {
         })
     }
 
-    /// Whether it begins with `!`.
     pub fn is_negated(&self) -> bool {
         self.negated
     }
 
-    /// Whether it is about `path`, the names from where the pattern stands down.
+    /// Whether it matches `path`, given as names relative to the folder of the pattern.
     pub(super) fn matches(&self, path: &[&[u8]], is_folder: bool) -> bool {
         if self.folders_only && !is_folder {
             return false;
@@ -79,13 +77,13 @@ impl Pattern {
             .is_some_and(|name| one_name(&self.parts[0], name))
     }
 
-    /// Whether it is about `path` or a folder above it.
+    /// Whether it matches `path` or a folder above it.
     pub(super) fn covers(&self, path: &[&[u8]], is_folder: bool) -> bool {
         (1..=path.len()).any(|end| self.matches(&path[..end], is_folder || end < path.len()))
     }
 
-    /// Whether it names a place below the folder `path`. Only patterns that say where they start
-    /// do: `*.log` does not open every folder that would be left out.
+    /// Whether it names a path below the folder `path`. Only patterns with a fixed start do:
+    /// `*.log` does not open every folder that would be excluded.
     pub(super) fn leads_into(&self, path: &[&[u8]]) -> bool {
         let fixed = self.whole && self.parts.first().is_some_and(|part| part != b"**");
         let below = self.parts.len() > path.len() || self.parts.iter().any(|part| part == b"**");
@@ -122,7 +120,7 @@ impl From<Pattern> for String {
     }
 }
 
-/// Spaces at the end do not count, unless the last is written `\ `.
+/// Strips trailing spaces, unless the last one is escaped as `\ `.
 fn without_end_spaces(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b" ") {
         if rest.ends_with(b"\\") {
@@ -133,7 +131,7 @@ fn without_end_spaces(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// Compares name by name; `**` stands for any number of names, at the end for at least one.
+/// Compares name by name; `**` matches any number of names, at the end at least one.
 fn whole_path(parts: &[Vec<u8>], path: &[&[u8]]) -> bool {
     let (mut part, mut name) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -181,7 +179,7 @@ fn one_name(part: &[u8], name: &[u8]) -> bool {
     part[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Where the part goes on if its next sign stands for `byte`.
+/// The next position in the part, if its current element matches `byte`.
 fn one_byte(part: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *part.get(at)? {
         b'?' => Some(at + 1),
@@ -191,7 +189,7 @@ fn one_byte(part: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// A class, from behind its `[`. One that does not end stands for nothing, as in git.
+/// Matches a class, from behind its `[`. One that does not end matches nothing, as in git.
 fn class(part: &[u8], start: usize, byte: u8) -> Option<usize> {
     let inverted = matches!(part.get(start), Some(b'!' | b'^'));
     let first = start + usize::from(inverted);
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_git_says() {
+    fn patterns_match_like_git() {
         for (pattern, path, expected) in [
             ("*.log", "a/b/x.log", true),
             ("*.log", "x.logs", false),
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_no_pattern() {
+    fn empty_patterns_are_rejected() {
         for text in ["", "/", "!", "!/"] {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_stars_does_not_take_for_ever() {
+    fn pattern_matching_takes_bounded_time() {
         let stars = "*a".repeat(200);
         assert!(!matches(&stars, &"b".repeat(4000)));
         let stars = "**/a/".repeat(100) + "x";
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pattern_that_says_where_it_starts_leads_into_a_folder() {
+    fn only_fixed_patterns_lead_into_folders() {
         let leads = |pattern: &str, folder: &[&[u8]]| {
             let pattern: Pattern = pattern.parse().unwrap();
             pattern.leads_into(folder)

@@ -1,18 +1,19 @@
-//! Doors for fuzz targets.
+//! Entry points for fuzz targets.
 
 use super::index;
 use super::pattern::Pattern;
 
-/// The names in a git index; `None` if it is not understood.
+/// The names in a git index; `None` if it cannot be parsed.
 pub fn index(bytes: &[u8]) -> Option<Vec<Box<[u8]>>> {
     index::names(bytes)
 }
 
-/// What each line of a `.gitignore` says of each path: whether it is about it, covers it, leads into it.
+/// For each line of a `.gitignore` and each path: whether the line matches it, covers it, leads
+/// into it.
 pub fn patterns(lines: &[u8], paths: &[&str]) -> Vec<[bool; 3]> {
     let lines = lines.split(|byte| *byte == b'\n');
     let patterns: Vec<Pattern> = lines.filter_map(Pattern::line).collect();
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     for pattern in &patterns {
         let again: Result<Pattern, _> = pattern.to_string().parse();
         assert!(again.is_ok(), "{pattern} is no pattern any more");
@@ -26,8 +27,8 @@ pub fn patterns(lines: &[u8], paths: &[&str]) -> Vec<[bool; 3]> {
                 covers || !matches,
                 "{pattern} is about {path} without covering it"
             );
-            said.push([matches, covers, pattern.leads_into(&names)]);
+            results.push([matches, covers, pattern.leads_into(&names)]);
         }
     }
-    said
+    results
 }

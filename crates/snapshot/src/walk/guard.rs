@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Refuses folders that are too much: the root of the file system, the person's home, and what
-/// the home lies in. Returns the folder without links on the way.
+/// Refuses folders that are too much: the root of the file system, the user's home, and every
+/// folder above the home. Returns the path without links.
 pub(crate) fn guard(root: &Path, home: Option<&Path>) -> Result<PathBuf, Error> {
     let real = std::fs::canonicalize(root).map_err(|error| Error::at(root, error))?;
     let refuse = |reason| {

@@ -1,8 +1,7 @@
-//! Looks at everything in a folder, with several threads, without following a link or waiting for
-//! anything.
+//! Walks a folder with several threads, without following links and without blocking.
 
-mod glance;
 mod guard;
+mod unchanged;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,41 +13,41 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::beneath::{self, Facts};
 use crate::entry::Why;
-use crate::index::{Index, Memory, Section};
-use crate::lot::Lot;
+use crate::index::{FolderCursor, Index, KnownFile};
 use crate::machine;
+use crate::openat::{self, Facts};
+use crate::recheck::Recheck;
 use crate::request::Reach;
 use crate::scope::Scope;
 
 pub(crate) use guard::guard;
 
-/// Names of unfinished restores, at the top of a target.
+/// The prefix of staging folders at the top of a restore target.
 pub(crate) const STAGE: &str = ".segno-restore-";
 
-/// Fewer things than this are looked at before a second thread would have begun.
+/// Fewer entries than this are processed before a second thread would have started.
 const FEW: usize = 500;
 
-/// What a walk needs to know.
+/// The parameters of a walk.
 pub(crate) struct Walk<'a> {
     pub(crate) root: &'a OwnedFd,
     pub(crate) scope: &'a dyn Scope,
     pub(crate) index: &'a Index,
     pub(crate) reach: Reach,
-    /// A folder that is never entered: device and inode.
-    pub(crate) vault: Option<(u64, u64)>,
-    /// How many files there may be; folders that are not entered yet when there are more stay out.
+    /// Device and inode of the snapshot store, which is never entered.
+    pub(crate) store: Option<(u64, u64)>,
+    /// The file limit; once it is exceeded, folders that are not entered yet are excluded.
     pub(crate) files: u64,
-    /// Whether the time is used up.
-    pub(crate) late: &'a (dyn Fn() -> bool + Sync),
-    /// Whether folders that are as the index knows them are passed over.
-    pub(crate) glances: bool,
-    /// What is compared though it looks unchanged.
-    pub(crate) lot: Lot,
+    /// Whether the time budget is exhausted.
+    pub(crate) is_late: &'a (dyn Fn() -> bool + Sync),
+    /// Whether to skip folders that are as the index knows them.
+    pub(crate) skip_unchanged: bool,
+    /// Picks unchanged-looking files to re-hash.
+    pub(crate) recheck: Recheck,
 }
 
-/// Something with a name.
+/// A directory entry.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: OsString,
@@ -56,17 +55,16 @@ pub(crate) struct Node {
     pub(crate) what: What,
 }
 
-/// What it is.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A folder: where in [`Tree::folders`] it is.
+    /// The position of the folder in [`Tree::folders`].
     Folder(usize),
-    /// A file, and what is known of it if it has not changed.
-    File(Option<Memory>),
-    /// A link, and what it says.
+    /// A file, and what the index knows about it if it has not changed.
+    File(Option<KnownFile>),
+    /// A symbolic link with its target.
     Link(OsString),
-    /// Something that is left out.
-    Left(Why),
+    /// Excluded.
+    Excluded(Why),
 }
 
 /// The content of a folder, sorted by name.
@@ -74,73 +72,73 @@ pub(crate) enum What {
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     /// Its number in the index, if it and all files and links in it are as the index knows them.
-    /// Then only folders and what is left out are among the nodes.
+    /// Then its nodes are only folders and excluded entries.
     pub(crate) known: Option<u32>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) attributes: Vec<(OsString, Vec<u8>)>,
-    /// It could not be listed; what is in it is not known.
+    /// Why it could not be listed; then its content is unknown.
     pub(crate) closed: Option<Why>,
 }
 
-/// Everything that was found. The first folder is the one where the walk began.
+/// The result of a walk. The first folder is the root.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) folders: Vec<Folder>,
 }
 
 impl Tree {
-    /// Whether everything is as the index knows it, but for what is left out.
+    /// Whether everything except the excluded entries is as the index knows it.
     pub(crate) fn is_known(&self) -> bool {
         let mut folders = self.folders.iter();
         folders.all(|folder| folder.known.is_some())
     }
 
-    /// How much was found.
     pub(crate) fn count(&self) -> usize {
         let folders = self.folders.iter();
         folders.map(|folder| folder.nodes.len()).sum()
     }
 
-    /// Folders that were left out for what is in them are left out where they were found.
-    fn leave_out_ruled(&mut self) {
-        let ruled: Vec<Option<Why>> = self
+    /// Moves folders that are excluded because of their content to the excluded nodes of their
+    /// parents.
+    fn exclude_for_content(&mut self) {
+        let excluded_for_content: Vec<Option<Why>> = self
             .folders
             .iter_mut()
             .map(|folder| folder.closed.take_if(|why| matches!(why, Why::Rule(_))))
             .collect();
-        if ruled.iter().all(Option::is_none) {
+        if excluded_for_content.iter().all(Option::is_none) {
             return;
         }
         for node in self.folders.iter_mut().flat_map(|folder| &mut folder.nodes) {
             if let What::Folder(number) = node.what
-                && let Some(why) = &ruled[number]
+                && let Some(why) = &excluded_for_content[number]
             {
-                node.what = What::Left(why.clone());
+                node.what = What::Excluded(why.clone());
             }
         }
     }
 }
 
-/// A folder that waits to be entered.
-struct Waiting {
+/// A folder that is queued to be entered.
+struct QueuedFolder {
     number: usize,
     path: PathBuf,
     facts: Facts,
     /// Its number in the index.
-    line: Option<u32>,
+    index_number: Option<u32>,
 }
 
 struct Queue {
-    waiting: Vec<Waiting>,
+    folders: Vec<QueuedFolder>,
     busy: usize,
-    /// Threads that wait for something to do.
+    /// The number of threads that wait for work.
     idle: usize,
 }
 
 struct Shared<'a> {
     walk: &'a Walk<'a>,
     device: u64,
-    /// Whether a folder whose stamp is the same has the same names in it.
+    /// Whether a folder with the same stamp has the same names in it.
     trusts_stamps: bool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -149,19 +147,18 @@ struct Shared<'a> {
 }
 
 impl Walk<'_> {
-    /// Looks at everything.
     pub(crate) fn run(&self) -> Result<Tree, Errno> {
         let facts = Facts::of(self.root)?;
         let shared = Shared {
             walk: self,
             device: facts.device,
-            trusts_stamps: beneath::stamps_folders(self.root),
+            trusts_stamps: openat::stamps_folders(self.root),
             queue: Mutex::new(Queue {
-                waiting: vec![Waiting {
+                folders: vec![QueuedFolder {
                     number: 0,
                     path: PathBuf::new(),
                     facts,
-                    line: self.index.find(Path::new("")),
+                    index_number: self.index.find(Path::new("")),
                 }],
                 busy: 0,
                 idle: 0,
@@ -180,7 +177,7 @@ impl Walk<'_> {
                 .collect();
             let mut found = shared.work();
             for other in others {
-                // What a thread has found is not silently missing.
+                // If a thread panicked, its part must not be silently missing.
                 found.extend(other.join().expect("a walk ends"));
             }
             found
@@ -191,7 +188,7 @@ impl Walk<'_> {
         for (number, folder) in found {
             tree.folders[number] = folder;
         }
-        tree.leave_out_ruled();
+        tree.exclude_for_content();
         Ok(tree)
     }
 }
@@ -204,14 +201,14 @@ impl Shared<'_> {
     fn work(&self) -> Vec<(usize, Folder)> {
         let mut found = Vec::new();
         let mut buffer = Vec::with_capacity(32 * 1024);
-        while let Some(next) = self.take() {
+        while let Some(next) = self.pop() {
             let (mut folder, inside) = self.enter(&next, &mut buffer);
             folder.path = next.path;
             found.push((next.number, folder));
             let mut queue = self.queue();
             queue.busy -= 1;
-            queue.waiting.extend(inside);
-            let wake = queue.idle > 0 && (queue.busy == 0 || !queue.waiting.is_empty());
+            queue.folders.extend(inside);
+            let wake = queue.idle > 0 && (queue.busy == 0 || !queue.folders.is_empty());
             drop(queue);
             if wake {
                 self.changed.notify_all();
@@ -220,11 +217,11 @@ impl Shared<'_> {
         found
     }
 
-    /// The next folder; none once all are done.
-    fn take(&self) -> Option<Waiting> {
+    /// The next folder; `None` once all are done.
+    fn pop(&self) -> Option<QueuedFolder> {
         let mut queue = self.queue();
         loop {
-            if let Some(next) = queue.waiting.pop() {
+            if let Some(next) = queue.folders.pop() {
                 queue.busy += 1;
                 return Some(next);
             }
@@ -240,7 +237,7 @@ impl Shared<'_> {
         }
     }
 
-    fn enter(&self, next: &Waiting, buffer: &mut Vec<u8>) -> (Folder, Vec<Waiting>) {
+    fn enter(&self, next: &QueuedFolder, buffer: &mut Vec<u8>) -> (Folder, Vec<QueuedFolder>) {
         let closed = |why| {
             let closed = Some(why);
             let folder = Folder {
@@ -252,10 +249,10 @@ impl Shared<'_> {
         if self.files.load(Ordering::Relaxed) > self.walk.files {
             return closed(Why::Budget("files".into()));
         }
-        if (self.walk.late)() {
+        if (self.walk.is_late)() {
             return closed(Why::Budget("time".into()));
         }
-        if let Some(known) = self.glance(next, buffer) {
+        if let Some(known) = self.check_unchanged(next, buffer) {
             return known;
         }
         let (fd, names) = match self.list(&next.path, buffer) {
@@ -263,64 +260,70 @@ impl Shared<'_> {
             Err(error) => return closed(why(error)),
         };
         let borrowed: Vec<&OsStr> = names.iter().map(OsString::as_os_str).collect();
-        if let Some(rule) = self.ruled(&next.path, &borrowed) {
+        if let Some(rule) = self.excluded_for_content(&next.path, &borrowed) {
             return closed(Why::Rule(rule));
         }
-        let mut section = self.walk.index.section(next.line);
+        let mut cursor = self.walk.index.folder_cursor(next.index_number);
         let mut inside = Vec::new();
         let mut nodes = Vec::with_capacity(names.len());
         for name in names {
-            let node = self.look(&next.path, &fd, name, &mut section);
-            inside.extend(waiting(&next.path, &node, || {
-                section.find(node.name.as_encoded_bytes())
+            let node = self.inspect(&next.path, &fd, name, &mut cursor);
+            inside.extend(queued(&next.path, &node, || {
+                cursor.find(node.name.as_encoded_bytes())
             }));
             nodes.push(node);
         }
-        // The last to wait is the first to be entered.
+        // The queue is a stack: the last one is entered first.
         inside.reverse();
         let folder = Folder {
             nodes,
-            attributes: beneath::attributes(&fd),
+            attributes: openat::attributes(&fd),
             ..Folder::default()
         };
         (folder, inside)
     }
 
-    /// Opens a folder, and tells the names in it, sorted.
+    /// Opens a folder. Returns it and the names in it, sorted.
     fn list(&self, path: &Path, buffer: &mut Vec<u8>) -> Result<(OwnedFd, Vec<OsString>), Errno> {
-        let fd = beneath::folder(self.walk.root.as_fd(), path)?;
+        let fd = openat::folder(self.walk.root.as_fd(), path)?;
         let names = names(&fd, buffer)?;
         Ok((fd, names))
     }
 
-    fn ruled(&self, path: &Path, names: &[&OsStr]) -> Option<String> {
+    fn excluded_for_content(&self, path: &Path, names: &[&OsStr]) -> Option<String> {
         let is_root = path.as_os_str().is_empty();
-        (!is_root).then(|| self.walk.scope.leaves_out_holding(path, names))?
+        (!is_root).then(|| self.walk.scope.excludes_for_content(path, names))?
     }
 
-    fn look(&self, folder: &Path, fd: &OwnedFd, name: OsString, section: &mut Section<'_>) -> Node {
+    fn inspect(
+        &self,
+        folder: &Path,
+        fd: &OwnedFd,
+        name: OsString,
+        cursor: &mut FolderCursor<'_>,
+    ) -> Node {
         let facts = match Facts::at(fd, &name) {
             Ok(facts) => facts,
             Err(error) => {
                 return Node {
                     name,
                     facts: None,
-                    what: What::Left(why(error)),
+                    what: What::Excluded(why(error)),
                 };
             }
         };
-        let what = match self.left_out(folder, &name, &facts) {
-            Some(why) => What::Left(why),
+        let what = match self.excluded(folder, &name, &facts) {
+            Some(why) => What::Excluded(why),
             None if facts.is_folder() => What::Folder(self.next.fetch_add(1, Ordering::SeqCst)),
-            None if facts.is_link() => match beneath::read_link(fd, &name) {
+            None if facts.is_link() => match openat::read_link(fd, &name) {
                 Ok(target) => What::Link(target),
-                Err(error) => What::Left(why(error)),
+                Err(error) => What::Excluded(why(error)),
             },
             None => {
                 self.files.fetch_add(1, Ordering::Relaxed);
-                let known = section.file(name.as_encoded_bytes(), &facts);
-                What::File(known.filter(|memory| {
-                    self.is_still(folder, &name, &facts, || Some(memory.content.clone()))
+                let known = cursor.file(name.as_encoded_bytes(), &facts);
+                What::File(known.filter(|known| {
+                    self.has_same_content(folder, &name, &facts, || Some(known.content.clone()))
                 }))
             }
         };
@@ -331,7 +334,7 @@ impl Shared<'_> {
         }
     }
 
-    fn left_out(&self, folder: &Path, name: &OsStr, facts: &Facts) -> Option<Why> {
+    fn excluded(&self, folder: &Path, name: &OsStr, facts: &Facts) -> Option<Why> {
         let special = match facts.kind {
             FileType::Directory | FileType::RegularFile | FileType::Symlink => None,
             FileType::Fifo => Some("FIFO"),
@@ -342,8 +345,8 @@ impl Shared<'_> {
         if let Some(what) = special {
             return Some(Why::Special(what.into()));
         }
-        if facts.is_folder() && self.walk.vault == Some((facts.device, facts.inode)) {
-            return Some(Why::Vault);
+        if facts.is_folder() && self.walk.store == Some((facts.device, facts.inode)) {
+            return Some(Why::Store);
         }
         if facts.device != self.device && self.walk.reach == Reach::OneFileSystem {
             return Some(Why::OtherFileSystem);
@@ -352,25 +355,29 @@ impl Shared<'_> {
         if at_top && name.as_encoded_bytes().starts_with(STAGE.as_bytes()) {
             return Some(Why::Rule("unfinished restore".into()));
         }
-        let rule = self.walk.scope.leaves_out(folder, name, facts.is_folder());
+        let rule = self.walk.scope.excludes(folder, name, facts.is_folder());
         rule.map(Why::Rule)
     }
 }
 
-/// A folder that was found, as one that waits to be entered.
-fn waiting(above: &Path, node: &Node, line: impl FnOnce() -> Option<u32>) -> Option<Waiting> {
+/// Queues a found folder.
+fn queued(
+    above: &Path,
+    node: &Node,
+    index_number: impl FnOnce() -> Option<u32>,
+) -> Option<QueuedFolder> {
     let (What::Folder(number), Some(facts)) = (&node.what, node.facts) else {
         return None;
     };
-    Some(Waiting {
+    Some(QueuedFolder {
         number: *number,
         path: above.join(&node.name),
         facts,
-        line: line(),
+        index_number: index_number(),
     })
 }
 
-/// Why something could not be looked at.
+/// Why something could not be read.
 pub(crate) fn why(error: Errno) -> Why {
     match error {
         Errno::NOENT => Why::Vanished,

@@ -1,4 +1,4 @@
-//! Snapshots as archives: there and back, with GNU tar on either side.
+//! Archives: export and import, with GNU tar on either side.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use segno_core::digest::Digest;
 use segno_snapshot::archive::Measure;
 use segno_snapshot::{Archive, Captured, Error, Keeping, Limits, Restore, Vault};
 
-use crate::world::{World, assert_same, noise, picture};
+use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
 fn archive(from: &Path) -> Archive<'_> {
     Archive {
@@ -23,28 +23,28 @@ fn archive(from: &Path) -> Archive<'_> {
     }
 }
 
-/// A vault that knows nothing.
-fn other(world: &World) -> Vault {
-    Vault::open(&world.folder.path().join("other")).unwrap()
+/// An empty snapshot store.
+fn empty_store(fixture: &Fixture) -> Vault {
+    Vault::open(&fixture.folder.path().join("other")).unwrap()
 }
 
-fn take(vault: &Vault, file: &Path) -> Result<Captured, Error> {
-    vault.take(&archive(file), &|_| {})
+fn import(store: &Vault, file: &Path) -> Result<Captured, Error> {
+    store.take(&archive(file), &|_| {})
 }
 
-fn write(world: &World, snapshot: Digest, name: &str) -> PathBuf {
-    let file = world.folder.path().join(name);
-    world.vault.write(snapshot, &file, &|_| {}).unwrap();
+fn write(fixture: &Fixture, snapshot: Digest, name: &str) -> PathBuf {
+    let file = fixture.folder.path().join(name);
+    fixture.store.write(snapshot, &file, &|_| {}).unwrap();
     file
 }
 
-fn restore(vault: &Vault, snapshot: Digest, into: &Path) {
+fn restore(store: &Vault, snapshot: Digest, into: &Path) {
     let options = Restore {
         privileges: true,
         durable: false,
         ..Restore::default()
     };
-    vault.restore(snapshot, into, &options, &|_| {}).unwrap();
+    store.restore(snapshot, into, &options, &|_| {}).unwrap();
 }
 
 fn tar(words: &[&str], folder: &Path) {
@@ -57,29 +57,29 @@ fn tar(words: &[&str], folder: &Path) {
     assert!(status.success(), "tar {words:?}");
 }
 
-/// Everything that is hard to keep.
-fn fill(world: &World) {
-    world.write("plain.txt", "text\n");
-    world.write("empty", "");
-    world.write("large.bin", noise(3_000_000, 7));
-    world.write("sub/tool", "#!/bin/sh\n");
-    world.write("sub-b", "sorts between sub and what is in it\n");
-    world.write(
+/// Everything that is hard to store.
+fn fill(fixture: &Fixture) {
+    fixture.write("plain.txt", "text\n");
+    fixture.write("empty", "");
+    fixture.write("large.bin", noise(3_000_000, 7));
+    fixture.write("sub/tool", "#!/bin/sh\n");
+    fixture.write("sub-b", "sorts between sub and what is in it\n");
+    fixture.write(
         &format!("{}/deep", "folder-with-a-name/".repeat(40)),
         "deep\n",
     );
-    world.write("\u{e9}\u{1f980}.txt", "not ascii\n");
+    fixture.write("\u{e9}\u{1f980}.txt", "not ascii\n");
     let odd = std::ffi::OsStr::from_bytes(b"not-\xff-utf8\n and a line");
-    fs::write(world.at(odd), "odd\n").unwrap();
+    fs::write(fixture.at(odd), "odd\n").unwrap();
     let long = [&[0xfe; 120][..], b"-long"].concat();
-    fs::write(world.at(std::ffi::OsStr::from_bytes(&long)), "long\n").unwrap();
-    fs::create_dir(world.at("nothing-in-it")).unwrap();
-    fs::hard_link(world.at("sub/tool"), world.at("another-name")).unwrap();
-    fs::hard_link(world.at("sub/tool"), world.at("sub/third")).unwrap();
-    std::os::unix::fs::symlink("../outside", world.at("link")).unwrap();
-    std::os::unix::fs::symlink("x".repeat(3000), world.at("long-link")).unwrap();
+    fs::write(fixture.at(std::ffi::OsStr::from_bytes(&long)), "long\n").unwrap();
+    fs::create_dir(fixture.at("nothing-in-it")).unwrap();
+    fs::hard_link(fixture.at("sub/tool"), fixture.at("another-name")).unwrap();
+    fs::hard_link(fixture.at("sub/tool"), fixture.at("sub/third")).unwrap();
+    std::os::unix::fs::symlink("../outside", fixture.at("link")).unwrap();
+    std::os::unix::fs::symlink("x".repeat(3000), fixture.at("long-link")).unwrap();
     let mode = |path: &str, mode| {
-        fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(fixture.at(path), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode("sub/tool", 0o4750);
     mode("plain.txt", 0o400);
@@ -87,7 +87,7 @@ fn fill(world: &World) {
     let touch = |path: &str, time: &str| {
         let status = Command::new("touch")
             .args(["-h", "-d", time])
-            .arg(world.at(path))
+            .arg(fixture.at(path))
             .status();
         assert!(status.unwrap().success());
     };
@@ -97,108 +97,108 @@ fn fill(world: &World) {
 }
 
 #[test]
-fn the_same_snapshot_comes_back_from_an_archive() {
-    let world = World::new();
-    fill(&world);
-    let captured = world.capture();
-    let file = write(&world, captured.snapshot, "a.tar.zst");
-    let vault = other(&world);
-    let taken = take(&vault, &file).unwrap();
+fn archive_round_trips_a_snapshot() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let captured = fixture.capture();
+    let file = write(&fixture, captured.snapshot, "a.tar.zst");
+    let store = empty_store(&fixture);
+    let taken = import(&store, &file).unwrap();
     assert_eq!(taken.snapshot, captured.snapshot);
     assert_eq!((taken.files, taken.bytes), (captured.files, captured.bytes));
-    assert_eq!(vault.verify(taken.snapshot, &|_| {}).unwrap(), []);
-    restore(&vault, taken.snapshot, &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
+    assert_eq!(store.verify(taken.snapshot, &|_| {}).unwrap(), []);
+    restore(&store, taken.snapshot, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
 }
 
 #[test]
-fn the_same_snapshot_is_the_same_archive() {
-    let world = World::new();
-    fill(&world);
-    let snapshot = world.capture().snapshot;
-    let one = fs::read(write(&world, snapshot, "one")).unwrap();
-    let vault = other(&world);
-    take(&vault, &world.folder.path().join("one")).unwrap();
-    let two = world.folder.path().join("two");
-    let written = vault.write(snapshot, &two, &|_| {}).unwrap();
+fn same_snapshot_gives_the_same_archive() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let snapshot = fixture.capture().snapshot;
+    let one = fs::read(write(&fixture, snapshot, "one")).unwrap();
+    let store = empty_store(&fixture);
+    import(&store, &fixture.folder.path().join("one")).unwrap();
+    let two = fixture.folder.path().join("two");
+    let written = store.write(snapshot, &two, &|_| {}).unwrap();
     assert_eq!(fs::read(&two).unwrap(), one);
     assert_eq!(written.digest, Digest::of(&one));
     assert_eq!(written.bytes, one.len() as u64);
-    // What is there is not replaced.
-    assert!(vault.write(snapshot, &two, &|_| {}).is_err());
+    // An existing file is not replaced.
+    assert!(store.write(snapshot, &two, &|_| {}).is_err());
 }
 
 #[test]
-fn gnu_tar_unpacks_what_was_written() {
-    let world = World::new();
-    fill(&world);
-    let file = write(&world, world.capture().snapshot, "a.tar.zst");
-    fs::create_dir(world.target()).unwrap();
+fn gnu_tar_unpacks_our_archives() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let file = write(&fixture, fixture.capture().snapshot, "a.tar.zst");
+    fs::create_dir(fixture.target()).unwrap();
     let file = file.to_str().unwrap();
-    tar(&["--zstd", "-xpf", file, "--xattrs"], &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
+    tar(&["--zstd", "-xpf", file, "--xattrs"], &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
 }
 
 #[test]
-fn what_gnu_tar_packed_is_read_in_each_of_its_forms() {
+fn gnu_tar_formats_are_imported() {
     for form in ["gnu", "posix", "oldgnu"] {
-        let world = World::new();
-        fill(&world);
-        let file = world.folder.path().join("a.tar.zst");
+        let fixture = Fixture::new();
+        fill(&fixture);
+        let file = fixture.folder.path().join("a.tar.zst");
         let form = format!("--format={form}");
         let words = ["--zstd", &form, "-cf", file.to_str().unwrap(), "."];
-        tar(&words, &world.work());
-        let taken = take(&world.vault, &file).unwrap();
-        restore(&world.vault, taken.snapshot, &world.target());
-        // GNU's own forms keep seconds only.
-        let (mut left, mut right) = (picture(&world.target()), picture(&world.work()));
+        tar(&words, &fixture.work());
+        let taken = import(&fixture.store, &file).unwrap();
+        restore(&fixture.store, taken.snapshot, &fixture.target());
+        // GNU's own formats store whole seconds only.
+        let (mut left, mut right) = (tree_state(&fixture.target()), tree_state(&fixture.work()));
         if form != "--format=posix" {
-            for look in left.values_mut().chain(right.values_mut()) {
-                look.whole_seconds();
+            for state in left.values_mut().chain(right.values_mut()) {
+                state.whole_seconds();
             }
         }
         assert_same(&left, &right);
         if form == "--format=posix" {
-            assert_eq!(taken.snapshot, world.capture().snapshot);
+            assert_eq!(taken.snapshot, fixture.capture().snapshot);
         }
     }
 }
 
 #[test]
-fn folders_that_an_archive_does_not_mention_are_made() {
-    let world = World::new();
-    world.write("a/b/c", "deep\n");
-    world.write("a/d", "less\n");
-    let file = world.folder.path().join("a.tar.zst");
+fn implied_folders_are_created() {
+    let fixture = Fixture::new();
+    fixture.write("a/b/c", "deep\n");
+    fixture.write("a/d", "less\n");
+    let file = fixture.folder.path().join("a.tar.zst");
     let words = ["--zstd", "-cf", file.to_str().unwrap(), "a/d", "a/b/c"];
-    tar(&words, &world.work());
-    let taken = take(&world.vault, &file).unwrap();
-    restore(&world.vault, taken.snapshot, &world.target());
-    assert_eq!(fs::read(world.target().join("a/b/c")).unwrap(), b"deep\n");
-    assert_eq!(fs::read(world.target().join("a/d")).unwrap(), b"less\n");
+    tar(&words, &fixture.work());
+    let taken = import(&fixture.store, &file).unwrap();
+    restore(&fixture.store, taken.snapshot, &fixture.target());
+    assert_eq!(fs::read(fixture.target().join("a/b/c")).unwrap(), b"deep\n");
+    assert_eq!(fs::read(fixture.target().join("a/d")).unwrap(), b"less\n");
 }
 
 #[test]
-fn attributes_come_along_and_back() {
-    let world = World::new();
-    world.write("a", "x");
+fn archive_keeps_extended_attributes() {
+    let fixture = Fixture::new();
+    fixture.write("a", "x");
     let value: Vec<u8> = (0..=255).collect();
     let names = ["user.plain", "user.with=sign", "user.with%25"];
     for name in names {
         let flags = rustix::fs::XattrFlags::empty();
-        if rustix::fs::setxattr(world.at("a"), name, &value, flags).is_err() {
+        if rustix::fs::setxattr(fixture.at("a"), name, &value, flags).is_err() {
             eprintln!("this file system keeps no attributes");
             return;
         }
     }
-    let captured = world.capture();
-    let file = write(&world, captured.snapshot, "a.tar.zst");
-    let vault = other(&world);
-    assert_eq!(take(&vault, &file).unwrap().snapshot, captured.snapshot);
-    fs::create_dir(world.target()).unwrap();
+    let captured = fixture.capture();
+    let file = write(&fixture, captured.snapshot, "a.tar.zst");
+    let store = empty_store(&fixture);
+    assert_eq!(import(&store, &file).unwrap().snapshot, captured.snapshot);
+    fs::create_dir(fixture.target()).unwrap();
     let words = ["--zstd", "--xattrs", "-xf", file.to_str().unwrap()];
-    tar(&words, &world.target());
-    let packed = world.folder.path().join("b.tar.zst");
+    tar(&words, &fixture.target());
+    let packed = fixture.folder.path().join("b.tar.zst");
     let words = [
         "--zstd",
         "--xattrs",
@@ -207,62 +207,64 @@ fn attributes_come_along_and_back() {
         packed.to_str().unwrap(),
         ".",
     ];
-    tar(&words, &world.work());
-    assert_eq!(take(&vault, &packed).unwrap().snapshot, captured.snapshot);
+    tar(&words, &fixture.work());
+    assert_eq!(import(&store, &packed).unwrap().snapshot, captured.snapshot);
     for name in names {
         let mut read = vec![0; 300];
-        let length = rustix::fs::getxattr(world.target().join("a"), name, &mut read[..]).unwrap();
+        let length = rustix::fs::getxattr(fixture.target().join("a"), name, &mut read[..]).unwrap();
         assert_eq!(read[..length], value[..]);
     }
 }
 
 #[test]
-fn what_a_snapshot_left_out_is_known_on_the_other_side() {
-    let world = World::new();
-    world.write("a", "x");
-    let status = Command::new("mkfifo").arg(world.at("p\u{e9}pe%")).status();
+fn archive_keeps_excluded_paths() {
+    let fixture = Fixture::new();
+    fixture.write("a", "x");
+    let status = Command::new("mkfifo")
+        .arg(fixture.at("p\u{e9}pe%"))
+        .status();
     assert!(status.unwrap().success());
-    let captured = world.capture();
+    let captured = fixture.capture();
     assert_eq!(captured.skipped.len(), 1);
-    let file = write(&world, captured.snapshot, "a.tar.zst");
-    let taken = take(&other(&world), &file).unwrap();
+    let file = write(&fixture, captured.snapshot, "a.tar.zst");
+    let taken = import(&empty_store(&fixture), &file).unwrap();
     assert_eq!(taken.skipped, captured.skipped);
     assert_eq!(taken.snapshot, captured.snapshot);
-    // GNU tar has nothing to say about the remark.
-    fs::create_dir(world.target()).unwrap();
+    // GNU tar prints nothing about the comment.
+    fs::create_dir(fixture.target()).unwrap();
     let said = Command::new("tar")
         .args(["--zstd", "-xf"])
         .arg(&file)
-        .current_dir(world.target())
+        .current_dir(fixture.target())
         .output();
     assert_eq!(String::from_utf8_lossy(&said.unwrap().stderr), "");
 }
 
 #[test]
-fn looking_at_an_archive_keeps_nothing() {
-    let world = World::new();
-    fill(&world);
-    let captured = world.capture();
-    let file = write(&world, captured.snapshot, "a.tar.zst");
-    let vault = other(&world);
+fn checking_an_archive_stores_nothing() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let captured = fixture.capture();
+    let file = write(&fixture, captured.snapshot, "a.tar.zst");
+    let store = empty_store(&fixture);
     let request = Archive {
         keeping: Keeping::Look,
         ..archive(&file)
     };
-    let taken = vault.take(&request, &|_| {}).unwrap();
+    let taken = store.take(&request, &|_| {}).unwrap();
     assert_eq!(taken.snapshot, captured.snapshot);
-    assert_eq!(vault.snapshots().unwrap(), []);
-    let packs = fs::read_dir(world.folder.path().join("other/packs")).unwrap();
+    assert_eq!(store.snapshots().unwrap(), []);
+    let packs = fs::read_dir(fixture.folder.path().join("other/packs")).unwrap();
     assert_eq!(packs.count(), 0);
 }
 
 #[test]
-fn another_archive_than_the_one_announced_is_refused() {
-    let world = World::new();
-    world.write("a", "x");
-    let snapshot = world.capture().snapshot;
-    let file = write(&world, snapshot, "a.tar.zst");
-    let vault = other(&world);
+fn archive_with_wrong_digest_is_refused() {
+    let fixture = Fixture::new();
+    fixture.write("a", "x");
+    let snapshot = fixture.capture().snapshot;
+    let file = write(&fixture, snapshot, "a.tar.zst");
+    let store = empty_store(&fixture);
     let wrong = Some(Digest::of(b"another"));
     let digest = Archive {
         digest: wrong,
@@ -273,26 +275,26 @@ fn another_archive_than_the_one_announced_is_refused() {
         ..archive(&file)
     };
     for request in [digest, files] {
-        let refused = vault.take(&request, &|_| {}).unwrap_err();
+        let refused = store.take(&request, &|_| {}).unwrap_err();
         assert!(matches!(refused, Error::BrokenArchive { .. }), "{refused}");
-        assert_eq!(vault.snapshots().unwrap(), []);
+        assert_eq!(store.snapshots().unwrap(), []);
     }
 }
 
 #[test]
-fn an_archive_that_has_too_much_is_refused() {
-    let world = World::new();
+fn archive_over_its_limits_is_refused() {
+    let fixture = Fixture::new();
     for number in 0..50 {
-        world.write(&format!("{number}"), noise(1000, number));
+        fixture.write(&format!("{number}"), noise(1000, number));
     }
-    let file = write(&world, world.capture().snapshot, "a.tar.zst");
-    let vault = other(&world);
+    let file = write(&fixture, fixture.capture().snapshot, "a.tar.zst");
+    let store = empty_store(&fixture);
     let with = |bytes, entries| {
         let request = Archive {
             limits: Limits { bytes, entries },
             ..archive(&file)
         };
-        vault.take(&request, &|_| {})
+        store.take(&request, &|_| {})
     };
     let measure = |result: Result<Captured, Error>| match result {
         Err(Error::TooMuch { what, .. }) => Some(what),
@@ -300,31 +302,31 @@ fn an_archive_that_has_too_much_is_refused() {
     };
     assert_eq!(measure(with(40_000, 1000)), Some(Measure::Bytes));
     assert_eq!(measure(with(1_000_000, 49)), Some(Measure::Entries));
-    assert_eq!(vault.snapshots().unwrap(), []);
+    assert_eq!(store.snapshots().unwrap(), []);
     with(1_000_000, 50).unwrap();
 }
 
 #[derive(Debug, Clone)]
-enum Thing {
+enum Node {
     Folder,
     File(usize),
     Link(String),
-    Twin,
+    HardLink,
 }
 
-fn thing() -> impl Strategy<Value = Thing> {
+fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
-        Just(Thing::Folder),
-        (0_usize..3000).prop_map(Thing::File),
-        (1_000_000_usize..1_400_000).prop_map(Thing::File),
-        "[a-z./]{1,150}".prop_map(Thing::Link),
-        Just(Thing::Twin),
+        Just(Node::Folder),
+        (0_usize..3000).prop_map(Node::File),
+        (1_000_000_usize..1_400_000).prop_map(Node::File),
+        "[a-z./]{1,150}".prop_map(Node::Link),
+        Just(Node::HardLink),
     ]
 }
 
-type Facts = (Thing, u16, i64, u32);
+type Facts = (Node, u16, i64, u32);
 
-/// A path, what is there, its mode, and when it was changed.
+/// A path, what is there, its mode, and its modification time.
 fn tree() -> impl Strategy<Value = Vec<(Vec<Vec<u8>>, Facts)>> {
     let name = prop_oneof![
         "[a-c]{1,2}".prop_map(String::into_bytes),
@@ -335,42 +337,42 @@ fn tree() -> impl Strategy<Value = Vec<(Vec<Vec<u8>>, Facts)>> {
     ];
     let path = prop::collection::vec(name, 1..4);
     let time = -4_000_000_000_i64..12_000_000_000;
-    let facts = (thing(), 0_u16..0o10000, time, 0_u32..1_000_000_000);
+    let facts = (node(), 0_u16..0o10000, time, 0_u32..1_000_000_000);
     prop::collection::vec((path, facts), 0..12)
 }
 
-/// Makes the tree as far as it can be made.
-fn plant(world: &World, tree: &[(Vec<Vec<u8>>, Facts)]) {
+/// Creates the tree as far as possible.
+fn create_tree(fixture: &Fixture, tree: &[(Vec<Vec<u8>>, Facts)]) {
     let mut made: Vec<(PathBuf, &Facts)> = Vec::new();
     let mut file: Option<PathBuf> = None;
     for (names, facts) in tree {
         let names = names.iter().map(|name| std::ffi::OsStr::from_bytes(name));
-        let path = world.at(names.collect::<PathBuf>());
+        let path = fixture.at(names.collect::<PathBuf>());
         let above = path.parent().unwrap();
         if fs::symlink_metadata(&path).is_ok() || fs::create_dir_all(above).is_err() {
             continue;
         }
         let inside = above.canonicalize().unwrap();
-        if !inside.starts_with(world.work().canonicalize().unwrap()) {
+        if !inside.starts_with(fixture.work().canonicalize().unwrap()) {
             continue;
         }
         match &facts.0 {
-            Thing::Folder => fs::create_dir(&path).unwrap(),
-            Thing::File(size) => {
+            Node::Folder => fs::create_dir(&path).unwrap(),
+            Node::File(size) => {
                 fs::write(&path, noise(*size, *size as u64)).unwrap();
                 file.get_or_insert(path.clone());
             }
-            Thing::Link(target) => std::os::unix::fs::symlink(target, &path).unwrap(),
-            Thing::Twin => match &file {
+            Node::Link(target) => std::os::unix::fs::symlink(target, &path).unwrap(),
+            Node::HardLink => match &file {
                 Some(file) => fs::hard_link(file, &path).unwrap(),
                 None => continue,
             },
         }
         made.push((path, facts));
     }
-    for (path, (thing, mode, seconds, nanos)) in made.into_iter().rev() {
-        if !matches!(thing, Thing::Link(_)) {
-            // Whoever captures must be able to read it.
+    for (path, (node, mode, seconds, nanos)) in made.into_iter().rev() {
+        if !matches!(node, Node::Link(_)) {
+            // The capture must be able to read it.
             let mode = u32::from(*mode) | 0o700;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
@@ -391,20 +393,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_tree_survives_an_archive(tree in tree()) {
-        let world = World::new();
-        plant(&world, &tree);
-        let captured = world.capture();
-        let file = write(&world, captured.snapshot, "a.tar.zst");
-        let vault = other(&world);
-        let taken = take(&vault, &file).unwrap();
+    fn any_tree_round_trips_through_an_archive(tree in tree()) {
+        let fixture = Fixture::new();
+        create_tree(&fixture, &tree);
+        let captured = fixture.capture();
+        let file = write(&fixture, captured.snapshot, "a.tar.zst");
+        let store = empty_store(&fixture);
+        let taken = import(&store, &file).unwrap();
         prop_assert_eq!(taken.snapshot, captured.snapshot);
-        restore(&vault, taken.snapshot, &world.target());
-        assert_same(&picture(&world.target()), &picture(&world.work()));
-        // And GNU tar finds the same in it.
-        let unpacked = world.folder.path().join("unpacked");
+        restore(&store, taken.snapshot, &fixture.target());
+        assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
+        // GNU tar finds the same in it.
+        let unpacked = fixture.folder.path().join("unpacked");
         fs::create_dir(&unpacked).unwrap();
         tar(&["--zstd", "-xpf", file.to_str().unwrap()], &unpacked);
-        assert_same(&picture(&unpacked), &picture(&world.work()));
+        assert_same(&tree_state(&unpacked), &tree_state(&fixture.work()));
     }
 }

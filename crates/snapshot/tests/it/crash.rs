@@ -1,4 +1,5 @@
-//! Killed at every system call that changes a disk: what was listed is whole, and goes on.
+//! Kills at every system call that changes a disk: listed snapshots stay intact, and work can
+//! continue.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use segno_core::time::Timestamp;
 use segno_snapshot::{Request, Restore, Vault};
 
-use crate::world::{STILL, World, assert_same, noise, open, picture};
+use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, open, tree_state};
 
 const CALLS: [&str; 12] = [
     "fsync",
@@ -25,8 +26,8 @@ const CALLS: [&str; 12] = [
     "utimensat",
 ];
 
-/// Each call, and how often it was made when it kills, `most` times at most. strace counts each call
-/// by itself.
+/// Tries each call with counts from 1 to `most`: the process is killed at that call. strace counts
+/// each call separately.
 fn every_call(most: usize, mut try_it: impl FnMut(&str, usize) -> bool) -> usize {
     let mut killed = 0;
     for call in CALLS {
@@ -36,17 +37,17 @@ fn every_call(most: usize, mut try_it: impl FnMut(&str, usize) -> bool) -> usize
     killed
 }
 
-/// What a child does; run by the tests below, in a process that is killed.
+/// The work of a child process; run by the tests below, in a process that is killed.
 #[test]
 #[ignore = "a part of the tests beside it"]
 fn child() {
     let root = std::env::var_os("SEGNO_SNAPSHOT_ROOT").expect("run by another test");
     let root = Path::new(&root);
-    let vault = open(root);
+    let store = open(root);
     match std::env::var("SEGNO_SNAPSHOT_DEED").unwrap().as_str() {
         "capture" => {
-            vault
-                .capture(&Request::new(&root.join("work"), &STILL), &|_| {})
+            store
+                .capture(&Request::new(&root.join("work"), &FROZEN_CLOCK), &|_| {})
                 .unwrap();
         }
         "restore" => {
@@ -59,27 +60,27 @@ fn child() {
                 privileges: true,
                 ..Restore::default()
             };
-            vault
+            store
                 .restore(snapshot, &root.join("target"), &options, &|_| {})
                 .unwrap();
         }
         "gc" => {
-            vault.gc(Timestamp(1_000_000_000), Duration::ZERO).unwrap();
+            store.gc(Timestamp(1_000_000_000), Duration::ZERO).unwrap();
         }
         other => panic!("{other}"),
     }
 }
 
-/// Runs the child, and kills it at its n-th such call. True if it was killed.
-fn kill(world: &World, deed: &str, name: &str, call: &str, count: usize) -> bool {
+/// Runs the child and kills it at its n-th such call. True if it was killed.
+fn kill(fixture: &Fixture, operation: &str, name: &str, call: &str, count: usize) -> bool {
     let fault = format!("{call}:signal=SIGKILL:when={count}");
-    let (status, _) = run(world, deed, name, &[&fault]);
+    let (status, _) = run(fixture, operation, name, &[&fault]);
     !status.success()
 }
 
-/// Runs the child with faults in its system calls; how it ended, and which calls it made.
-fn run(world: &World, deed: &str, name: &str, faults: &[&str]) -> (ExitStatus, String) {
-    let trace = world.folder.path().join("trace");
+/// Runs the child with faults in its system calls. Returns its exit status and its calls.
+fn run(fixture: &Fixture, operation: &str, name: &str, faults: &[&str]) -> (ExitStatus, String) {
+    let trace = fixture.folder.path().join("trace");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o"]).arg(&trace);
     for fault in faults {
@@ -90,8 +91,8 @@ fn run(world: &World, deed: &str, name: &str, faults: &[&str]) -> (ExitStatus, S
     let status = strace
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--ignored", "--test-threads=1"])
-        .env("SEGNO_SNAPSHOT_ROOT", world.folder.path())
-        .env("SEGNO_SNAPSHOT_DEED", deed)
+        .env("SEGNO_SNAPSHOT_ROOT", fixture.folder.path())
+        .env("SEGNO_SNAPSHOT_DEED", operation)
         .env("SEGNO_SNAPSHOT_NAME", name)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -101,95 +102,96 @@ fn run(world: &World, deed: &str, name: &str, faults: &[&str]) -> (ExitStatus, S
     (status, String::from_utf8_lossy(&calls).into_owned())
 }
 
-fn fill(world: &World, seed: u64) {
+fn fill(fixture: &Fixture, seed: u64) {
     for number in 0..6 {
         let size = if number == 0 { 1_500_000 } else { 3000 };
-        world.write(
+        fixture.write(
             &format!("folder-{}/{number}", number % 2),
             noise(size, seed * 100 + number),
         );
     }
-    std::os::unix::fs::symlink("folder-0", world.at(format!("link-{seed}"))).unwrap();
-    fs::hard_link(world.at("folder-1/1"), world.at(format!("twin-{seed}"))).unwrap();
+    std::os::unix::fs::symlink("folder-0", fixture.at(format!("link-{seed}"))).unwrap();
+    fs::hard_link(fixture.at("folder-1/1"), fixture.at(format!("twin-{seed}"))).unwrap();
 }
 
 #[test]
-fn a_capture_killed_at_a_system_call_leaves_what_was_listed_whole() {
-    kill_captures(&World::new());
+fn killed_capture_keeps_listed_snapshots_intact() {
+    kill_captures(&Fixture::new());
 }
 
 #[test]
-fn a_capture_into_an_encrypted_vault_killed_at_a_system_call_leaves_what_was_listed_whole() {
-    kill_captures(&World::sealed());
+fn killed_encrypted_capture_keeps_snapshots_intact() {
+    kill_captures(&Fixture::sealed());
 }
 
-fn kill_captures(world: &World) {
-    fill(world, 1);
-    let first = world.capture().snapshot;
-    let expected = picture(&world.work());
+fn kill_captures(fixture: &Fixture) {
+    fill(fixture, 1);
+    let first = fixture.capture().snapshot;
+    let expected = tree_state(&fixture.work());
     let mut seed = 1000;
     let killed = every_call(29, |call, count| {
-        // Something new every time, so that there is something to write.
+        // New content every time, so that there is something to write.
         seed += 1;
-        world.write("folder-0/0", noise(1_100_000, seed));
-        world.write("new", noise(2000, seed));
-        let killed = kill(world, "capture", "", call, count);
-        let vault = open(world.folder.path());
-        for snapshot in vault.snapshots().unwrap() {
+        fixture.write("folder-0/0", noise(1_100_000, seed));
+        fixture.write("new", noise(2000, seed));
+        let killed = kill(fixture, "capture", "", call, count);
+        let store = open(fixture.folder.path());
+        for snapshot in store.snapshots().unwrap() {
             assert_eq!(
-                vault.verify(snapshot, &|_| {}).unwrap(),
+                store.verify(snapshot, &|_| {}).unwrap(),
                 [],
                 "{call} {count}"
             );
         }
-        let drafts = fs::read_dir(world.folder.path().join("vault/drafts"))
+        let drafts = fs::read_dir(fixture.folder.path().join("vault/drafts"))
             .unwrap()
             .count();
         assert_eq!(drafts, 0, "{call} {count}");
         killed
     });
     assert!(killed >= 15, "{killed}");
-    let last = world.capture().snapshot;
-    world.restore(last, &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
-    world.restore(first, &world.target());
-    assert_same(&picture(&world.target()), &expected);
+    let last = fixture.capture().snapshot;
+    fixture.restore(last, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
+    fixture.restore(first, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &expected);
 }
 
 #[test]
-fn a_restore_killed_at_a_system_call_leaves_old_or_new_files_and_can_be_repeated() {
-    let world = World::new();
-    fill(&world, 1);
-    let first = world.capture().snapshot;
-    let old = picture(&world.work());
-    fs::remove_file(world.at("twin-1")).unwrap();
-    fill(&world, 2);
-    let second = world.capture().snapshot;
-    let new = picture(&world.work());
+fn killed_restore_leaves_old_or_new_files() {
+    let fixture = Fixture::new();
+    fill(&fixture, 1);
+    let first = fixture.capture().snapshot;
+    let old = tree_state(&fixture.work());
+    fs::remove_file(fixture.at("twin-1")).unwrap();
+    fill(&fixture, 2);
+    let second = fixture.capture().snapshot;
+    let new = tree_state(&fixture.work());
     let killed = every_call(29, |call, count| {
-        world.restore(first, &world.target());
-        let killed = kill(&world, "restore", &second.to_string(), call, count);
-        for (path, look) in picture(&world.target()) {
+        fixture.restore(first, &fixture.target());
+        let killed = kill(&fixture, "restore", &second.to_string(), call, count);
+        for (path, state) in tree_state(&fixture.target()) {
             let staged = path.to_string_lossy().starts_with(".segno-restore-");
-            let content = |picture: &std::collections::BTreeMap<_, crate::world::Look>| {
-                picture
-                    .get(&path)
-                    .map(|look: &crate::world::Look| look.content.clone())
-            };
-            let known = [content(&old), content(&new)].contains(&Some(look.content));
+            let content =
+                |tree_state: &std::collections::BTreeMap<_, crate::fixture::FileState>| {
+                    tree_state
+                        .get(&path)
+                        .map(|state: &crate::fixture::FileState| state.content.clone())
+                };
+            let known = [content(&old), content(&new)].contains(&Some(state.content));
             assert!(staged || known, "{call} {count}: {}", path.display());
         }
-        world.restore(second, &world.target());
-        assert_same(&picture(&world.target()), &new);
+        fixture.restore(second, &fixture.target());
+        assert_same(&tree_state(&fixture.target()), &new);
         killed
     });
     assert!(killed >= 20, "{killed}");
-    assert_same(&picture(&world.target()), &new);
+    assert_same(&tree_state(&fixture.target()), &new);
 }
 
 #[test]
-fn a_sweep_killed_at_a_system_call_loses_nothing() {
-    let world = World::new();
+fn killed_gc_loses_nothing() {
+    let fixture = Fixture::new();
     let mut kept = Vec::new();
     let mut turn = 0;
     let killed = every_call(6, |call, count| {
@@ -197,22 +199,23 @@ fn a_sweep_killed_at_a_system_call_loses_nothing() {
         for round in 0..3 {
             let seed = turn * 10 + round;
             for number in 0..4 {
-                // The last of three keeps little of what the first has: something to compact.
+                // The last of three shares little with the first, so that there is something to
+                // compact.
                 let seed = if number == 0 { turn } else { seed };
-                world.write(&format!("{number}"), noise(2000, seed * 10 + number));
+                fixture.write(&format!("{number}"), noise(2000, seed * 10 + number));
             }
-            kept.push(world.capture().snapshot);
+            kept.push(fixture.capture().snapshot);
         }
         let last = kept.len() - 1;
         for snapshot in [kept.remove(last - 1), kept.remove(last - 2)] {
-            world.vault.remove(snapshot).unwrap();
+            fixture.store.remove(snapshot).unwrap();
         }
         if kept.len() > 5 {
-            world.vault.remove(kept.remove(0)).unwrap();
+            fixture.store.remove(kept.remove(0)).unwrap();
         }
-        let killed = kill(&world, "gc", "", call, count);
+        let killed = kill(&fixture, "gc", "", call, count);
         for snapshot in &kept {
-            let damage = world.vault.verify(*snapshot, &|_| {}).unwrap();
+            let damage = fixture.store.verify(*snapshot, &|_| {}).unwrap();
             assert_eq!(damage, [], "{call} {count}");
         }
         killed
@@ -220,33 +223,33 @@ fn a_sweep_killed_at_a_system_call_loses_nothing() {
     assert!(killed >= 12, "{killed}");
 }
 
-/// A disk that says that it wrote, and wrote nothing.
+/// A disk that reports writes that it did not make.
 #[test]
-fn a_write_that_the_disk_did_not_make_is_noticed_before_the_snapshot_is_listed() {
-    let world = World::new();
-    fill(&world, 1);
-    let first = world.capture().snapshot;
+fn lost_write_is_noticed_before_listing() {
+    let fixture = Fixture::new();
+    fill(&fixture, 1);
+    let first = fixture.capture().snapshot;
     let (mut refused, mut lies) = (0, 0);
     for count in 1..60 {
-        world.write("folder-0/0", noise(1_100_000, 2000 + count));
-        world.write("new", noise(2000, 2000 + count));
-        // One byte of the write is said to be written; the rest is then handed over again.
+        fixture.write("folder-0/0", noise(1_100_000, 2000 + count));
+        fixture.write("new", noise(2000, 2000 + count));
+        // The call reports one written byte; the rest is then written again.
         let fault = format!("write:retval=1:when={count}");
-        let (status, calls) = run(&world, "capture", "", &[&fault]);
+        let (status, calls) = run(&fixture, "capture", "", &[&fault]);
         if !calls.contains("INJECTED") {
             break;
         }
         lies += 1;
         refused += usize::from(!status.success());
-        let vault = Vault::open(&world.folder.path().join("vault")).unwrap();
-        for snapshot in vault.snapshots().unwrap() {
-            assert_eq!(vault.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
+        let store = Vault::open(&fixture.folder.path().join("vault")).unwrap();
+        for snapshot in store.snapshots().unwrap() {
+            assert_eq!(store.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
         }
     }
-    // At least the beginning of the pack, its content and the manifest; each thread counts its own. Not
-    // what is tried out, nor what the harness prints.
+    // At least the beginning of the pack, its content and the manifest; each thread counts its own
+    // calls. Not the test file for timestamps, nor the output of the test harness.
     assert!(refused >= 3 && lies > refused, "{refused} of {lies}");
-    world.restore(first, &world.target());
-    let last = world.capture().snapshot;
-    assert_eq!(world.vault.verify(last, &|_| {}).unwrap(), []);
+    fixture.restore(first, &fixture.target());
+    let last = fixture.capture().snapshot;
+    assert_eq!(fixture.store.verify(last, &|_| {}).unwrap(), []);
 }

@@ -1,4 +1,4 @@
-//! Damage is named, and never becomes content.
+//! Damage is reported, and never becomes content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,27 +6,28 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 use segno_snapshot::{Error, Restore, Vault};
 
-use crate::world::{World, assert_same, noise, picture};
+use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
-/// A small vault with two snapshots, the second stored as changes, and so is one of its files.
-fn small() -> (World, Digest, Digest) {
-    let world = World::new();
+/// A small store with two snapshots; the second is stored as changes, and one of its files as a
+/// patch.
+fn small() -> (Fixture, Digest, Digest) {
+    let fixture = Fixture::new();
     for number in 0..8 {
-        world.write(
+        fixture.write(
             &format!("folder/{number}"),
             format!("content {number}\n").repeat(3),
         );
     }
-    world.write("noise", noise(300, 1));
-    let first = world.capture().snapshot;
-    world.write("folder/3", "edited");
+    fixture.write("noise", noise(300, 1));
+    let first = fixture.capture().snapshot;
+    fixture.write("folder/3", "edited");
     let mut edited = noise(300, 1);
     edited[100] ^= 1;
-    world.write("noise", edited);
-    let second = world.capture().snapshot;
-    let own = world.vault.size(second).unwrap().own;
+    fixture.write("noise", edited);
+    let second = fixture.capture().snapshot;
+    let own = fixture.store.size(second).unwrap().own;
     assert!(own < 100, "{own} bytes: the edit was stored by itself");
-    (world, first, second)
+    (fixture, first, second)
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -40,24 +41,25 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Judges a vault with one damage: what verify finds clean restores to the right bytes, and what
-/// it does not find clean is refused or restores to the right bytes. Returns whether it was named.
-fn judge(world: &World, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
-    let root = world.folder.path().join("vault");
-    let vault = match Vault::open(&root) {
-        Err(Error::NotAVault { .. }) => return true,
+/// Checks a store with one damage: a snapshot that `verify` finds clean restores to the right
+/// bytes; any other is refused or restores to the right bytes. Returns whether the damage was
+/// reported.
+fn check_damaged_store(fixture: &Fixture, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
+    let root = fixture.folder.path().join("vault");
+    let store = match Vault::open(&root) {
+        Err(Error::NotASnapshotStore { .. }) => return true,
         other => other.unwrap(),
     };
-    let mut named = false;
+    let mut reported = false;
     for (snapshot, expected) in snapshots {
-        let found = match vault.verify(*snapshot, &|_| {}) {
+        let found = match store.verify(*snapshot, &|_| {}) {
             Err(Error::NoSnapshot(_)) => {
-                named = true;
+                reported = true;
                 continue;
             }
             other => other.unwrap(),
         };
-        named |= !found.is_empty();
+        reported |= !found.is_empty();
         let target = tempfile::tempdir().unwrap();
         let options = Restore {
             exact: true,
@@ -65,13 +67,13 @@ fn judge(world: &World, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
             durable: false,
             ..Restore::default()
         };
-        match vault.restore(*snapshot, target.path(), &options, &|_| {}) {
+        match store.restore(*snapshot, target.path(), &options, &|_| {}) {
             Ok(_) => {
                 assert!(
                     found.is_empty(),
                     "{what}: restored, but verify said {found:?}"
                 );
-                assert_same(&picture(target.path()), &picture(expected));
+                assert_same(&tree_state(target.path()), &tree_state(expected));
             }
             Err(Error::Damaged { .. }) => {
                 assert!(
@@ -83,65 +85,66 @@ fn judge(world: &World, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
             Err(other) => panic!("{what}: {other}"),
         }
     }
-    named
+    reported
 }
 
 #[test]
-fn every_flipped_bit_is_named_or_harmless_and_never_changes_what_is_restored() {
-    let (world, first, second) = small();
+fn flipped_store_bits_are_reported_or_harmless() {
+    let (fixture, first, second) = small();
     let keep = [
-        (first, world.folder.path().join("one")),
-        (second, world.folder.path().join("two")),
+        (first, fixture.folder.path().join("one")),
+        (second, fixture.folder.path().join("two")),
     ];
     for (snapshot, place) in &keep {
-        world.restore(*snapshot, place);
+        fixture.restore(*snapshot, place);
     }
     let mut found = Vec::new();
-    files(&world.folder.path().join("vault"), &mut found);
-    let (mut tried, mut named) = (0, 0);
+    files(&fixture.folder.path().join("vault"), &mut found);
+    let (mut tried, mut reported) = (0, 0);
     for path in found {
         let whole = fs::read(&path).unwrap();
         let is_content = ["packs", "manifests"]
             .iter()
             .any(|name| path.parent().unwrap().ends_with(name));
         for at in 0..whole.len() {
-            // Every byte, and every bit over every eight bytes.
+            // Every byte, and every bit position once in every eight bytes.
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << (at % 8);
             fs::write(&path, &damaged).unwrap();
             let what = format!("{} byte {at}", path.display());
-            let was_named = judge(&world, &keep, &what);
+            let was_reported = check_damaged_store(&fixture, &keep, &what);
             tried += 1;
-            named += usize::from(was_named);
+            reported += usize::from(was_reported);
             assert!(
-                was_named || !is_content || harmless(&path, at, &whole),
+                was_reported || !is_content || harmless(&path, at, &whole),
                 "{what} was not noticed"
             );
         }
         fs::write(&path, &whole).unwrap();
     }
-    assert!(!judge(&world, &keep, "nothing"));
-    assert!(tried > 500 && named > tried / 2, "{named} of {tried}");
+    assert!(!check_damaged_store(&fixture, &keep, "nothing"));
+    assert!(tried > 500 && reported > tried / 2, "{reported} of {tried}");
 }
 
-/// Nothing is: each byte of a pack or a manifest is covered by a digest. (zstd frames have bits
-/// that mean nothing; a block whose content still has its digest is whole.)
+/// Only bits in the blocks of packs can be: each byte of a pack or a manifest is covered by a
+/// digest. (zstd frames have bits without a meaning; a block whose content still has its digest is
+/// intact.)
 fn harmless(path: &Path, at: usize, whole: &[u8]) -> bool {
     path.parent().unwrap().ends_with("packs") && at >= 8 && at < whole.len() - 56
 }
 
 #[test]
-fn every_cut_is_named_or_harmless_and_never_changes_what_is_restored() {
-    let (world, first, second) = small();
+fn truncated_store_files_are_reported_or_harmless() {
+    let (fixture, first, second) = small();
     let keep = [
-        (first, world.folder.path().join("one")),
-        (second, world.folder.path().join("two")),
+        (first, fixture.folder.path().join("one")),
+        (second, fixture.folder.path().join("two")),
     ];
     for (snapshot, place) in &keep {
-        world.restore(*snapshot, place);
+        fixture.restore(*snapshot, place);
     }
     let mut found = Vec::new();
-    files(&world.folder.path().join("vault"), &mut found);
+    files(&fixture.folder.path().join("vault"), &mut found);
     for path in found {
         let whole = fs::read(&path).unwrap();
         let is_content = ["packs", "manifests"]
@@ -151,47 +154,47 @@ fn every_cut_is_named_or_harmless_and_never_changes_what_is_restored() {
             fs::write(&path, &whole[..length]).unwrap();
             let what = format!("{} cut to {length}", path.display());
             assert!(
-                judge(&world, &keep, &what) || !is_content,
+                check_damaged_store(&fixture, &keep, &what) || !is_content,
                 "{what} was not noticed"
             );
         }
         fs::remove_file(&path).unwrap();
         let what = format!("{} removed", path.display());
-        let named = judge(&world, &keep, &what);
-        assert!(named || !is_content, "{what} was not noticed");
+        let reported = check_damaged_store(&fixture, &keep, &what);
+        assert!(reported || !is_content, "{what} was not noticed");
         fs::write(&path, &whole).unwrap();
     }
 }
 
 #[test]
-fn damage_names_the_files_it_affects_and_spares_other_snapshots() {
-    let world = World::new();
-    world.write("a", noise(5000, 1));
-    let first = world.capture().snapshot;
+fn damage_names_affected_files_only() {
+    let fixture = Fixture::new();
+    fixture.write("a", noise(5000, 1));
+    let first = fixture.capture().snapshot;
     let mut packs = Vec::new();
-    files(&world.folder.path().join("vault/packs"), &mut packs);
-    world.write("b", noise(5000, 2));
-    let second = world.capture().snapshot;
-    fs::remove_file(world.at("a")).unwrap();
-    let third = world.capture().snapshot;
+    files(&fixture.folder.path().join("vault/packs"), &mut packs);
+    fixture.write("b", noise(5000, 2));
+    let second = fixture.capture().snapshot;
+    fs::remove_file(fixture.at("a")).unwrap();
+    let third = fixture.capture().snapshot;
     let mut bytes = fs::read(&packs[0]).unwrap();
     bytes[100] ^= 1;
     fs::write(&packs[0], bytes).unwrap();
-    let damage = world.vault.verify(second, &|_| {}).unwrap();
+    let damage = fixture.store.verify(second, &|_| {}).unwrap();
     assert_eq!(damage.len(), 1);
     assert!(
         damage[0].object.starts_with("block 0 of pack"),
         "{damage:?}"
     );
     assert_eq!(damage[0].paths, [PathBuf::from("a")]);
-    assert_eq!(world.vault.verify(third, &|_| {}).unwrap(), []);
-    world.restore(third, &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
-    // A file that is there is not touched by a restore that cannot be done.
-    let before = picture(&world.target());
-    let refused = world.vault.restore(
+    assert_eq!(fixture.store.verify(third, &|_| {}).unwrap(), []);
+    fixture.restore(third, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
+    // A restore that fails does not touch existing files.
+    let before = tree_state(&fixture.target());
+    let refused = fixture.store.restore(
         first,
-        &world.target(),
+        &fixture.target(),
         &Restore {
             exact: true,
             ..Restore::default()
@@ -199,52 +202,52 @@ fn damage_names_the_files_it_affects_and_spares_other_snapshots() {
         &|_| {},
     );
     assert!(matches!(refused, Err(Error::Damaged { .. })));
-    assert_same(&picture(&world.target()), &before);
-    // What is not damaged can still be read by itself.
+    assert_same(&tree_state(&fixture.target()), &before);
+    // Undamaged files can still be read one by one.
     assert_eq!(
-        world.vault.read(second, Path::new("b")).unwrap(),
+        fixture.store.read(second, Path::new("b")).unwrap(),
         noise(5000, 2)
     );
 }
 
 #[test]
-fn a_folder_of_something_else_is_not_made_a_vault() {
+fn foreign_folder_is_not_made_a_snapshot_store() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("thesis.txt"), "x").unwrap();
     assert!(matches!(
         Vault::open(folder.path()),
-        Err(Error::NotAVault { .. })
+        Err(Error::NotASnapshotStore { .. })
     ));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn what_is_not_there_is_told_apart_from_what_cannot_be_used() {
+fn missing_and_unusable_have_different_errors() {
     use segno_core::error::{Diagnose, Kind};
-    let world = World::new();
-    world.write("a", "a");
-    let snapshot = world.capture().snapshot;
+    let fixture = Fixture::new();
+    fixture.write("a", "a");
+    let snapshot = fixture.capture().snapshot;
     let unknown = Digest::of(b"unknown");
-    let gone = world.vault.list(unknown).unwrap_err();
+    let gone = fixture.store.list(unknown).unwrap_err();
     assert_eq!((gone.code(), gone.kind()), ("K0101", Kind::NotFound));
-    let gone = world.vault.read(snapshot, Path::new("b")).unwrap_err();
+    let gone = fixture.store.read(snapshot, Path::new("b")).unwrap_err();
     assert_eq!((gone.code(), gone.kind()), ("K0102", Kind::NotFound));
-    let missing = world.folder.path().join("missing");
-    let request = segno_snapshot::Request::new(&missing, &crate::world::STILL);
-    let unusable = world.vault.capture(&request, &|_| {}).unwrap_err();
+    let missing = fixture.folder.path().join("missing");
+    let request = segno_snapshot::Request::new(&missing, &crate::fixture::FROZEN_CLOCK);
+    let unusable = fixture.store.capture(&request, &|_| {}).unwrap_err();
     assert_eq!(
         (unusable.code(), unusable.kind()),
         ("K0109", Kind::Unavailable)
     );
-    let file = world.at("a");
-    let request = segno_snapshot::Request::new(&file, &crate::world::STILL);
-    let unusable = world.vault.capture(&request, &|_| {}).unwrap_err();
+    let file = fixture.at("a");
+    let request = segno_snapshot::Request::new(&file, &crate::fixture::FROZEN_CLOCK);
+    let unusable = fixture.store.capture(&request, &|_| {}).unwrap_err();
     assert_eq!(unusable.code(), "K0109");
 }
 
 #[test]
-fn a_full_disk_lists_nothing_new_and_loses_nothing() {
-    // A small file system in memory, in a mount namespace of its own.
+fn full_disk_lists_nothing_and_loses_nothing() {
+    // A small tmpfs, in a mount namespace of its own.
     let folder = tempfile::tempdir().unwrap();
     let is_root = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap()) == 0;
     let script = r#"mount -t tmpfs -o size=2m,mode=700 tmpfs "$SEGNO_SNAPSHOT_DISK"
@@ -273,29 +276,29 @@ fn a_full_disk_lists_nothing_new_and_loses_nothing() {
 fn on_a_small_disk() {
     let disk = std::env::var_os("SEGNO_SNAPSHOT_DISK").expect("run by another test");
     let root = Path::new(&disk).join("vault");
-    let world = World::new();
-    world.write("a", noise(500_000, 1));
-    let vault = Vault::open(&root).unwrap();
-    let work = world.work();
-    let request = segno_snapshot::Request::new(&work, &crate::world::STILL);
-    let first = vault.capture(&request, &|_| {}).unwrap().snapshot;
-    world.write("b", noise(3_000_000, 2));
-    let full = vault.capture(&request, &|_| {});
+    let fixture = Fixture::new();
+    fixture.write("a", noise(500_000, 1));
+    let store = Vault::open(&root).unwrap();
+    let work = fixture.work();
+    let request = segno_snapshot::Request::new(&work, &crate::fixture::FROZEN_CLOCK);
+    let first = store.capture(&request, &|_| {}).unwrap().snapshot;
+    fixture.write("b", noise(3_000_000, 2));
+    let full = store.capture(&request, &|_| {});
     assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
-    assert_eq!(vault.snapshots().unwrap(), [first]);
-    assert_eq!(vault.verify(first, &|_| {}).unwrap(), []);
+    assert_eq!(store.snapshots().unwrap(), [first]);
+    assert_eq!(store.verify(first, &|_| {}).unwrap(), []);
     assert_eq!(fs::read_dir(root.join("drafts")).unwrap().count(), 0);
-    // It goes on when there is room.
-    world.write("b", noise(100_000, 3));
-    let second = vault.capture(&request, &|_| {}).unwrap().snapshot;
-    assert_eq!(vault.verify(second, &|_| {}).unwrap(), []);
+    // Captures work again once there is space.
+    fixture.write("b", noise(100_000, 3));
+    let second = store.capture(&request, &|_| {}).unwrap().snapshot;
+    assert_eq!(store.verify(second, &|_| {}).unwrap(), []);
     // A restore that does not fit changes nothing.
     let target = Path::new(&disk).join("target");
     fs::create_dir(&target).unwrap();
     fs::write(target.join("a"), "old").unwrap();
     fs::write(Path::new(&disk).join("filler"), noise(1_000_000, 4)).unwrap();
-    let before = picture(&target);
-    let full = vault.restore(second, &target, &Restore::default(), &|_| {});
+    let before = tree_state(&target);
+    let full = store.restore(second, &target, &Restore::default(), &|_| {});
     assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
-    assert_same(&picture(&target), &before);
+    assert_same(&tree_state(&target), &before);
 }

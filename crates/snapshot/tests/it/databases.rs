@@ -1,4 +1,4 @@
-//! Databases that are captured while they are written come back as they were at one moment.
+//! Databases that are captured during writes are restored as they were at one instant.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use segno_snapshot::Captured;
 
-use crate::world::{World, assert_same, picture};
+use crate::fixture::{Fixture, assert_same, tree_state};
 
-/// Two tables that agree after every commit: each names the number of the last, and money only
-/// moves.
+/// Two tables that are consistent after every commit: each contains the number of the last commit,
+/// and the total amount of money is constant.
 fn prepare(path: &Path, mode: &str) -> Connection {
     let database = Connection::open(path).unwrap();
     let set: String = database
@@ -30,7 +30,7 @@ fn prepare(path: &Path, mode: &str) -> Connection {
     database
 }
 
-/// How many commits are remembered.
+/// How many commits are kept.
 const KEPT: i64 = 30;
 
 fn commit(database: &Connection, number: i64) {
@@ -45,8 +45,9 @@ fn commit(database: &Connection, number: i64) {
     database.execute_batch(&transfer).unwrap();
 }
 
-/// Opens a restored database; the number of its last commit if all of it agrees, or what is wrong.
-fn judge(path: &Path) -> Result<i64, String> {
+/// Opens a restored database. Returns the number of its last commit if it is consistent, or the
+/// error.
+fn last_commit(path: &Path) -> Result<i64, String> {
     let ask = || {
         let database = Connection::open(path)?;
         let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
@@ -74,11 +75,11 @@ fn judge(path: &Path) -> Result<i64, String> {
     }
 }
 
-/// Captures a database again and again while another thread commits. Each capture has what was
-/// committed at one moment, or is flagged. Returns how many were not flagged.
+/// Captures a database repeatedly while another thread commits. Each capture has the committed
+/// state of one instant, or is flagged. Returns how many were not flagged.
 fn capture_under_load(mode: &str, rounds: usize) -> usize {
-    let world = World::new();
-    let database = prepare(&world.at("work.db"), mode);
+    let fixture = Fixture::new();
+    let database = prepare(&fixture.at("work.db"), mode);
     let done = AtomicI64::new(0);
     let (stop, stopped) = mpsc::channel::<()>();
     let taken: Vec<(Captured, i64)> = std::thread::scope(|scope| {
@@ -87,7 +88,7 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
             for number in 1.. {
                 commit(&database, number);
                 done.store(number, Ordering::SeqCst);
-                // As fast as a program that does something else besides, until it is stopped.
+                // At the pace of a program that also does other work, until it is stopped.
                 let pace = Duration::from_millis(5);
                 if stopped.recv_timeout(pace) != Err(RecvTimeoutError::Timeout) {
                     break;
@@ -96,7 +97,7 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
         });
         let take = |_| {
             let before = done.load(Ordering::SeqCst);
-            (world.capture(), before)
+            (fixture.capture(), before)
         };
         let taken = (0..rounds).map(take).collect();
         drop(stop);
@@ -110,9 +111,9 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
             continue;
         }
         whole += 1;
-        let target = world.folder.path().join(format!("target-{number}"));
-        world.restore(captured.snapshot, &target);
-        let last = judge(&target.join("work.db")).unwrap();
+        let target = fixture.folder.path().join(format!("target-{number}"));
+        fixture.restore(captured.snapshot, &target);
+        let last = last_commit(&target.join("work.db")).unwrap();
         assert!(
             last >= *before,
             "commit {before} was done before, and {last} is the last"
@@ -122,20 +123,20 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
 }
 
 #[test]
-fn a_database_with_a_write_ahead_log_is_captured_between_commits() {
+fn wal_database_is_captured_between_commits() {
     assert!(capture_under_load("wal", 10) > 0);
 }
 
 #[test]
-fn a_database_with_a_rollback_journal_is_captured_between_commits() {
+fn rollback_database_is_captured_between_commits() {
     assert!(capture_under_load("delete", 10) > 0);
 }
 
 #[test]
-fn a_transaction_that_is_under_way_is_rolled_back_after_a_restore() {
+fn open_transaction_is_rolled_back_after_restore() {
     for mode in ["wal", "delete", "truncate", "persist"] {
-        let world = World::new();
-        let database = prepare(&world.at("work.db"), mode);
+        let fixture = Fixture::new();
+        let database = prepare(&fixture.at("work.db"), mode);
         commit(&database, 1);
         // More than the cache holds: it is written before it is committed.
         database
@@ -145,34 +146,38 @@ fn a_transaction_that_is_under_way_is_rolled_back_after_a_restore() {
                  INSERT INTO commits SELECT x, randomblob(3000) FROM n;",
             )
             .unwrap();
-        let captured = world.capture();
+        let captured = fixture.capture();
         assert!(captured.unstable.is_empty(), "{mode}: {captured:?}");
         database.execute_batch("ROLLBACK").unwrap();
-        world.restore(captured.snapshot, &world.target());
-        assert_eq!(judge(&world.target().join("work.db")), Ok(1), "{mode}");
+        fixture.restore(captured.snapshot, &fixture.target());
+        assert_eq!(
+            last_commit(&fixture.target().join("work.db")),
+            Ok(1),
+            "{mode}"
+        );
     }
 }
 
 #[test]
-fn a_database_whose_log_changed_is_read_with_it() {
-    let world = World::new();
-    let database = prepare(&world.at("work.db"), "wal");
+fn database_is_read_again_with_its_changed_log() {
+    let fixture = Fixture::new();
+    let database = prepare(&fixture.at("work.db"), "wal");
     database
         .execute_batch("PRAGMA wal_autocheckpoint=0")
         .unwrap();
-    world.write("other", "other");
+    fixture.write("other", "other");
     commit(&database, 1);
-    world.capture();
+    fixture.capture();
     commit(&database, 2);
-    let captured = world.capture();
+    let captured = fixture.capture();
     assert!(captured.unstable.is_empty());
-    world.restore(captured.snapshot, &world.target());
-    assert_eq!(judge(&world.target().join("work.db")), Ok(2));
+    fixture.restore(captured.snapshot, &fixture.target());
+    assert_eq!(last_commit(&fixture.target().join("work.db")), Ok(2));
 }
 
 #[test]
-fn files_that_are_only_called_like_logs_are_kept_as_any_other() {
-    let world = World::new();
+fn files_named_like_logs_are_captured() {
+    let fixture = Fixture::new();
     let names = [
         "a",
         "a-journal",
@@ -183,11 +188,11 @@ fn files_that_are_only_called_like_logs_are_kept_as_any_other() {
         "-wal",
     ];
     for name in names {
-        world.write(name, name);
+        fixture.write(name, name);
     }
-    std::fs::create_dir(world.at("b")).unwrap();
-    let captured = world.capture();
+    std::fs::create_dir(fixture.at("b")).unwrap();
+    let captured = fixture.capture();
     assert_eq!((captured.files, captured.skipped.len()), (7, 0));
-    world.restore(captured.snapshot, &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
+    fixture.restore(captured.snapshot, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
 }

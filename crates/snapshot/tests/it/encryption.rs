@@ -1,4 +1,4 @@
-//! A vault with a key.
+//! Encrypted snapshot stores.
 
 use std::fs;
 use std::path::Path;
@@ -8,24 +8,24 @@ use segno_core::cipher::{Cipher, Shut};
 use segno_core::time::Timestamp;
 use segno_snapshot::{Error, Request, Restore, Vault};
 
-use crate::world::{STILL, World, assert_same, noise, picture};
+use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};
 
 const NAME: &str = "a-name-that-nobody-should-read";
 const TEXT: &str = "a text that nobody should read\n";
 
-fn vault(world: &World, key: Option<u8>) -> Vault {
+fn store(fixture: &Fixture, key: Option<u8>) -> Vault {
     let cipher = key.map(|key| Cipher::new([key; 32]));
-    Vault::open_with(&world.folder.path().join("vault"), cipher).unwrap()
+    Vault::open_with(&fixture.folder.path().join("vault"), cipher).unwrap()
 }
 
-fn fill(world: &World) {
-    world.write(NAME, TEXT.repeat(3));
-    world.write("large", noise(3_000_000, 1));
-    world.write("many/small", "x");
+fn fill(fixture: &Fixture) {
+    fixture.write(NAME, TEXT.repeat(3));
+    fixture.write("large", noise(3_000_000, 1));
+    fixture.write("many/small", "x");
 }
 
-fn take(world: &World, vault: &Vault) -> segno_core::digest::Digest {
-    let captured = vault.capture(&Request::new(&world.work(), &STILL), &|_| {});
+fn capture(fixture: &Fixture, store: &Vault) -> segno_core::digest::Digest {
+    let captured = store.capture(&Request::new(&fixture.work(), &FROZEN_CLOCK), &|_| {});
     captured.unwrap().snapshot
 }
 
@@ -42,14 +42,14 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     found
 }
 
-/// Whether a name or a text can be found anywhere in the vault, compressed or not.
-fn is_legible(world: &World) -> bool {
+/// Whether a name or a text can be found anywhere in the store, compressed or not.
+fn is_plaintext(fixture: &Fixture) -> bool {
     let has = |bytes: &[u8], text: &str| {
         bytes
             .windows(text.len())
             .any(|part| part == text.as_bytes())
     };
-    files(&world.folder.path().join("vault"))
+    files(&fixture.folder.path().join("vault"))
         .iter()
         .any(|file| {
             let magic = ["SEGNOPK", "SEGNOMF", "SEGNOIX"];
@@ -58,80 +58,83 @@ fn is_legible(world: &World) -> bool {
 }
 
 #[test]
-fn what_is_kept_with_a_key_comes_back_with_it_and_says_nothing_without() {
-    let world = World::new();
-    fill(&world);
-    let kept = take(&world, &vault(&world, Some(1)));
-    assert!(!is_legible(&world));
-    let before = picture(&world.work());
-    let same = vault(&world, Some(1));
+fn encrypted_snapshot_restores_only_with_its_key() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let kept = capture(&fixture, &store(&fixture, Some(1)));
+    assert!(!is_plaintext(&fixture));
+    let before = tree_state(&fixture.work());
+    let same = store(&fixture, Some(1));
     assert_eq!(same.verify(kept, &|_| {}).unwrap(), []);
-    let restored = same.restore(kept, &world.target(), &Restore::default(), &|_| {});
+    let restored = same.restore(kept, &fixture.target(), &Restore::default(), &|_| {});
     restored.unwrap();
-    assert_same(&picture(&world.target()), &before);
+    assert_same(&tree_state(&fixture.target()), &before);
     for (key, expected) in [(None, Shut::NoKey), (Some(2), Shut::OtherKey)] {
-        let other = vault(&world, key);
-        let into = world.folder.path().join("other");
+        let other = store(&fixture, key);
+        let into = fixture.folder.path().join("other");
         let refused = other.restore(kept, &into, &Restore::default(), &|_| {});
         assert!(
-            matches!(refused, Err(Error::Shut { shut, .. }) if shut == expected),
+            matches!(refused, Err(Error::CannotDecrypt { shut, .. }) if shut == expected),
             "{refused:?}"
         );
         assert!(!into.exists());
         let swept = other.gc(Timestamp(0), Duration::ZERO);
-        assert!(matches!(swept, Err(Error::Shut { .. })), "{swept:?}");
+        assert!(
+            matches!(swept, Err(Error::CannotDecrypt { .. })),
+            "{swept:?}"
+        );
     }
-    // Nothing was lost by trying.
+    // The attempts lost nothing.
     assert_eq!(same.verify(kept, &|_| {}).unwrap(), []);
 }
 
 #[test]
-fn an_unchanged_folder_is_recognised_with_a_key_too() {
-    let world = World::new();
-    fill(&world);
-    let vault = vault(&world, Some(1));
-    let first = take(&world, &vault);
-    let work = world.work();
+fn encrypted_index_recognizes_unchanged_files() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let store = store(&fixture, Some(1));
+    let first = capture(&fixture, &store);
+    let work = fixture.work();
     let request = Request {
-        doubt: 0,
-        ..Request::new(&work, &STILL)
+        recheck_per_mille: 0,
+        ..Request::new(&work, &FROZEN_CLOCK)
     };
-    // Files are young at first, and read again while they are.
-    let mut captures = (0..1000).map(|_| vault.capture(&request, &|_| {}).unwrap());
+    // Files are too young at first, and are read again until they are not.
+    let mut captures = (0..1000).map(|_| store.capture(&request, &|_| {}).unwrap());
     let known = captures.find(|captured| captured.read_files == 0).unwrap();
     assert_eq!(known.snapshot, first);
 }
 
 #[test]
-fn what_was_kept_before_there_was_a_key_is_encrypted_by_a_sweep() {
-    let world = World::new();
-    fill(&world);
-    let plain = take(&world, &vault(&world, None));
-    assert!(is_legible(&world));
-    let with_key = vault(&world, Some(1));
-    world.write("many/small", "y");
-    let sealed = take(&world, &with_key);
+fn gc_encrypts_older_plaintext_data() {
+    let fixture = Fixture::new();
+    fill(&fixture);
+    let plain = capture(&fixture, &store(&fixture, None));
+    assert!(is_plaintext(&fixture));
+    let with_key = store(&fixture, Some(1));
+    fixture.write("many/small", "y");
+    let sealed = capture(&fixture, &with_key);
     for turn in 0..3 {
         with_key
             .gc(Timestamp(1_000_000_000 + turn), Duration::ZERO)
             .unwrap();
     }
-    assert!(!is_legible(&world));
+    assert!(!is_plaintext(&fixture));
     for snapshot in [plain, sealed] {
         assert_eq!(with_key.verify(snapshot, &|_| {}).unwrap(), []);
     }
 }
 
 #[test]
-fn a_flipped_bit_of_an_encrypted_vault_is_named_and_nothing_wrong_comes_back() {
-    let world = World::new();
-    world.write(NAME, TEXT);
-    let with_key = vault(&world, Some(1));
-    let kept = take(&world, &with_key);
-    let before = picture(&world.work());
+fn flipped_encrypted_bits_are_reported() {
+    let fixture = Fixture::new();
+    fixture.write(NAME, TEXT);
+    let with_key = store(&fixture, Some(1));
+    let kept = capture(&fixture, &with_key);
+    let before = tree_state(&fixture.work());
     let (mut named, mut harmless) = (0, 0);
     for folder in ["packs", "manifests"] {
-        let folder = world.folder.path().join("vault").join(folder);
+        let folder = fixture.folder.path().join("vault").join(folder);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let sound = fs::read(&path).unwrap();
@@ -140,10 +143,10 @@ fn a_flipped_bit_of_an_encrypted_vault_is_named_and_nothing_wrong_comes_back() {
                 flipped[at] ^= 1 << (at % 8);
                 fs::write(&path, &flipped).unwrap();
                 let damage = with_key.verify(kept, &|_| {});
-                let into = world.folder.path().join(format!("into {at}"));
+                let into = fixture.folder.path().join(format!("into {at}"));
                 let restored = with_key.restore(kept, &into, &Restore::default(), &|_| {});
                 if restored.is_ok() {
-                    assert_same(&picture(&into), &before);
+                    assert_same(&tree_state(&into), &before);
                     harmless += 1;
                 } else {
                     assert!(!matches!(damage, Ok(damage) if damage.is_empty()), "{at}");

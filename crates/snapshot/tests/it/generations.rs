@@ -1,5 +1,5 @@
-//! Many generations of edited files, with snapshots that go in between: each that is kept comes
-//! back byte for byte.
+//! Many generations of edited files, with snapshots removed in between: each remaining one is
+//! restored byte for byte.
 
 use std::fs;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use segno_core::time::Timestamp;
 
-use crate::world::{World, assert_same, noise, picture};
+use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
 const FILES: usize = 4;
 
-/// What is done to a file: where, and with how many bytes.
+/// An edit of a file: where, and with how many bytes.
 #[derive(Debug, Clone)]
 enum Edit {
     Insert(Index, usize, u64),
@@ -62,7 +62,8 @@ fn size() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0_usize..60_000, 1 => 1_000_000_usize..5_000_000]
 }
 
-/// Edits, each to one of the files; then perhaps a snapshot that goes, and a sweep.
+/// Edits, each of one of the files; then perhaps the removal of a snapshot, and a garbage
+/// collection.
 type Generation = (Vec<(usize, Edit)>, Option<Index>, bool);
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -77,11 +78,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_generation_that_is_kept_comes_back(
+    fn every_listed_generation_is_restored(
         sizes in prop::collection::vec(size(), FILES),
         generations in prop::collection::vec(generation(), 8..24),
     ) {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut contents: Vec<_> = (0_u64..).zip(sizes).map(|(seed, size)| noise(size, seed)).collect();
         let (mut taken, mut hour) = (Vec::new(), 0);
         for (edits, leaves, sweeps) in generations {
@@ -89,28 +90,28 @@ proptest! {
                 edit.run(&mut contents[file]);
             }
             for (file, content) in contents.iter().enumerate() {
-                let path = world.at(file.to_string());
+                let path = fixture.at(file.to_string());
                 if fs::read(&path).ok().as_ref() != Some(content) {
                     fs::write(path, content).unwrap();
                 }
             }
-            let snapshot = world.capture().snapshot;
+            let snapshot = fixture.capture().snapshot;
             taken.retain(|(other, _)| *other != snapshot);
-            taken.push((snapshot, picture(&world.work())));
+            taken.push((snapshot, tree_state(&fixture.work())));
             if let Some(leaves) = leaves {
                 let (gone, _) = taken.remove(leaves.index(taken.len()));
-                world.vault.remove(gone).unwrap();
+                fixture.store.remove(gone).unwrap();
             }
             if sweeps {
                 hour += 2;
-                world.vault.gc(Timestamp(hour * 3_600_000), Duration::from_hours(1)).unwrap();
+                fixture.store.gc(Timestamp(hour * 3_600_000), Duration::from_hours(1)).unwrap();
             }
         }
         for (number, (snapshot, expected)) in taken.iter().enumerate() {
-            prop_assert_eq!(world.vault.verify(*snapshot, &|_| {}).unwrap(), []);
-            let target = world.folder.path().join(format!("target-{number}"));
-            world.restore(*snapshot, &target);
-            assert_same(&picture(&target), expected);
+            prop_assert_eq!(fixture.store.verify(*snapshot, &|_| {}).unwrap(), []);
+            let target = fixture.folder.path().join(format!("target-{number}"));
+            fixture.restore(*snapshot, &target);
+            assert_same(&tree_state(&target), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Git repositories: kept without a trace, and usable where they come back.
+//! Git repositories: captured without a trace, and usable after a restore.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,32 +10,32 @@ use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
 use segno_snapshot::{Request, Restore, Restored, Trust, Vault};
 
+use crate::fixture::FROZEN_CLOCK;
 use crate::sandbox::Sandbox;
-use crate::world::STILL;
 
+mod concurrent;
 mod hostile;
-mod moving;
 mod remotes;
 mod round_trips;
 mod several;
 mod since;
 
 /// A repository with a commit.
-fn started() -> Sandbox {
+fn repository_with_commit() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.git("", &["init", "-q"]);
     sandbox.commit("", "first", "1\n");
     sandbox
 }
 
-/// A workspace that was kept.
-struct Kept {
-    vault: Vault,
+/// A captured workspace.
+struct CapturedWorkspace {
+    store: Vault,
     snapshot: Digest,
     repositories: Vec<Repository>,
 }
 
-impl Kept {
+impl CapturedWorkspace {
     fn repository(&self, path: &str) -> &Repository {
         let mut repositories = self.repositories.iter();
         repositories
@@ -44,38 +44,38 @@ impl Kept {
     }
 }
 
-/// Keeps the workspace, and proves that nothing of it changed by that.
-fn capture(sandbox: &Sandbox) -> Kept {
+/// Captures the workspace, and asserts that the capture changed nothing in it.
+fn capture(sandbox: &Sandbox) -> CapturedWorkspace {
     capture_since(sandbox, None)
 }
 
-/// The same, and asks what differs from a commit.
-fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> Kept {
-    let before = everything(&sandbox.root());
-    let vault = Vault::open(&sandbox.path("vault")).unwrap();
+/// Like [`capture`], with the changes since a commit.
+fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> CapturedWorkspace {
+    let before = file_states(&sandbox.root());
+    let store = Vault::open(&sandbox.path("vault")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
     let root = sandbox.root();
     let request = Request {
         scope: &scope,
-        ..Request::new(&root, &STILL)
+        ..Request::new(&root, &FROZEN_CLOCK)
     };
-    let captured = vault.capture(&request, &|_| {}).unwrap();
+    let captured = store.capture(&request, &|_| {}).unwrap();
     assert_eq!(captured.unstable, Vec::<PathBuf>::new());
-    let repositories = vault.repositories(&root, &captured.repositories, since, &STILL);
-    let after = everything(&sandbox.root());
+    let repositories = store.repositories(&root, &captured.repositories, since, &FROZEN_CLOCK);
+    let after = file_states(&sandbox.root());
     for (path, state) in &before {
         assert_eq!(Some(state), after.get(path), "{}", path.display());
     }
     assert_eq!(before.len(), after.len());
-    Kept {
-        vault,
+    CapturedWorkspace {
+        store,
         snapshot: captured.snapshot,
         repositories,
     }
 }
 
 /// Every file with its bytes, mode and time, and every folder with its time.
-fn everything(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
+fn file_states(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![root.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -103,24 +103,24 @@ fn everything(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     found
 }
 
-/// Brings a workspace back elsewhere.
-fn restore(sandbox: &Sandbox, kept: &Kept, trust: Trust) -> (PathBuf, Restored) {
+/// Restores a workspace at another path.
+fn restore(sandbox: &Sandbox, kept: &CapturedWorkspace, trust: Trust) -> (PathBuf, Restored) {
     let into = sandbox.path("restored");
     let options = Restore {
         trust,
         ..Restore::default()
     };
-    let restored = kept.vault.restore(kept.snapshot, &into, &options, &|_| {});
+    let restored = kept.store.restore(kept.snapshot, &into, &options, &|_| {});
     let restored = restored.unwrap();
     let mended = kept
-        .vault
+        .store
         .mend(&into, &sandbox.root(), &kept.repositories, &options);
     mended.unwrap();
     (into, restored)
 }
 
-/// What git says of a repository, in many ways.
-fn says(sandbox: &Sandbox, folder: &Path) -> Vec<String> {
+/// The output of many git commands in a repository.
+fn git_outputs(sandbox: &Sandbox, folder: &Path) -> Vec<String> {
     let questions: &[&[&str]] = &[
         &["status", "--porcelain=v2", "--branch", "--show-stash"],
         &["status"],
@@ -139,7 +139,7 @@ fn says(sandbox: &Sandbox, folder: &Path) -> Vec<String> {
         let output = sandbox.try_git(folder, question);
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
         let lines = answer.lines();
-        // Where a file lies on the disk is not part of what is compared.
+        // The stat data of files are not compared.
         let lines = lines.filter(|line| !stats.iter().any(|stat| line.trim().starts_with(stat)));
         let answer = lines.collect::<Vec<_>>().join("\n");
         answers.push(format!("{question:?} {}\n{answer}", output.status));
@@ -147,7 +147,7 @@ fn says(sandbox: &Sandbox, folder: &Path) -> Vec<String> {
     answers
 }
 
-fn is_whole(sandbox: &Sandbox, folder: &Path) {
+fn assert_fsck_clean(sandbox: &Sandbox, folder: &Path) {
     let output = sandbox.try_git(folder, &["fsck", "--full", "--strict"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
@@ -157,14 +157,18 @@ fn is_whole(sandbox: &Sandbox, folder: &Path) {
     );
 }
 
-/// Keeps everything and brings it back, and proves that git says the same of both.
+/// Captures and restores a workspace, and asserts that git prints the same in both.
 fn round_trip(sandbox: &Sandbox) -> (Repository, PathBuf) {
     let kept = capture(sandbox);
     let (into, restored) = restore(sandbox, &kept, Trust::Full);
     assert_eq!(restored.set_aside, Vec::<PathBuf>::new());
-    assert_eq!(says(sandbox, &sandbox.root()), says(sandbox, &into));
-    // After that: of a sparse index git misses folders until it has unfolded it once.
-    is_whole(sandbox, &into);
+    assert_eq!(
+        git_outputs(sandbox, &sandbox.root()),
+        git_outputs(sandbox, &into)
+    );
+    // After the other commands: with a sparse index, git misses folders until it has expanded it
+    // once.
+    assert_fsck_clean(sandbox, &into);
     let repository = kept.repository("").clone();
     assert_eq!(repository.trouble, None);
     (repository, into)

@@ -1,4 +1,4 @@
-//! Archives that were made to do harm, byte by byte: each is refused by name, and nothing is kept.
+//! Malicious archives, built byte by byte: each is refused by name, and nothing is stored.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use segno_core::error::Diagnose;
 use segno_snapshot::{Archive, Captured, Error, Keeping, Kind, Limits, Restore};
 
-use crate::world::{World, noise};
+use crate::fixture::{Fixture, noise};
 
-/// A tar archive that is made by hand.
+/// A tar archive that is built by hand.
 #[derive(Clone, Default)]
 struct Tar(Vec<u8>);
 
@@ -27,11 +27,11 @@ impl Tar {
         put(157, link);
         put(257, b"ustar\x0000");
         self.0.extend_from_slice(&block);
-        self.mend()
+        self.fix_checksum()
     }
 
-    /// Sets the sum of the last block right.
-    fn mend(mut self) -> Self {
+    /// Fixes the checksum of the last block.
+    fn fix_checksum(mut self) -> Self {
         let from = self.0.len() - 512;
         let block = &mut self.0[from..];
         block[148..156].fill(b' ');
@@ -40,11 +40,11 @@ impl Tar {
         self
     }
 
-    /// Changes the last block, and sets its sum right.
+    /// Changes the last block and fixes its checksum.
     fn with(mut self, at: usize, bytes: &[u8]) -> Self {
         let from = self.0.len() - 512 + at;
         self.0[from..from + bytes.len()].copy_from_slice(bytes);
-        self.mend()
+        self.fix_checksum()
     }
 
     fn bytes(mut self, bytes: &[u8]) -> Self {
@@ -97,15 +97,15 @@ fn tar() -> Tar {
 }
 
 struct Case {
-    world: World,
+    fixture: Fixture,
     file: PathBuf,
 }
 
 impl Case {
     fn new() -> Self {
-        let world = World::new();
-        let file = world.folder.path().join("a.tar.zst");
-        Self { world, file }
+        let fixture = Fixture::new();
+        let file = fixture.folder.path().join("a.tar.zst");
+        Self { fixture, file }
     }
 
     fn read(&self, bytes: &[u8], limits: Limits, keeping: Keeping) -> Result<Captured, Error> {
@@ -117,21 +117,21 @@ impl Case {
             limits,
             keeping,
         };
-        self.world.vault.take(&archive, &|_| {})
+        self.fixture.store.take(&archive, &|_| {})
     }
 
-    fn take_packed(&self, bytes: &[u8], limits: Limits) -> Result<Captured, Error> {
+    fn import_packed(&self, bytes: &[u8], limits: Limits) -> Result<Captured, Error> {
         self.read(bytes, limits, Keeping::Keep)
     }
 
-    fn take(&self, tar: &[u8]) -> Result<Captured, Error> {
+    fn import(&self, tar: &[u8]) -> Result<Captured, Error> {
         let packed = zstd::encode_all(tar, 1).unwrap();
-        self.take_packed(&packed, Limits::default())
+        self.import_packed(&packed, Limits::default())
     }
 
-    /// Wants a refusal that says all of `words`, and nothing in the vault.
+    /// Expects a refusal that contains all of `words`, and an unchanged store.
     fn refused(&self, what: &str, tar: &[u8], words: &[&str]) {
-        let Err(error) = self.take(tar) else {
+        let Err(error) = self.import(tar) else {
             panic!("{what}: it was taken");
         };
         let said = error.to_string();
@@ -149,16 +149,16 @@ impl Case {
     }
 
     fn assert_empty(&self, what: &str) {
-        assert_eq!(self.world.vault.snapshots().unwrap(), [], "{what}");
+        assert_eq!(self.fixture.store.snapshots().unwrap(), [], "{what}");
         for folder in ["packs", "manifests", "drafts"] {
-            let place = self.world.folder.path().join("vault").join(folder);
+            let place = self.fixture.folder.path().join("vault").join(folder);
             assert_eq!(fs::read_dir(place).unwrap().count(), 0, "{what}: {folder}");
         }
-        // Nothing beside the vault, the empty workspace and the archive.
-        let beside = fs::read_dir(self.world.folder.path()).unwrap().count();
+        // Nothing beside the store, the empty workspace and the archive.
+        let beside = fs::read_dir(self.fixture.folder.path()).unwrap().count();
         assert_eq!(beside, 3, "{what}");
         assert_eq!(
-            fs::read_dir(self.world.work()).unwrap().count(),
+            fs::read_dir(self.fixture.work()).unwrap().count(),
             0,
             "{what}"
         );
@@ -166,7 +166,7 @@ impl Case {
 }
 
 #[test]
-fn paths_that_lead_elsewhere_are_refused() {
+fn archive_paths_leading_out_are_refused() {
     let case = Case::new();
     for name in [
         "../evil",
@@ -182,7 +182,7 @@ fn paths_that_lead_elsewhere_are_refused() {
     ] {
         let tar = tar().file(name, b"evil").end();
         case.refused(name, &tar, &[&format!("`{name}`"), "refused"]);
-        // The same through records, and through GNU's long names.
+        // The same through PAX records, and through GNU long names.
         let said = self::tar().records(b'x', &[("path", name.as_bytes())]);
         case.refused(
             name,
@@ -216,13 +216,13 @@ fn paths_that_lead_elsewhere_are_refused() {
         &deep.file("x", b"").end(),
         &["longer than any can be"],
     );
-    // In the part of the block that stands before the name.
+    // In the prefix field of the block.
     let prefix = tar().block(b"evil", b'0', 0, b"").with(345, b"../..");
     case.refused("prefix", &prefix.end(), &["`../../evil`"]);
 }
 
 #[test]
-fn nothing_lies_below_a_link_or_a_file_in_whatever_order_they_come() {
+fn members_below_a_link_or_file_are_refused() {
     let case = Case::new();
     let link = tar().link("a", "/tmp").file("a/evil", b"x").end();
     case.refused(
@@ -247,7 +247,7 @@ fn nothing_lies_below_a_link_or_a_file_in_whatever_order_they_come() {
 }
 
 #[test]
-fn hard_links_stay_inside_and_have_a_file() {
+fn hard_links_need_an_earlier_file_inside() {
     let case = Case::new();
     let twin = |of: &str| tar().twin("evil", of).end();
     for of in ["/etc/passwd", "../outside", "a/../../b", ""] {
@@ -280,7 +280,7 @@ fn hard_links_stay_inside_and_have_a_file() {
 }
 
 #[test]
-fn what_is_no_file_folder_or_link_is_refused() {
+fn special_archive_members_are_refused() {
     let case = Case::new();
     for (kind, word) in [
         (b'3', "device"),
@@ -314,7 +314,7 @@ fn what_is_no_file_folder_or_link_is_refused() {
 }
 
 #[test]
-fn nothing_is_there_twice_or_means_two_things() {
+fn ambiguous_archive_members_are_refused() {
     let case = Case::new();
     let twice = tar().file("a", b"1").file("./a", b"2").end();
     case.refused("twice", &twice, &["`a`", "twice"]);
@@ -362,7 +362,7 @@ fn nothing_is_there_twice_or_means_two_things() {
 }
 
 #[test]
-fn an_end_that_is_missing_or_not_the_end_is_refused() {
+fn missing_or_false_archive_end_is_refused() {
     let case = Case::new();
     let good = tar().file("a", &noise(1000, 1)).end();
     for cut in (0..good.len()).step_by(128) {
@@ -378,12 +378,12 @@ fn an_end_that_is_missing_or_not_the_end_is_refused() {
     case.refused("a second archive", &hidden, &["after its end"]);
     let announced = tar().records(b'x', &[("path", b"late")]).end();
     case.refused("announced", &announced, &["does not come"]);
-    // Zeros are what fills the last block of a tape.
-    case.take(&[&good[..], &[0; 9000]].concat()).unwrap();
+    // Zeros pad the last block of a tape.
+    case.import(&[&good[..], &[0; 9000]].concat()).unwrap();
 }
 
 #[test]
-fn every_cut_and_every_flipped_bit_of_a_packed_archive_is_refused_or_changes_nothing() {
+fn damaged_archives_are_refused_or_harmless() {
     let case = Case::new();
     let tar = tar().file("a", &noise(300, 1)).link("b", "a").end();
     let mut packed = Vec::new();
@@ -392,13 +392,13 @@ fn every_cut_and_every_flipped_bit_of_a_packed_archive_is_refused_or_changes_not
     std::io::Write::write_all(&mut encoder, &tar).unwrap();
     encoder.finish().unwrap();
     for cut in 0..packed.len() {
-        let taken = case.take_packed(&packed[..cut], Limits::default());
+        let taken = case.import_packed(&packed[..cut], Limits::default());
         assert!(taken.is_err(), "cut at {cut}");
     }
     case.assert_empty("cut");
     let garbage = [&packed[..], b"garbage"].concat();
-    assert!(case.take_packed(&garbage, Limits::default()).is_err());
-    let whole = case.take_packed(&packed, Limits::default()).unwrap();
+    assert!(case.import_packed(&garbage, Limits::default()).is_err());
+    let whole = case.import_packed(&packed, Limits::default()).unwrap();
     for place in 0..packed.len() {
         for bit in 0..8 {
             let mut flipped = packed.clone();
@@ -409,28 +409,28 @@ fn every_cut_and_every_flipped_bit_of_a_packed_archive_is_refused_or_changes_not
             }
         }
     }
-    assert_eq!(case.world.vault.snapshots().unwrap(), [whole.snapshot]);
+    assert_eq!(case.fixture.store.snapshots().unwrap(), [whole.snapshot]);
 }
 
 #[test]
-fn a_file_that_is_no_archive_is_refused() {
+fn non_archives_are_refused() {
     let case = Case::new();
     for (what, bytes) in [
         ("nothing", &b""[..]),
         ("text", b"hello"),
         ("plain tar", &tar().end()),
     ] {
-        let refused = case.take_packed(bytes, Limits::default()).unwrap_err();
+        let refused = case.import_packed(bytes, Limits::default()).unwrap_err();
         assert_eq!(refused.code(), "K0402", "{what}: {refused}");
         case.assert_empty(what);
     }
     case.refused("zeros, once", &[0; 512], &["end is missing"]);
     case.refused("noise", &noise(5000, 3), &["refused"]);
-    // An empty archive is a folder with nothing in it.
-    assert_eq!(case.take(&[0; 1024]).unwrap().files, 0);
+    // An empty archive is an empty folder.
+    assert_eq!(case.import(&[0; 1024]).unwrap().files, 0);
 }
 
-/// Packs so that the decoder must look back `window` (a power of two).
+/// Compresses with a window of `window` (a power of two).
 fn with_window(bytes: &[u8], window: u32) -> Vec<u8> {
     let mut packed = Vec::new();
     let mut encoder = zstd::stream::write::Encoder::new(&mut packed, 1).unwrap();
@@ -441,17 +441,17 @@ fn with_window(bytes: &[u8], window: u32) -> Vec<u8> {
 }
 
 #[test]
-fn bombs_are_refused_before_they_go_off() {
+fn archive_bombs_are_refused_early() {
     let case = Case::new();
     let limited = |bytes, entries| Limits { bytes, entries };
     let measure = |what: &str, tar: &[u8], limits| {
         let packed = zstd::encode_all(tar, 1).unwrap();
-        let refused = case.take_packed(&packed, limits).unwrap_err();
+        let refused = case.import_packed(&packed, limits).unwrap_err();
         assert_eq!(refused.code(), "K0403", "{what}: {refused}");
         assert!(refused.hint().unwrap().contains("--max-"), "{what}");
         case.assert_empty(what);
     };
-    // A size that is only claimed is refused before anything of it is read.
+    // A size that is only claimed is refused before any content is read.
     let claimed = tar().block(b"bomb", b'0', 0o77_777_777_777, b"").end();
     measure("claimed", &claimed, limited(1 << 30, 1000));
     let huge = tar().records(b'x', &[("size", b"9223372036854775807")]);
@@ -473,7 +473,7 @@ fn bombs_are_refused_before_they_go_off() {
         many = many.file(&format!("f{number}"), b"");
     }
     measure("many", &many.end(), limited(1 << 30, 1999));
-    // A path of which each folder would have to be made.
+    // A path whose folders would all have to be created.
     let deep = "d/".repeat(2000);
     let deep = tar().records(b'x', &[("path", deep.as_bytes())]);
     measure("deep", &deep.file("x", b"").end(), limited(1 << 30, 1000));
@@ -487,16 +487,16 @@ fn bombs_are_refused_before_they_go_off() {
         .block(b"records", b'x', 9 << 20, b"")
         .bytes(&vec![b'x'; 9 << 20]);
     case.refused("records", &header.file("x", b"").end(), &["description"]);
-    // A decoder that would have to look back too far.
+    // A frame with too large a window.
     let far = with_window(&tar().file("a", &vec![1; 1 << 20]).end(), 27);
-    let refused = case.take_packed(&far, Limits::default()).unwrap_err();
+    let refused = case.import_packed(&far, Limits::default()).unwrap_err();
     assert_eq!(refused.code(), "K0402", "{refused}");
     let near = with_window(&tar().file("a", b"x").end(), 25);
-    case.take_packed(&near, Limits::default()).unwrap();
+    case.import_packed(&near, Limits::default()).unwrap();
 }
 
 #[test]
-fn what_looks_odd_and_is_harmless_comes_in_and_comes_back_harmless() {
+fn odd_but_harmless_archives_are_imported() {
     let case = Case::new();
     let tar = tar()
         .file("A.txt", b"upper")
@@ -512,9 +512,9 @@ fn what_looks_odd_and_is_harmless_comes_in_and_comes_back_harmless() {
         .file("moving", b"")
         .file("...", b"")
         .twin("again", "./a.txt");
-    let taken = case.take(&tar.end()).unwrap();
-    let vault = &case.world.vault;
-    let listed = vault.list(taken.snapshot).unwrap();
+    let taken = case.import(&tar.end()).unwrap();
+    let store = &case.fixture.store;
+    let listed = store.list(taken.snapshot).unwrap();
     let at = |path: &str| {
         listed
             .iter()
@@ -523,8 +523,8 @@ fn what_looks_odd_and_is_harmless_comes_in_and_comes_back_harmless() {
     };
     assert_eq!(at("tool").mode, 0o6755);
     assert_eq!(taken.unstable, [PathBuf::from("moving")]);
-    let into = case.world.target();
-    vault
+    let into = case.fixture.target();
+    store
         .restore(taken.snapshot, &into, &Restore::default(), &|_| {})
         .unwrap();
     let mode = fs::metadata(into.join("tool"))
@@ -541,15 +541,15 @@ fn what_looks_odd_and_is_harmless_comes_in_and_comes_back_harmless() {
 }
 
 #[test]
-fn the_first_name_of_a_file_leads_the_others_whichever_came_first() {
+fn first_name_of_a_file_gets_its_content() {
     let case = Case::new();
     let tar = tar()
         .records(b'x', &[("SCHILY.xattr.user.x", b"kept")])
         .file("z", b"one file")
         .twin("m", "z")
         .twin("./a", "m");
-    let taken = case.take(&tar.end()).unwrap();
-    let listed = case.world.vault.list(taken.snapshot).unwrap();
+    let taken = case.import(&tar.end()).unwrap();
+    let listed = case.fixture.store.list(taken.snapshot).unwrap();
     let at = |path: &str| {
         let found = listed.iter().find(|entry| entry.path == Path::new(path));
         found.unwrap()
@@ -557,12 +557,12 @@ fn the_first_name_of_a_file_leads_the_others_whichever_came_first() {
     assert_eq!(at("a").size(), 8);
     assert_eq!(at("a").attributes, [("user.x".into(), b"kept".to_vec())]);
     for name in ["m", "z"] {
-        assert!(matches!(&at(name).kind, Kind::Twin { of } if of == Path::new("a")));
+        assert!(matches!(&at(name).kind, Kind::HardLink { of } if of == Path::new("a")));
         assert_eq!(at(name).attributes, []);
     }
-    let into = case.world.target();
-    let vault = &case.world.vault;
-    vault
+    let into = case.fixture.target();
+    let store = &case.fixture.store;
+    store
         .restore(taken.snapshot, &into, &Restore::default(), &|_| {})
         .unwrap();
     let inodes = ["a", "m", "z"].map(|name| fs::metadata(into.join(name)).unwrap().ino());

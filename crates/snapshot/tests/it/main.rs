@@ -1,4 +1,4 @@
-//! Snapshots, through the public surface.
+//! Tests of snapshots through the public API.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,22 +7,22 @@
 )]
 
 mod archive;
-mod carry;
+mod attachments;
+mod change_detection;
 mod crash;
 mod damage;
 mod databases;
 mod encryption;
+mod fixture;
+mod gc;
 mod generations;
 mod git;
 mod hostile;
 mod hostile_archive;
-mod memory;
-mod papers;
+mod index;
 mod patches;
-mod probes;
 mod round_trip;
 mod sandbox;
 mod scope;
-mod sweeping;
-mod work;
-mod world;
+mod transfer;
+mod worktree;

@@ -1,4 +1,4 @@
-//! An edited file costs its difference, and nothing that was built upon goes.
+//! An edited file costs its difference, and bases of patches are not deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
 use segno_snapshot::Swept;
 
-use crate::world::{World, assert_same, noise, picture};
+use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
-fn gc(world: &World, hour: i64) -> Swept {
+fn gc(fixture: &Fixture, hour: i64) -> Swept {
     let now = Timestamp(hour * 3_600_000);
-    world.vault.gc(now, Duration::from_hours(1)).unwrap()
+    fixture.store.gc(now, Duration::from_hours(1)).unwrap()
 }
 
-fn packs(world: &World) -> Vec<PathBuf> {
-    let folder = fs::read_dir(world.folder.path().join("vault/packs")).unwrap();
+fn packs(fixture: &Fixture) -> Vec<PathBuf> {
+    let folder = fs::read_dir(fixture.folder.path().join("vault/packs")).unwrap();
     folder.map(|entry| entry.unwrap().path()).collect()
 }
 
-fn bytes_in_packs(world: &World) -> u64 {
+fn bytes_in_packs(fixture: &Fixture) -> u64 {
     let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
-    packs(world).iter().map(length).sum()
+    packs(fixture).iter().map(length).sum()
 }
 
-/// What a file is in a generation: a few bytes differ from one to the next.
+/// The content of a file in a generation: a few bytes differ from one to the next.
 fn generation(size: usize, number: usize) -> Vec<u8> {
     let mut bytes = noise(size, 1);
     for edit in 0..=number {
@@ -35,182 +35,187 @@ fn generation(size: usize, number: usize) -> Vec<u8> {
     bytes
 }
 
-fn assert_reads(world: &World, snapshot: Digest, path: &str, expected: &[u8]) {
-    assert_eq!(world.vault.verify(snapshot, &|_| {}).unwrap(), []);
-    let content = world.vault.read(snapshot, Path::new(path)).unwrap();
+fn assert_reads(fixture: &Fixture, snapshot: Digest, path: &str, expected: &[u8]) {
+    assert_eq!(fixture.store.verify(snapshot, &|_| {}).unwrap(), []);
+    let content = fixture.store.read(snapshot, Path::new(path)).unwrap();
     assert!(content == expected, "{path} of {snapshot} differs");
 }
 
 #[test]
-fn an_edit_costs_its_difference_and_not_its_file() {
-    let world = World::new();
-    world.write("small", generation(40_000, 0));
-    world.write("large", generation(5_000_000, 0));
-    let first = world.capture().snapshot;
-    world.write("small", generation(40_000, 1));
-    world.write("large", generation(5_000_000, 1));
-    let second = world.capture();
+fn edit_costs_its_difference() {
+    let fixture = Fixture::new();
+    fixture.write("small", generation(40_000, 0));
+    fixture.write("large", generation(5_000_000, 0));
+    let first = fixture.capture().snapshot;
+    fixture.write("small", generation(40_000, 1));
+    fixture.write("large", generation(5_000_000, 1));
+    let second = fixture.capture();
     assert!(second.stored_bytes < 4000, "{second:?}");
-    // What is inserted moves the rest; what is appended makes the last piece longer.
+    // An insertion moves the rest; appended bytes make the last chunk longer.
     let mut longer = generation(5_000_000, 1);
     longer.splice(2_500_000..2_500_000, *b"inserted");
     longer.extend_from_slice(b"appended");
-    world.write("large", &longer);
-    let third = world.capture();
+    fixture.write("large", &longer);
+    let third = fixture.capture();
     assert!(third.stored_bytes < 6000, "{third:?}");
-    assert_reads(&world, first, "small", &generation(40_000, 0));
-    assert_reads(&world, first, "large", &generation(5_000_000, 0));
-    assert_reads(&world, second.snapshot, "small", &generation(40_000, 1));
-    assert_reads(&world, second.snapshot, "large", &generation(5_000_000, 1));
-    assert_reads(&world, third.snapshot, "large", &longer);
+    assert_reads(&fixture, first, "small", &generation(40_000, 0));
+    assert_reads(&fixture, first, "large", &generation(5_000_000, 0));
+    assert_reads(&fixture, second.snapshot, "small", &generation(40_000, 1));
+    assert_reads(
+        &fixture,
+        second.snapshot,
+        "large",
+        &generation(5_000_000, 1),
+    );
+    assert_reads(&fixture, third.snapshot, "large", &longer);
 }
 
 #[test]
-fn what_has_little_in_common_is_stored_by_itself() {
-    let world = World::new();
-    world.write("a", noise(40_000, 1));
-    world.capture();
+fn dissimilar_content_is_not_patched() {
+    let fixture = Fixture::new();
+    fixture.write("a", noise(40_000, 1));
+    fixture.capture();
     let other = [&noise(20_000, 1)[..], &noise(20_000, 2)].concat();
-    world.write("a", &other);
-    let captured = world.capture();
+    fixture.write("a", &other);
+    let captured = fixture.capture();
     assert!(captured.stored_bytes > 40_000, "{captured:?}");
-    assert_reads(&world, captured.snapshot, "a", &other);
+    assert_reads(&fixture, captured.snapshot, "a", &other);
 }
 
 #[test]
-fn after_a_few_changes_a_file_is_stored_by_itself_again() {
-    let world = World::new();
+fn patch_chains_are_limited() {
+    let fixture = Fixture::new();
     let mut taken = Vec::new();
     for number in 0..30 {
-        world.write("a", generation(40_000, number));
-        let captured = world.capture();
+        fixture.write("a", generation(40_000, number));
+        let captured = fixture.capture();
         taken.push((captured.snapshot, captured.stored_bytes > 40_000));
     }
     let whole: Vec<usize> = (0..30).filter(|number| taken[*number].1).collect();
     assert_eq!(whole, [0, 9, 18, 27]);
     for (number, (snapshot, _)) in taken.iter().enumerate() {
-        assert_reads(&world, *snapshot, "a", &generation(40_000, number));
+        assert_reads(&fixture, *snapshot, "a", &generation(40_000, number));
     }
 }
 
 #[test]
-fn what_is_built_upon_outlives_the_snapshots_that_had_it() {
-    let world = World::new();
+fn bases_outlive_their_snapshots() {
+    let fixture = Fixture::new();
     let mut taken = Vec::new();
     for number in 0..12 {
-        world.write("a", generation(40_000, number));
-        taken.push(world.capture().snapshot);
+        fixture.write("a", generation(40_000, number));
+        taken.push(fixture.capture().snapshot);
     }
     for kept in [7, 11] {
         for (number, snapshot) in taken.iter().enumerate().take(kept) {
-            if world.vault.snapshots().unwrap().contains(snapshot) && number != 7 {
-                world.vault.remove(*snapshot).unwrap();
+            if fixture.store.snapshots().unwrap().contains(snapshot) && number != 7 {
+                fixture.store.remove(*snapshot).unwrap();
             }
         }
         for hour in 0..4 {
-            gc(&world, 10 * i64::try_from(kept).unwrap() + 2 * hour);
+            gc(&fixture, 10 * i64::try_from(kept).unwrap() + 2 * hour);
         }
         for number in [7, 11] {
-            assert_reads(&world, taken[number], "a", &generation(40_000, number));
+            assert_reads(&fixture, taken[number], "a", &generation(40_000, number));
         }
     }
 }
 
 #[test]
-fn joined_packs_keep_what_was_stored_as_changes_as_changes() {
-    let world = World::new();
+fn merged_packs_keep_patches() {
+    let fixture = Fixture::new();
     let mut taken = Vec::new();
     for number in 0..70 {
-        world.write("a", generation(40_000, number));
-        taken.push(world.capture().snapshot);
+        fixture.write("a", generation(40_000, number));
+        taken.push(fixture.capture().snapshot);
     }
-    let before = bytes_in_packs(&world);
-    assert_eq!(gc(&world, 1).compacted, 70);
-    assert_eq!(gc(&world, 3).deleted, 70);
-    let after = bytes_in_packs(&world);
+    let before = bytes_in_packs(&fixture);
+    assert_eq!(gc(&fixture, 1).compacted, 70);
+    assert_eq!(gc(&fixture, 3).deleted, 70);
+    let after = bytes_in_packs(&fixture);
     assert!(after < before, "{after} of {before}");
-    assert_eq!(packs(&world).len(), 1);
+    assert_eq!(packs(&fixture).len(), 1);
     for (number, snapshot) in taken.iter().enumerate() {
-        assert_reads(&world, *snapshot, "a", &generation(40_000, number));
+        assert_reads(&fixture, *snapshot, "a", &generation(40_000, number));
     }
 }
 
 #[test]
-fn joined_packs_let_go_of_what_was_only_built_upon() {
-    let world = World::new();
+fn merged_packs_drop_unreferenced_bases() {
+    let fixture = Fixture::new();
     let mut taken = Vec::new();
     for number in 0..70 {
-        world.write("a", generation(40_000, number));
-        world.write("b", noise(300, 1000 + u64::try_from(number).unwrap()));
-        taken.push((number, world.capture().snapshot));
+        fixture.write("a", generation(40_000, number));
+        fixture.write("b", noise(300, 1000 + u64::try_from(number).unwrap()));
+        taken.push((number, fixture.capture().snapshot));
     }
     taken.retain(|(number, snapshot)| {
         let kept = number % 20 == 5;
         if !kept {
-            world.vault.remove(*snapshot).unwrap();
+            fixture.store.remove(*snapshot).unwrap();
         }
         kept
     });
     for hour in 0..5 {
-        gc(&world, 2 * hour);
+        gc(&fixture, 2 * hour);
     }
     for (number, snapshot) in &taken {
-        assert_reads(&world, *snapshot, "a", &generation(40_000, *number));
+        assert_reads(&fixture, *snapshot, "a", &generation(40_000, *number));
     }
     // Four versions are kept; the others were needed as bases, at most eight patches for each.
-    let left = bytes_in_packs(&world);
+    let left = bytes_in_packs(&fixture);
     assert!(left < 5 * 41_000, "{left}");
 }
 
 #[test]
-fn a_patch_whose_base_is_in_the_trash_is_not_built_upon() {
-    let world = World::new();
-    world.write("a", generation(40_000, 0));
-    let first = world.capture().snapshot;
-    world.write("a", generation(40_000, 1));
-    world.write("b", noise(50_000, 2));
-    let second = world.capture().snapshot;
-    fs::remove_file(world.at("a")).unwrap();
-    let third = world.capture().snapshot;
-    world.vault.remove(first).unwrap();
-    world.vault.remove(second).unwrap();
-    // The patch stays where it is, beside what is needed; what it is a patch of goes.
-    gc(&world, 1);
-    world.write("a", generation(40_000, 1));
-    let again = world.capture();
+fn patch_with_trashed_base_is_not_reused() {
+    let fixture = Fixture::new();
+    fixture.write("a", generation(40_000, 0));
+    let first = fixture.capture().snapshot;
+    fixture.write("a", generation(40_000, 1));
+    fixture.write("b", noise(50_000, 2));
+    let second = fixture.capture().snapshot;
+    fs::remove_file(fixture.at("a")).unwrap();
+    let third = fixture.capture().snapshot;
+    fixture.store.remove(first).unwrap();
+    fixture.store.remove(second).unwrap();
+    // The patch stays where it is, beside referenced chunks; its base is deleted.
+    gc(&fixture, 1);
+    fixture.write("a", generation(40_000, 1));
+    let again = fixture.capture();
     assert!(again.stored_bytes > 40_000, "{again:?}");
-    gc(&world, 5);
-    gc(&world, 9);
-    assert_reads(&world, again.snapshot, "a", &generation(40_000, 1));
-    assert_reads(&world, third, "b", &noise(50_000, 2));
+    gc(&fixture, 5);
+    gc(&fixture, 9);
+    assert_reads(&fixture, again.snapshot, "a", &generation(40_000, 1));
+    assert_reads(&fixture, third, "b", &noise(50_000, 2));
 }
 
 #[test]
-fn files_that_are_lost_through_a_damaged_base_are_named() {
-    let world = World::new();
-    world.write("a", generation(40_000, 0));
-    world.write("calm", noise(400, 5));
-    world.capture();
-    let base = packs(&world).remove(0);
-    world.write("a", generation(40_000, 1));
-    let second = world.capture().snapshot;
-    world.write("a", noise(40_000, 9));
-    let third = world.capture().snapshot;
+fn damaged_base_names_the_lost_files() {
+    let fixture = Fixture::new();
+    fixture.write("a", generation(40_000, 0));
+    fixture.write("calm", noise(400, 5));
+    fixture.capture();
+    let base = packs(&fixture).remove(0);
+    fixture.write("a", generation(40_000, 1));
+    let second = fixture.capture().snapshot;
+    fixture.write("a", noise(40_000, 9));
+    let third = fixture.capture().snapshot;
     let whole = fs::read(&base).unwrap();
     let mut bytes = whole.clone();
     bytes[100] ^= 1;
     fs::write(&base, &bytes).unwrap();
     let name = base.file_name().unwrap().to_str().unwrap();
-    let damage = world.vault.verify(second, &|_| {}).unwrap();
+    let damage = fixture.store.verify(second, &|_| {}).unwrap();
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert_eq!(damage[0].object, format!("block 0 of pack {name}"));
     assert_eq!(damage[0].paths, [PathBuf::from("a")]);
-    // Without the table nobody can know what the pack had, but who misses it.
+    // Without the table, it is unknown what the pack contained; only the missing chunks are known.
     bytes = whole;
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
     fs::write(&base, bytes).unwrap();
-    let damage = world.vault.verify(second, &|_| {}).unwrap();
+    let damage = fixture.store.verify(second, &|_| {}).unwrap();
     let names = |path: &str| {
         damage
             .iter()
@@ -222,41 +227,41 @@ fn files_that_are_lost_through_a_damaged_base_are_named() {
             .iter()
             .any(|damage| damage.object == format!("pack {name}"))
     );
-    assert!(!world.vault.verify(third, &|_| {}).unwrap().is_empty());
-    let content = world.vault.read(third, Path::new("a")).unwrap();
+    assert!(!fixture.store.verify(third, &|_| {}).unwrap().is_empty());
+    let content = fixture.store.read(third, Path::new("a")).unwrap();
     assert!(content == noise(40_000, 9));
-    // What is lost is written again by the next capture that finds it.
-    world.write("a", generation(40_000, 1));
-    let again = world.capture();
+    // Lost chunks are written again by the next capture that finds them.
+    fixture.write("a", generation(40_000, 1));
+    let again = fixture.capture();
     assert_eq!(again.unstable, Vec::<PathBuf>::new());
-    assert_reads(&world, again.snapshot, "a", &generation(40_000, 1));
+    assert_reads(&fixture, again.snapshot, "a", &generation(40_000, 1));
 }
 
 #[test]
-fn a_size_counts_what_is_built_upon_once_and_as_shared_if_others_need_it() {
-    let world = World::new();
-    world.write("a", generation(40_000, 0));
-    let first = world.capture().snapshot;
-    world.write("a", generation(40_000, 1));
-    let second = world.capture().snapshot;
-    let size = world.vault.size(second).unwrap();
+fn size_counts_shared_bases_once() {
+    let fixture = Fixture::new();
+    fixture.write("a", generation(40_000, 0));
+    let first = fixture.capture().snapshot;
+    fixture.write("a", generation(40_000, 1));
+    let second = fixture.capture().snapshot;
+    let size = fixture.store.size(second).unwrap();
     assert!(size.own > 0 && size.own < 1000, "{size:?}");
     assert!(size.shared >= 39_000 && size.shared < 41_000, "{size:?}");
-    // The first alone needs nothing that the second does not.
-    let size = world.vault.size(first).unwrap();
+    // The first alone references nothing that the second does not.
+    let size = fixture.store.size(first).unwrap();
     assert!(size.own == 0 && size.shared >= 39_000, "{size:?}");
-    world.vault.remove(first).unwrap();
-    let size = world.vault.size(second).unwrap();
+    fixture.store.remove(first).unwrap();
+    let size = fixture.store.size(second).unwrap();
     assert!(size.own >= 39_000 && size.shared == 0, "{size:?}");
 }
 
 #[test]
-fn many_edited_files_come_back() {
-    let world = World::new();
+fn many_edited_files_are_restored() {
+    let fixture = Fixture::new();
     let write = |number: usize| {
         for file in 0..200 {
             let size = 500 + file * 97;
-            world.write(
+            fixture.write(
                 &format!("{}/{file}", file % 7),
                 generation(size, number + file),
             );
@@ -265,10 +270,10 @@ fn many_edited_files_come_back() {
     let mut taken = Vec::new();
     for number in 0..4 {
         write(number);
-        taken.push((world.capture().snapshot, picture(&world.work())));
+        taken.push((fixture.capture().snapshot, tree_state(&fixture.work())));
     }
     for (snapshot, expected) in &taken {
-        world.restore(*snapshot, &world.target());
-        assert_same(&picture(&world.target()), expected);
+        fixture.restore(*snapshot, &fixture.target());
+        assert_same(&tree_state(&fixture.target()), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What is captured comes back, whatever it is.
+//! Everything that is captured can be restored.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use crate::world::{World, assert_same, noise, picture};
+use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
-/// Something that is done to a folder.
+/// A change of a folder.
 #[derive(Debug, Clone)]
-enum Deed {
+enum FsChange {
     Write {
         path: Vec<usize>,
         size: usize,
@@ -28,7 +28,7 @@ enum Deed {
         path: Vec<usize>,
         target: String,
     },
-    Twin {
+    HardLink {
         from: Vec<usize>,
         to: Vec<usize>,
     },
@@ -41,7 +41,7 @@ enum Deed {
     },
 }
 
-/// Names that are short, long, odd, alike in their beginnings, and not UTF-8.
+/// Names that are short, long, odd, with common prefixes, and not UTF-8.
 const NAMES: [&[u8]; 10] = [
     b"a",
     b"a b",
@@ -70,8 +70,8 @@ fn clear(path: &Path) {
     }
 }
 
-/// Makes the folders above a path, in the place of whatever was there.
-fn make_way(root: &Path, path: &[usize]) {
+/// Creates the folders above a path and replaces whatever was there.
+fn create_parents(root: &Path, path: &[usize]) {
     for length in 1..path.len() {
         let above = at(root, &path[..length]);
         if !fs::symlink_metadata(&above).is_ok_and(|metadata| metadata.is_dir()) {
@@ -83,16 +83,16 @@ fn make_way(root: &Path, path: &[usize]) {
     clear(&at(root, path));
 }
 
-impl Deed {
+impl FsChange {
     fn run(&self, root: &Path) {
         match self {
-            Deed::Write {
+            FsChange::Write {
                 path,
                 size,
                 seed,
                 mode,
             } => {
-                make_way(root, path);
+                create_parents(root, path);
                 let file = at(root, path);
                 fs::write(&file, noise(*size, *seed)).unwrap();
                 let stamp =
@@ -105,28 +105,28 @@ impl Deed {
                     .unwrap();
                 fs::set_permissions(&file, fs::Permissions::from_mode(*mode)).unwrap();
             }
-            Deed::Folder { path, mode } => {
-                make_way(root, path);
+            FsChange::Folder { path, mode } => {
+                create_parents(root, path);
                 fs::create_dir(at(root, path)).unwrap();
                 fs::set_permissions(at(root, path), fs::Permissions::from_mode(*mode)).unwrap();
             }
-            Deed::Link { path, target } => {
-                make_way(root, path);
+            FsChange::Link { path, target } => {
+                create_parents(root, path);
                 symlink(target, at(root, path)).unwrap();
             }
-            Deed::Twin { from, to } => {
+            FsChange::HardLink { from, to } => {
                 let is_file = |path: &Path| {
                     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
                 };
                 if is_file(&at(root, from)) && !to.starts_with(from) {
-                    make_way(root, to);
+                    create_parents(root, to);
                     if is_file(&at(root, from)) {
                         fs::hard_link(at(root, from), at(root, to)).unwrap();
                     }
                 }
             }
-            Deed::Remove { path } => clear(&at(root, path)),
-            Deed::Insert { path, at: place } => {
+            FsChange::Remove { path } => clear(&at(root, path)),
+            FsChange::Insert { path, at: place } => {
                 if let Ok(mut content) = fs::read(at(root, path)) {
                     let place = place % (content.len() + 1);
                     content.insert(place, 7);
@@ -141,7 +141,7 @@ fn path() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(0..NAMES.len(), 1..4)
 }
 
-/// Sizes around the limits of pieces and blocks, and small ones.
+/// Sizes around the limits of chunks and blocks, and small ones.
 fn size() -> impl Strategy<Value = usize> {
     const MIB: usize = 1024 * 1024;
     prop_oneof![
@@ -156,61 +156,61 @@ fn mode() -> impl Strategy<Value = u32> {
     ])
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn change() -> impl Strategy<Value = FsChange> {
     prop_oneof![
         5 => (path(), size(), any::<u64>(), mode())
-            .prop_map(|(path, size, seed, mode)| Deed::Write { path, size, seed, mode }),
-        1 => (path(), mode()).prop_map(|(path, mode)| Deed::Folder { path, mode }),
+            .prop_map(|(path, size, seed, mode)| FsChange::Write { path, size, seed, mode }),
+        1 => (path(), mode()).prop_map(|(path, mode)| FsChange::Folder { path, mode }),
         1 => (path(), prop::sample::select(vec!["/etc/passwd", "..", "a", "nowhere", "../../x"]))
-            .prop_map(|(path, target)| Deed::Link { path, target: target.into() }),
-        1 => (path(), path()).prop_map(|(from, to)| Deed::Twin { from, to }),
-        1 => path().prop_map(|path| Deed::Remove { path }),
-        1 => (path(), any::<usize>()).prop_map(|(path, at)| Deed::Insert { path, at }),
+            .prop_map(|(path, target)| FsChange::Link { path, target: target.into() }),
+        1 => (path(), path()).prop_map(|(from, to)| FsChange::HardLink { from, to }),
+        1 => path().prop_map(|path| FsChange::Remove { path }),
+        1 => (path(), any::<usize>()).prop_map(|(path, at)| FsChange::Insert { path, at }),
     ]
 }
 
 #[test]
-fn files_come_back_with_every_mode_when_there_are_many() {
-    let world = World::new();
+fn every_file_mode_is_restored() {
+    let fixture = Fixture::new();
     let special = [0o1644, 0o2755, 0o4711, 0o7777];
     for mode in (0o400..=0o777).chain(special) {
         let name = format!("{mode:o}");
-        world.write(&name, &name);
-        fs::set_permissions(world.at(&name), fs::Permissions::from_mode(mode)).unwrap();
+        fixture.write(&name, &name);
+        fs::set_permissions(fixture.at(&name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let captured = world.capture();
-    world.restore(captured.snapshot, &world.target());
-    assert_same(&picture(&world.target()), &picture(&world.work()));
+    let captured = fixture.capture();
+    fixture.restore(captured.snapshot, &fixture.target());
+    assert_same(&tree_state(&fixture.target()), &tree_state(&fixture.work()));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// A chain of snapshots, each with a few changes: every one comes back into an empty folder,
-    /// and into one that holds another of them.
+    /// A chain of snapshots, each with a few changes: every one is restored into an empty folder,
+    /// and into one that contains another of them.
     #[test]
-    fn every_snapshot_of_a_changing_folder_comes_back(
-        chapters in prop::collection::vec(prop::collection::vec(deed(), 1..12), 1..5),
+    fn every_snapshot_of_a_changing_folder_restores(
+        chapters in prop::collection::vec(prop::collection::vec(change(), 1..12), 1..5),
         order in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
     ) {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut taken = Vec::new();
-        for deeds in &chapters {
-            deeds.iter().for_each(|deed| deed.run(&world.work()));
-            let captured = world.capture();
+        for changes in &chapters {
+            changes.iter().for_each(|change| change.run(&fixture.work()));
+            let captured = fixture.capture();
             prop_assert!(captured.skipped.is_empty(), "{:?}", captured.skipped);
             prop_assert!(captured.unstable.is_empty());
-            taken.push((captured.snapshot, picture(&world.work())));
+            taken.push((captured.snapshot, tree_state(&fixture.work())));
         }
         for turn in order {
             let (snapshot, expected) = &taken[turn.index(taken.len())];
-            world.restore(*snapshot, &world.target());
-            assert_same(&picture(&world.target()), expected);
+            fixture.restore(*snapshot, &fixture.target());
+            assert_same(&tree_state(&fixture.target()), expected);
         }
         for (number, (snapshot, expected)) in taken.iter().enumerate() {
-            let fresh = world.folder.path().join(format!("fresh-{number}"));
-            world.restore(*snapshot, &fresh);
-            assert_same(&picture(&fresh), expected);
+            let fresh = fixture.folder.path().join(format!("fresh-{number}"));
+            fixture.restore(*snapshot, &fresh);
+            assert_same(&tree_state(&fresh), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A folder with git in it, and nothing of the person's.
+//! A folder for git, without any configuration of the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Sandbox {
         fs::create_dir_all(self.root().join(path)).unwrap();
     }
 
-    /// Runs git and wants it to succeed; its answer without the last line feed.
+    /// Runs git and expects success. Returns its output without the last line feed.
     pub(crate) fn git(&self, folder: impl AsRef<Path>, args: &[&str]) -> String {
         let output = self.try_git(folder, args);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +70,7 @@ impl Sandbox {
             .unwrap()
     }
 
-    /// A file, and a commit with it.
+    /// Writes a file and commits it.
     pub(crate) fn commit(&self, folder: &str, name: &str, content: &str) -> String {
         let path = Path::new(folder).join(name);
         self.write(path.to_str().unwrap(), content);

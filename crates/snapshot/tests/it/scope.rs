@@ -1,4 +1,4 @@
-//! What is left out of a snapshot, and by what evidence.
+//! What is excluded from a snapshot, and by what evidence.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# made by a tool\n";
 const BUILDS: &str = r#"{"scripts": {"build": "x"}}"#;
 
-/// The files that are there, the path that is asked about, and whether it goes.
+/// The existing files, the path that is asked about, and whether it is excluded.
 type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, bool);
 
 fn rules(include: &[&str], exclude: &[&str]) -> Rules {
@@ -21,24 +21,24 @@ fn rules(include: &[&str], exclude: &[&str]) -> Rules {
     }
 }
 
-/// The rule by which a path goes. A path that ends with a slash is a folder.
-fn ask(scope: &Evidence, path: &str) -> Option<String> {
+/// The rule that excludes a path. A path that ends with a slash is a folder.
+fn excluding_rule(scope: &Evidence, path: &str) -> Option<String> {
     let is_folder = path.ends_with('/');
     let path = Path::new(path);
     let folder = path.parent().unwrap();
-    let rule = scope.leaves_out(folder, path.file_name().unwrap(), is_folder);
-    // What is in a folder counts once that is known.
+    let rule = scope.excludes(folder, path.file_name().unwrap(), is_folder);
+    // The content of a folder counts once it is known.
     let telling = ["CACHEDIR.TAG", "CMakeCache.txt"].map(OsStr::new);
-    let holding = || scope.leaves_out_holding(path, &telling);
+    let holding = || scope.excludes_for_content(path, &telling);
     rule.or_else(|| is_folder.then(holding).flatten())
 }
 
-fn goes(sandbox: &Sandbox, path: &str) -> bool {
-    ask(&Evidence::new(sandbox.root(), Rules::default()), path).is_some()
+fn is_excluded(sandbox: &Sandbox, path: &str) -> bool {
+    excluding_rule(&Evidence::new(sandbox.root(), Rules::default()), path).is_some()
 }
 
 #[test]
-fn evidence_and_the_lack_of_it() {
+fn folders_are_excluded_only_with_evidence() {
     let table: &[Case] = &[
         (
             &[("package.json", "{}"), ("node_modules/x/i.js", "")],
@@ -139,13 +139,13 @@ fn evidence_and_the_lack_of_it() {
             "any/",
             false,
         ),
-        // Nor is a repository made again.
+        // A repository is not regenerable.
         (
             &[("Cargo.toml", ""), ("target/.git/HEAD", "")],
             "target/",
             false,
         ),
-        // A file has no evidence in it.
+        // A file contains no evidence.
         (&[("Cargo.toml", ""), ("target", "")], "target", false),
     ];
     for (files, path, expected) in table {
@@ -153,12 +153,16 @@ fn evidence_and_the_lack_of_it() {
         for (name, content) in *files {
             sandbox.write(name, content);
         }
-        assert_eq!(goes(&sandbox, path), *expected, "{path} with {files:?}");
+        assert_eq!(
+            is_excluded(&sandbox, path),
+            *expected,
+            "{path} with {files:?}"
+        );
     }
 }
 
 #[test]
-fn what_git_ignores_goes_only_if_a_tool_makes_it_again() {
+fn ignored_files_are_excluded_only_if_regenerable() {
     let ignore = "dist/\n.next\nbuild\n*.log\n.env\n*.sqlite\n/data\nout/\n*.pyc\n*.o\n";
     let table: &[Case] = &[
         (
@@ -211,7 +215,7 @@ fn what_git_ignores_goes_only_if_a_tool_makes_it_again() {
         (&[("x.pyc", ""), ("x.py", "")], "x.pyc", true),
         (&[("x.pyc", "")], "x.pyc", false),
         (&[("x.o", ""), ("x.c", "")], "x.o", true),
-        // Brought back by a pattern further down, or not ignored at all.
+        // Included again by a later pattern, or not ignored at all.
         (
             &[
                 ("package.json", BUILDS),
@@ -243,19 +247,23 @@ fn what_git_ignores_goes_only_if_a_tool_makes_it_again() {
         for (name, content) in *files {
             sandbox.write(name, content);
         }
-        assert_eq!(goes(&sandbox, path), *expected, "{path} with {files:?}");
+        assert_eq!(
+            is_excluded(&sandbox, path),
+            *expected,
+            "{path} with {files:?}"
+        );
     }
 }
 
 #[test]
-fn the_repositorys_own_excludes_count_as_ignored() {
+fn info_exclude_counts_as_ignored() {
     let sandbox = Sandbox::new();
     sandbox.git("", &["init", "-q"]);
     sandbox.write("package.json", BUILDS);
     sandbox.write("dist/x.js", "");
-    assert!(!goes(&sandbox, "dist/"));
+    assert!(!is_excluded(&sandbox, "dist/"));
     sandbox.write(".git/info/exclude", "dist/\n");
-    assert!(goes(&sandbox, "dist/"));
+    assert!(is_excluded(&sandbox, "dist/"));
 }
 
 /// A repository where `target/x` is tracked and `node_modules` is not.
@@ -281,16 +289,16 @@ fn tracking(config: &[&str]) -> Sandbox {
     sandbox
 }
 
-fn keeps_what_is_tracked(sandbox: &Sandbox) {
+fn assert_tracked_is_included(sandbox: &Sandbox) {
     let scope = Evidence::new(sandbox.root(), Rules::default());
-    assert_eq!(ask(&scope, "target/"), None);
-    assert_eq!(ask(&scope, "a/target/"), None);
-    assert!(ask(&scope, "node_modules/").is_some());
-    assert_eq!(scope.troubles(), Vec::<String>::new());
+    assert_eq!(excluding_rule(&scope, "target/"), None);
+    assert_eq!(excluding_rule(&scope, "a/target/"), None);
+    assert!(excluding_rule(&scope, "node_modules/").is_some());
+    assert_eq!(scope.read_errors(), Vec::<String>::new());
 }
 
 #[test]
-fn what_git_tracks_stays_in_each_version_of_the_index() {
+fn tracked_files_are_included_for_each_index_version() {
     for version in ["2", "3", "4"] {
         let sandbox = tracking(&["index.version", version]);
         if version == "3" {
@@ -300,7 +308,7 @@ fn what_git_tracks_stays_in_each_version_of_the_index() {
         }
         let index = std::fs::read(sandbox.root().join(".git/index")).unwrap();
         assert_eq!(index[7].to_string(), version);
-        keeps_what_is_tracked(&sandbox);
+        assert_tracked_is_included(&sandbox);
     }
 }
 
@@ -313,7 +321,7 @@ fn a_split_index_is_read_by_git() {
     let names = std::fs::read_dir(sandbox.root().join(".git")).unwrap();
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(names.any(|name| name.starts_with("sharedindex.")));
-    keeps_what_is_tracked(&sandbox);
+    assert_tracked_is_included(&sandbox);
 }
 
 #[test]
@@ -322,13 +330,13 @@ fn an_index_of_sha256_is_read() {
     sandbox.git("", &["init", "-q", "--object-format=sha256"]);
     sandbox.write("Cargo.toml", "");
     sandbox.write("target/x", "");
-    assert!(goes(&sandbox, "target/"));
+    assert!(is_excluded(&sandbox, "target/"));
     sandbox.git("", &["add", "target/x"]);
-    assert!(!goes(&sandbox, "target/"));
+    assert!(!is_excluded(&sandbox, "target/"));
 }
 
 #[test]
-fn a_folder_that_a_sparse_index_folds_up_is_tracked() {
+fn folder_in_sparse_index_is_tracked() {
     let sandbox = tracking(&[]);
     sandbox.git("", &["commit", "-q", "-m", "x"]);
     sandbox.git(
@@ -341,104 +349,107 @@ fn a_folder_that_a_sparse_index_folds_up_is_tracked() {
         "not sparse"
     );
     sandbox.write("target/new", "");
-    keeps_what_is_tracked(&sandbox);
+    assert_tracked_is_included(&sandbox);
 }
 
 #[test]
-fn where_the_index_is_damaged_nothing_goes() {
+fn damaged_git_index_excludes_nothing() {
     let sandbox = tracking(&[]);
     sandbox.write(".git/index", "DIRC and nonsense");
     let scope = Evidence::new(sandbox.root(), Rules::default());
-    assert_eq!(ask(&scope, "node_modules/"), None);
-    assert_eq!(scope.troubles().len(), 1);
+    assert_eq!(excluding_rule(&scope, "node_modules/"), None);
+    assert_eq!(scope.read_errors().len(), 1);
 }
 
 #[test]
 fn nested_repositories_and_worktrees_have_their_own_index() {
     let sandbox = tracking(&[]);
     sandbox.git("", &["commit", "-q", "-m", "x"]);
-    // A nested one, where `target` is tracked by nobody, then by itself.
+    // A nested one, where `target` is untracked first, and tracked later.
     sandbox.write("nested/Cargo.toml", "");
     sandbox.write("nested/target/x", "");
     sandbox.git("nested", &["init", "-q"]);
-    assert!(goes(&sandbox, "nested/target/"));
+    assert!(is_excluded(&sandbox, "nested/target/"));
     sandbox.git("nested", &["add", "target/x"]);
-    assert!(!goes(&sandbox, "nested/target/"));
+    assert!(!is_excluded(&sandbox, "nested/target/"));
     // A worktree: `.git` is a file.
     sandbox.git("", &["worktree", "add", "-q", "tree"]);
     sandbox.write("tree/package.json", "{}");
     sandbox.write("tree/node_modules/i.js", "");
-    assert!(!goes(&sandbox, "tree/target/"));
-    assert!(goes(&sandbox, "tree/node_modules/"));
+    assert!(!is_excluded(&sandbox, "tree/target/"));
+    assert!(is_excluded(&sandbox, "tree/node_modules/"));
 }
 
 #[test]
-fn a_workspace_inside_a_repository_knows_what_that_tracks() {
+fn workspace_inside_repository_sees_tracked_files() {
     let sandbox = tracking(&[]);
     let scope = Evidence::new(sandbox.root().join("a"), Rules::default());
-    assert_eq!(ask(&scope, "target/"), None);
+    assert_eq!(excluding_rule(&scope, "target/"), None);
 }
 
 #[test]
-fn what_a_person_says_wins() {
+fn user_rules_override_evidence() {
     let sandbox = tracking(&[]);
     sandbox.write("vendor/x.bin", "");
     sandbox.write("big.iso", "");
     let scope = |include, exclude| Evidence::new(sandbox.root(), rules(include, exclude));
-    // Include wins over evidence.
-    assert_eq!(ask(&scope(&["node_modules/"], &[]), "node_modules/"), None);
-    // Exclude wins over include, and says its pattern.
+    // An include rule overrides evidence.
+    assert_eq!(
+        excluding_rule(&scope(&["node_modules/"], &[]), "node_modules/"),
+        None
+    );
+    // An exclude rule overrides an include rule, and is reported.
     let both = scope(&["*.iso"], &["*.iso"]);
     assert_eq!(
-        ask(&both, "big.iso").as_deref(),
+        excluding_rule(&both, "big.iso").as_deref(),
         Some("excluded by `*.iso`")
     );
-    assert!(ask(&scope(&[], &["vendor/"]), "vendor/").is_some());
-    assert!(ask(&scope(&[], &["/vendor"]), "vendor/x.bin").is_some());
-    // But not over what is tracked, unless it says so.
-    assert_eq!(ask(&scope(&[], &["target"]), "target/"), None);
-    assert_eq!(ask(&scope(&[], &["target"]), "target/x"), None);
-    assert!(ask(&scope(&[], &["target"]), "target/untracked").is_some());
-    assert!(ask(&scope(&[], &["!target"]), "target/").is_some());
+    assert!(excluding_rule(&scope(&[], &["vendor/"]), "vendor/").is_some());
+    assert!(excluding_rule(&scope(&[], &["/vendor"]), "vendor/x.bin").is_some());
+    // It does not override tracked files, unless it begins with `!`.
+    assert_eq!(excluding_rule(&scope(&[], &["target"]), "target/"), None);
+    assert_eq!(excluding_rule(&scope(&[], &["target"]), "target/x"), None);
+    assert!(excluding_rule(&scope(&[], &["target"]), "target/untracked").is_some());
+    assert!(excluding_rule(&scope(&[], &["!target"]), "target/").is_some());
 }
 
 #[test]
-fn what_is_included_inside_a_folder_that_goes_is_reached() {
+fn include_rule_reaches_into_excluded_folder() {
     let sandbox = Sandbox::new();
     sandbox.write("Cargo.toml", "");
     sandbox.write("target/release/app", "");
     sandbox.write("target/debug/app", "");
     let scope = Evidence::new(sandbox.root(), rules(&["target/release/app"], &[]));
-    assert_eq!(ask(&scope, "target/"), None);
-    assert_eq!(ask(&scope, "target/release/"), None);
-    assert_eq!(ask(&scope, "target/release/app"), None);
-    assert!(ask(&scope, "target/debug/").is_some());
-    assert!(ask(&scope, "target/release/other").is_some());
+    assert_eq!(excluding_rule(&scope, "target/"), None);
+    assert_eq!(excluding_rule(&scope, "target/release/"), None);
+    assert_eq!(excluding_rule(&scope, "target/release/app"), None);
+    assert!(excluding_rule(&scope, "target/debug/").is_some());
+    assert!(excluding_rule(&scope, "target/release/other").is_some());
 }
 
 #[test]
-fn git_folders_are_walked_but_for_locks() {
+fn git_folders_are_captured_without_locks() {
     let sandbox = tracking(&[]);
     sandbox.write(".git/target/CACHEDIR.TAG", TAG);
-    assert!(!goes(&sandbox, ".git/"));
-    assert!(!goes(&sandbox, ".git/target/"));
-    assert!(!goes(&sandbox, ".git/config"));
-    assert!(goes(&sandbox, ".git/index.lock"));
-    assert!(!goes(&sandbox, "index.lock"));
+    assert!(!is_excluded(&sandbox, ".git/"));
+    assert!(!is_excluded(&sandbox, ".git/target/"));
+    assert!(!is_excluded(&sandbox, ".git/config"));
+    assert!(is_excluded(&sandbox, ".git/index.lock"));
+    assert!(!is_excluded(&sandbox, "index.lock"));
 }
 
 #[test]
-fn a_link_is_no_evidence() {
+fn link_is_no_evidence() {
     let sandbox = Sandbox::new();
     sandbox.write("elsewhere", TAG);
     sandbox.folder("any");
     let link = sandbox.root().join("any/CACHEDIR.TAG");
     std::os::unix::fs::symlink(sandbox.root().join("elsewhere"), link).unwrap();
-    assert!(!goes(&sandbox, "any/"));
+    assert!(!is_excluded(&sandbox, "any/"));
 }
 
 #[test]
-fn rules_are_read_from_text() {
+fn rules_are_parsed_from_json() {
     let text = r#"{"include": ["/data/"], "exclude": ["*.iso", "!secret"]}"#;
     let rules: Rules = serde_json::from_str(text).unwrap();
     assert_eq!(rules.exclude[1].to_string(), "!secret");

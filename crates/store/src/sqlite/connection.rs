@@ -1,5 +1,5 @@
-//! The one place that opens databases, with the settings that make a commit durable, and the one
-//! place that turns SQLite's errors into ours.
+//! Opens databases, with the settings that make a commit durable, and converts SQLite's errors into
+//! ours. No other module does either.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use segno_core::store::Error;
 
-/// Before this version, a WAL reset at the wrong moment could damage a database.
+/// Earlier versions could damage a database if the WAL was reset at the wrong time.
 const OLDEST: i32 = 3_051_003;
 
 /// How long a writer waits for a writer of another process.
-const PATIENCE: Duration = Duration::from_secs(15);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Opens a database, making it if it is not there.
+/// Opens a database and creates it if it is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     open_as(path, OpenFlags::SQLITE_OPEN_CREATE)
 }
 
-/// Opens a database once more. If it is gone by now, nothing takes its place.
+/// Opens another connection. Fails if the database is gone by now, instead of creating it.
 pub(super) fn reopen(path: &Path) -> Result<Connection, Error> {
     open_as(path, OpenFlags::empty())
 }
@@ -44,26 +44,26 @@ fn open_as(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | more;
     let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| trouble(path, &error))?;
+        Connection::open_with_flags(path, flags).map_err(|error| database_error(path, &error))?;
     connection
-        .busy_timeout(PATIENCE)
-        .map_err(|error| trouble(path, &error))?;
-    // Before anything is set: a database of another program is left as it is.
-    super::schema::recognise(&connection, path)?;
-    settle(&connection, path)?;
+        .busy_timeout(BUSY_TIMEOUT)
+        .map_err(|error| database_error(path, &error))?;
+    // Before any setting is changed: a database of another program is left as it is.
+    super::schema::check_ours(&connection, path)?;
+    configure(&connection, path)?;
     Ok(connection)
 }
 
-fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let trouble = |error: rusqlite::Error| trouble(path, &error);
+fn configure(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let to_error = |error: rusqlite::Error| database_error(path, &error);
     let mode: String =
         retried(|| connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
-            .map_err(trouble)?;
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0").map_err(trouble)?;
-    // P1: read back, because a setting that was refused is not an error in SQLite.
+            .map_err(to_error)?;
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0").map_err(to_error)?;
+    // P1: read back, because SQLite does not report a refused setting as an error.
     let synchronous: i64 = connection
         .query_row("PRAGMA synchronous", [], |row| row.get(0))
-        .map_err(trouble)?;
+        .map_err(to_error)?;
     if mode != "wal" || synchronous != 2 {
         let reason =
             format!("commits would not be durable (journal {mode}, synchronous {synchronous})");
@@ -72,7 +72,7 @@ fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
             reason,
         });
     }
-    if connection.is_readonly("main").map_err(trouble)? {
+    if connection.is_readonly("main").map_err(to_error)? {
         let reason = "it can only be read: its file, or its header, forbids writing".into();
         return Err(Error::Unavailable {
             place: path.display().to_string(),
@@ -83,23 +83,24 @@ fn settle(connection: &Connection, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turning a new database to WAL needs it alone, and SQLite does not wait for that by itself.
-fn retried<T>(mut turn: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+/// Switching a new database to WAL needs exclusive access, and SQLite does not wait for that by
+/// itself.
+fn retried<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     for _ in 0..200 {
-        match turn() {
+        match attempt() {
             Err(error) if is_busy(&error) => {
                 std::thread::park_timeout(Duration::from_millis(10));
             }
             other => return other,
         }
     }
-    turn()
+    attempt()
 }
 
-pub(super) fn only_read(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(super) fn set_read_only(connection: &Connection, path: &Path) -> Result<(), Error> {
     connection
         .execute_batch("PRAGMA query_only = ON")
-        .map_err(|error| trouble(path, &error))
+        .map_err(|error| database_error(path, &error))
 }
 
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
@@ -109,12 +110,12 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// What an error of SQLite means, where no session is known.
-pub(super) fn trouble(path: &Path, error: &rusqlite::Error) -> Error {
+/// Converts an error of SQLite, where no session is known.
+pub(super) fn database_error(path: &Path, error: &rusqlite::Error) -> Error {
     classify(format!("the database {}", path.display()), error)
 }
 
-/// What an error of SQLite means for `object`.
+/// Converts an error of SQLite that concerns `object`.
 pub(super) fn classify(object: String, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::Full { place: object },
@@ -122,7 +123,7 @@ pub(super) fn classify(object: String, error: &rusqlite::Error) -> Error {
             place: object,
             reason: format!(
                 "another process has been writing for more than {} s",
-                PATIENCE.as_secs()
+                BUSY_TIMEOUT.as_secs()
             ),
         },
         Some(

@@ -1,5 +1,5 @@
-//! Damage that reading one session does not show: in SQLite's own structure, in rows that belong
-//! to no session, in caches, notes and files.
+//! Finds damage that reading one session does not show: in SQLite's own structure, in rows without
+//! a session, in caches, acknowledgement markers and files.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use segno_core::store::{Error, Finding, Severity};
 
 use super::connection::classify;
 use super::read::{Reader, message};
+use crate::ack_marker::AckMarker;
 use crate::home::Home;
-use crate::witness::Note;
 
 pub(super) fn database(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
     let mut findings = structure(reader)?;
@@ -32,7 +32,7 @@ pub(super) fn database(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
         }
     }
     caches(reader, &mut findings)?;
-    notes(reader, &sessions, &mut findings);
+    markers(reader, &sessions, &mut findings);
     Ok(findings)
 }
 
@@ -46,14 +46,14 @@ fn damage(session: &str, object: String, problem: String) -> Finding {
 }
 
 fn structure(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
-    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
+    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
     let mut statement = reader
         .connection
         .prepare("PRAGMA integrity_check(20)")
-        .map_err(trouble)?;
+        .map_err(to_error)?;
     let lines = statement
         .query_map([], |row| row.get::<_, String>(0))
-        .map_err(trouble)?;
+        .map_err(to_error)?;
     let mut findings = Vec::new();
     for line in lines {
         match line {
@@ -66,16 +66,16 @@ fn structure(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
 }
 
 fn ids(reader: &Reader<'_>, query: &str) -> Result<BTreeSet<String>, Error> {
-    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
-    let mut statement = reader.connection.prepare(query).map_err(trouble)?;
+    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
+    let mut statement = reader.connection.prepare(query).map_err(to_error)?;
     let rows = statement
         .query_map([], |row| row.get::<_, String>(0))
-        .map_err(trouble)?;
-    rows.map(|row| row.map_err(trouble)).collect()
+        .map_err(to_error)?;
+    rows.map(|row| row.map_err(to_error)).collect()
 }
 
 fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let trouble = |error: rusqlite::Error| classify("the database".into(), &error);
+    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
     for id in ids(reader, "SELECT session_id FROM folded")? {
         if let Ok(session) = id.parse::<SessionId>()
             && reader.folded(session).is_none()
@@ -95,12 +95,12 @@ fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error>
     let mut statement = reader
         .connection
         .prepare("SELECT id, at, body, row_check, session_id FROM inbox")
-        .map_err(trouble)?;
-    let mut rows = statement.query(params![]).map_err(trouble)?;
-    while let Some(row) = rows.next().map_err(trouble)? {
-        let id: String = row.get(4).map_err(trouble)?;
+        .map_err(to_error)?;
+    let mut rows = statement.query(params![]).map_err(to_error)?;
+    while let Some(row) = rows.next().map_err(to_error)? {
+        let id: String = row.get(4).map_err(to_error)?;
         let sound = match id.parse() {
-            Ok(session) => message(session, row).map_err(trouble)?.is_some(),
+            Ok(session) => message(session, row).map_err(to_error)?.is_some(),
             Err(_) => false,
         };
         if !sound {
@@ -114,17 +114,17 @@ fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error>
     Ok(())
 }
 
-fn notes(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Finding>) {
-    let (noted, strangers) = reader.witness.list();
-    for session in &noted {
+fn markers(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Finding>) {
+    let (marked, unknown_files) = reader.ack_markers.list();
+    for session in &marked {
         let id = session.to_string();
-        match reader.witness.read(*session) {
-            Note::Unreadable => findings.push(damage(
+        match reader.ack_markers.read(*session) {
+            AckMarker::Unreadable => findings.push(damage(
                 &id,
                 "its note in heads/".into(),
                 "cannot be read; it is written anew by the next run".into(),
             )),
-            Note::Acknowledged(_) if !sessions.contains(&id) => {
+            AckMarker::Acknowledged(_) if !sessions.contains(&id) => {
                 findings.push(damage(
                     &id,
                     "the database".into(),
@@ -137,7 +137,7 @@ fn notes(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Fi
     for id in sessions {
         if id
             .parse()
-            .is_ok_and(|session: SessionId| !noted.contains(&session))
+            .is_ok_and(|session: SessionId| !marked.contains(&session))
         {
             findings.push(Finding {
                 severity: Severity::Notice,
@@ -149,19 +149,19 @@ fn notes(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Fi
             });
         }
     }
-    for stranger in strangers {
+    for unknown_file in unknown_files {
         findings.push(Finding {
             severity: Severity::Notice,
             ..damage(
                 "",
-                stranger.display().to_string(),
+                unknown_file.display().to_string(),
                 "does not belong here".into(),
             )
         });
     }
 }
 
-/// Things in the home that segno did not put there.
+/// Files in the home folder that Segno did not put there.
 pub(super) fn folder(home: &Home) -> Vec<Finding> {
     const OURS: &[&str] = &[
         "segno.db",
@@ -181,7 +181,7 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
         "watch.lock",
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();
-    let strange = entries.into_iter().filter(|entry| {
+    let unknown = entries.into_iter().filter(|entry| {
         entry
             .file_name()
             .and_then(|name| name.to_str())
@@ -195,7 +195,7 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
             "is not set aside: the disk was full, or is".into(),
         )
     });
-    strange
+    unknown
         .map(|entry| Finding {
             severity: Severity::Notice,
             ..damage(

@@ -1,9 +1,9 @@
 //! Sessions in an SQLite database, for one machine and any number of processes on it.
 //!
-//! One thread per process writes, taking whatever is waiting into one durable commit
-//! ([`writer`]); it is started by the first write. Correctness comes from the transaction, not from
-//! there being one process: run and head are compared inside it (P3). Readers have a connection of
-//! their own and never wait.
+//! One thread per process writes: it commits all queued batches in one transaction ([`writer`]).
+//! The first write starts it. Correctness comes from the transaction, not from there being one
+//! process: run and head are compared inside it (P3). Readers have a connection of their own and
+//! never wait.
 
 mod connection;
 mod examine;
@@ -36,17 +36,17 @@ use segno_core::store::{
 };
 use segno_core::time::Timestamp;
 
-use crate::blobs::Folder;
+use crate::ack_marker::{AckMarker, AckMarkers};
+use crate::blobs::BlobFolder;
+use crate::checkpoint_files::CheckpointFiles;
 use crate::home::{self, Home};
-use crate::shelf::Shelf;
-use crate::witness::{Note, Witness};
 use writer::Writer;
 
-/// With less room than this, nothing can be opened.
-const CRAMPED: usize = 256 * 1024;
+/// With less free space than this, no database can be opened.
+const MIN_FREE: usize = 256 * 1024;
 
-/// The longest log that is copied before it is lost.
-const MOST_RESCUED: u64 = 256 * 1024 * 1024;
+/// The longest write-ahead log that is copied before SQLite discards it.
+const MAX_SAVED_LOG: u64 = 256 * 1024 * 1024;
 
 /// A store in a home folder.
 pub struct Sqlite {
@@ -54,53 +54,50 @@ pub struct Sqlite {
     clock: Arc<dyn Clock>,
     reader: Mutex<Connection>,
     writer: Writer,
-    blobs: Folder,
-    shelf: Shelf,
-    witness: Witness,
-    /// Last, so that it is dropped when the database is closed.
-    refill: Option<Refill>,
+    blobs: BlobFolder,
+    checkpoint_files: CheckpointFiles,
+    ack_markers: AckMarkers,
+    /// The last field, so that it is dropped after the database is closed.
+    restore_reserve: Option<RestoreReserve>,
 }
 
 impl Sqlite {
-    /// Opens the store of `home`, bringing an older one up to date first.
+    /// Opens the store of `home`, and migrates an older one first.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let opened = Self::try_open(home.clone(), Arc::clone(&clock));
-        // Even reading needs a little room, for SQLite's index of its log.
-        let cramped = home.free() < CRAMPED;
+        // Even reading needs some disk space, for SQLite's index of its log.
+        let is_low = home.free() < MIN_FREE;
         match opened {
-            Err(Error::Full { .. } | Error::Unavailable { .. })
-                if cramped && home.use_reserve() =>
-            {
+            Err(Error::Full { .. } | Error::Unavailable { .. }) if is_low && home.use_reserve() => {
                 let mut opened = Self::try_open(home.clone(), clock)?;
-                opened.refill = Some(Refill(home));
+                opened.restore_reserve = Some(RestoreReserve(home));
                 Ok(opened)
             }
-            Err(Error::Unavailable { place, .. }) if cramped => Err(Error::Full { place }),
+            Err(Error::Unavailable { place, .. }) if is_low => Err(Error::Full { place }),
             other => other,
         }
     }
 
     fn try_open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let path = home.database();
-        let witness = Witness::new(&home);
-        make(&home, &witness)?;
+        let ack_markers = AckMarkers::new(&home);
+        create_database_file(&home, &ack_markers)?;
         let mut reading = connection::open(&path)?;
         schema::prepare(&mut reading, &home)?;
         home.fill_reserve();
-        connection::only_read(&reading, &path)?;
+        connection::set_read_only(&reading, &path)?;
         Ok(Self {
-            writer: Writer::new(home.clone(), witness.clone()),
+            writer: Writer::new(home.clone(), ack_markers.clone()),
             reader: Mutex::new(reading),
-            blobs: Folder::new(&home, Arc::clone(&clock)),
-            shelf: Shelf::new(&home),
-            witness,
+            blobs: BlobFolder::new(&home, Arc::clone(&clock)),
+            checkpoint_files: CheckpointFiles::new(&home),
+            ack_markers,
             clock,
             home,
-            refill: None,
+            restore_reserve: None,
         })
     }
 
-    /// Where it is.
     pub fn home(&self) -> &Home {
         &self.home
     }
@@ -112,23 +109,23 @@ impl Sqlite {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = read::Reader {
             connection: &connection,
-            witness: &self.witness,
+            ack_markers: &self.ack_markers,
             now: self.clock.now(),
             lost: Cell::new(false),
         };
         let answer = query(&reader);
         if reader.lost.get() {
-            self.rescue();
+            self.save_log();
         }
         answer
     }
 
-    /// Keeps a copy of the log before SQLite throws it away: what it could not read may still be
-    /// in it.
-    fn rescue(&self) {
+    /// Copies the write-ahead log before SQLite discards it: it may still contain what SQLite could
+    /// not read.
+    fn save_log(&self) {
         let disk = self.home.disk();
         let log = self.home.root().join("segno.db-wal");
-        if let Ok(bytes) = disk.read(&log, MOST_RESCUED)
+        if let Ok(bytes) = disk.read(&log, MAX_SAVED_LOG)
             && !bytes.is_empty()
         {
             let name = format!("lost-{}.wal", Digest::of(&bytes).short());
@@ -137,35 +134,35 @@ impl Sqlite {
     }
 }
 
-/// Sets room aside again after it was used only to open a database on a full disk.
-struct Refill(Home);
+/// Restores the disk reserve after it was used only to open a database on a full disk.
+struct RestoreReserve(Home);
 
-impl Drop for Refill {
+impl Drop for RestoreReserve {
     fn drop(&mut self) {
         self.0.restore_reserve();
     }
 }
 
-/// Makes the database's file if there is none, private from the start: SQLite would give it the
-/// person's umask, and its log the database's mode. Where sessions were kept before, a database that
-/// is gone is damage, and making a new one would hide it.
-fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
+/// Creates the database's file if there is none, private from the start: SQLite would apply the
+/// user's umask, and give its log the mode of the database. If there were sessions before, a
+/// missing database is damage, and a new one would hide that.
+fn create_database_file(home: &Home, ack_markers: &AckMarkers) -> Result<(), Error> {
     let path = home.database();
     let is_empty = || std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
     if !is_empty() {
         return Ok(());
     }
-    // In this order: a note is written after the database is.
-    let (noted, _) = witness.list();
-    if is_empty() && !noted.is_empty() {
+    // In this order: a marker is written after the database.
+    let (marked, _) = ack_markers.list();
+    if is_empty() && !marked.is_empty() {
         return Err(Error::Damaged {
             object: format!("the database {}", path.display()),
             reason: format!(
                 "it is gone, and heads/ tells of {} kept in it; put it back from a copy, or move {} away to start afresh",
-                if noted.len() == 1 {
+                if marked.len() == 1 {
                     "a session".to_owned()
                 } else {
-                    format!("{} sessions", noted.len())
+                    format!("{} sessions", marked.len())
                 },
                 home.root().display()
             ),
@@ -173,7 +170,7 @@ fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
     }
     match home.disk().create(&path, &[], Access::Private) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(home::trouble(&path, &error))
+            Err(home::io_error(&path, &error))
         }
         _ => Ok(()),
     }
@@ -182,8 +179,8 @@ fn make(home: &Home, witness: &Witness) -> Result<(), Error> {
 impl Sessions for Sqlite {
     fn create(&self, new: New) -> Reply<'_, Lease> {
         Box::pin(async move {
-            // Nothing new is begun with what was set aside for what is under way.
-            if self.home.room() == Room::Reserve {
+            // No new session is started with the reserve, which is meant for running ones.
+            if self.home.disk_space() == Room::Reserve {
                 let place = self.home.root().display().to_string();
                 return Err(Error::Full { place });
             }
@@ -192,7 +189,7 @@ impl Sessions for Sqlite {
             let made = self
                 .writer
                 .write(move |tx| write::create(tx, &new, now))
-                .noting(id, head)
+                .with_marker(id, head)
                 .await;
             point(Point::SessionAfterCreate);
             made.map(|(lease, _)| lease)
@@ -211,10 +208,10 @@ impl Sessions for Sqlite {
 impl Trash for Sqlite {
     fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()> {
         Box::pin(async move {
-            let noted = matches!(self.witness.read(session), Note::Acknowledged(_));
+            let marked = matches!(self.ack_markers.read(session), AckMarker::Acknowledged(_));
             let now = self.clock.now();
             self.writer
-                .write(move |tx| trash::discard(tx, session, seen.as_ref(), noted, now))
+                .write(move |tx| trash::discard(tx, session, seen.as_ref(), marked, now))
                 .await?;
             Ok(())
         })
@@ -238,8 +235,9 @@ impl Trash for Sqlite {
             if !self.read(|reader| trash::is_discarded(reader.connection, session))? {
                 return Err(Error::NoSession(session));
             }
-            // The note goes first: a note without its session means that the session was lost.
-            self.witness
+            // The marker is removed first: a marker without its session would mean that the session
+            // was lost.
+            self.ack_markers
                 .remove(session)
                 .map_err(|error| Error::Unavailable {
                     place: self.home.heads().display().to_string(),
@@ -247,7 +245,7 @@ impl Trash for Sqlite {
                 })?;
             self.writer
                 .write(move |tx| trash::destroy(tx, session))
-                .forgetting(session)
+                .closing_marker(session)
                 .await?;
             Ok(())
         })
@@ -259,7 +257,10 @@ impl Journal for Sqlite {
         Box::pin(async move {
             let (now, session, head) = (self.clock.now(), batch.session, batch.head());
             let appended = self.writer.write(move |tx| write::append(tx, &batch, now));
-            appended.noting(session, head).await.map(|((), room)| room)
+            appended
+                .with_marker(session, head)
+                .await
+                .map(|((), room)| room)
         })
     }
 
@@ -360,23 +361,29 @@ impl Blobs for Sqlite {
 
 impl Checkpoints for Sqlite {
     fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()> {
-        Box::pin(std::future::ready(self.shelf.keep(&manifest, &key)))
+        Box::pin(std::future::ready(
+            self.checkpoint_files.put(&manifest, &key),
+        ))
     }
 
     fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
-        Box::pin(std::future::ready(self.shelf.kept(session)))
+        Box::pin(std::future::ready(self.checkpoint_files.list(session)))
     }
 
     fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
-        Box::pin(std::future::ready(self.shelf.names(session)))
+        Box::pin(std::future::ready(self.checkpoint_files.list_ids(session)))
     }
 
     fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
-        Box::pin(std::future::ready(self.shelf.one(session, checkpoint)))
+        Box::pin(std::future::ready(
+            self.checkpoint_files.get(session, checkpoint),
+        ))
     }
 
     fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
-        Box::pin(std::future::ready(self.shelf.forget(session, checkpoint)))
+        Box::pin(std::future::ready(
+            self.checkpoint_files.delete(session, checkpoint),
+        ))
     }
 }
 
@@ -385,7 +392,7 @@ impl Examine for Sqlite {
         Box::pin(async move {
             let mut findings = self.read(examine::database)?;
             findings.extend(self.blobs.examine());
-            findings.extend(self.shelf.examine());
+            findings.extend(self.checkpoint_files.examine());
             findings.extend(examine::folder(&self.home));
             Ok(findings)
         })

@@ -1,5 +1,5 @@
-//! What can be asked. Nothing is returned that did not prove itself: records by their chain, rows
-//! by their check, the journal's end by the note of what was acknowledged (P9).
+//! Queries. Everything is verified before it is returned: records by their hash chain, rows by
+//! their checksum, the end of the journal by its acknowledgement marker (P9).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ use segno_core::time::Timestamp;
 use super::connection::classify;
 use super::row::{self, LeaseRow, SessionRow, TrashRow};
 use super::write::of_session;
-use crate::witness::{Note, Witness};
+use crate::ack_marker::{AckMarker, AckMarkers};
 
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) witness: &'a Witness,
+    pub(super) ack_markers: &'a AckMarkers,
     pub(super) now: Timestamp,
-    /// Set when acknowledged entries were found missing.
+    /// Set when acknowledged events are missing.
     pub(super) lost: Cell<bool>,
 }
 
@@ -39,8 +39,8 @@ impl Reader<'_> {
             "SELECT {} FROM lease WHERE session_id = ?1",
             LeaseRow::COLUMNS
         );
-        // Read before the row: a commit in between can then only be ahead of the note.
-        let note = self.witness.read(session);
+        // Read before the row: a commit in between can then only be ahead of the marker.
+        let marker = self.ack_markers.read(session);
         let row = self
             .connection
             .prepare_cached(&query)
@@ -50,15 +50,15 @@ impl Reader<'_> {
                     .optional()
             })
             .map_err(|error| classify(format!("session {session}"), &error))?;
-        match (row, note) {
-            (None, Note::Absent | Note::Unreadable) => Err(Error::NoSession(session)),
-            (None, Note::Acknowledged(head)) => {
+        match (row, marker) {
+            (None, AckMarker::Absent | AckMarker::Unreadable) => Err(Error::NoSession(session)),
+            (None, AckMarker::Acknowledged(head)) => {
                 self.lost.set(true);
-                Err(lost(session, head, Seq(0)))
+                Err(lost_events(session, head, Seq(0)))
             }
-            (Some(row), note) => {
+            (Some(row), marker) => {
                 let row = row.map_err(|error| of_session(session, error))?;
-                attested(&row, note).inspect_err(|_| self.lost.set(true))?;
+                check_acknowledged(&row, marker).inspect_err(|_| self.lost.set(true))?;
                 Ok(row)
             }
         }
@@ -81,7 +81,7 @@ impl Reader<'_> {
     pub(super) fn summary(&self, session: SessionId) -> Result<Summary, Error> {
         let lease = self.lease_row(session)?;
         match self.session_row(session) {
-            // Its lease is there, so it was not deleted.
+            // Its lease exists, so the session was not deleted.
             Err(Error::NoSession(_)) => Err(Error::Damaged {
                 object: format!("session {session}"),
                 reason: "its row in table session is missing".into(),
@@ -91,17 +91,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn list(&self) -> Result<Vec<Result<Summary, Error>>, Error> {
-        let trouble = |error: rusqlite::Error| classify("the list of sessions".into(), &error);
-        let (mut known, _) = self.witness.list();
+        let to_error = |error: rusqlite::Error| classify("the list of sessions".into(), &error);
+        let (mut known, _) = self.ack_markers.list();
         let mut unreadable = Vec::new();
-        // Both tables: an index that lost a row of one may have kept the other's.
+        // Both tables: an index that lost a row of one may still have the other's.
         let query = "SELECT id FROM session UNION SELECT session_id FROM lease";
-        let mut statement = self.connection.prepare_cached(query).map_err(trouble)?;
+        let mut statement = self.connection.prepare_cached(query).map_err(to_error)?;
         let ids = statement
             .query_map([], |row| row.get::<_, String>(0))
-            .map_err(trouble)?;
+            .map_err(to_error)?;
         for id in ids {
-            match id.map_err(trouble)?.parse::<SessionId>() {
+            match id.map_err(to_error)?.parse::<SessionId>() {
                 Ok(id) => known.push(id),
                 Err(_) => unreadable.push(Err(Error::Damaged {
                     object: "a session's row".into(),
@@ -111,45 +111,46 @@ impl Reader<'_> {
         }
         known.sort_unstable_by(|a, b| b.cmp(a));
         known.dedup();
-        let thrown_away = self.thrown_away()?;
-        known.retain(|session| !thrown_away.contains(session));
+        let trashed = self.trashed()?;
+        known.retain(|session| !trashed.contains(session));
         let mut all: Vec<_> = known
             .into_iter()
             .map(|session| self.summary(session))
             .collect();
-        // What has neither row had a note that cannot be read: examined, not listed.
+        // A session without either row had an unreadable marker: `examine` reports it, `list` does
+        // not.
         all.retain(|summary| !matches!(summary, Err(Error::NoSession(_))));
         all.extend(unreadable);
         Ok(all)
     }
 
-    /// The sessions in the trash; a row that is damaged otherwise still says which.
-    fn thrown_away(&self) -> Result<BTreeSet<SessionId>, Error> {
-        let trouble = |error: rusqlite::Error| classify("the trash".into(), &error);
+    /// The sessions in the trash. A damaged row still says which session it is.
+    fn trashed(&self) -> Result<BTreeSet<SessionId>, Error> {
+        let to_error = |error: rusqlite::Error| classify("the trash".into(), &error);
         let mut statement = self
             .connection
             .prepare_cached("SELECT session_id FROM trash")
-            .map_err(trouble)?;
+            .map_err(to_error)?;
         let ids = statement
             .query_map([], |row| row.get::<_, String>(0))
-            .map_err(trouble)?;
+            .map_err(to_error)?;
         let mut sessions = BTreeSet::new();
         for id in ids {
-            sessions.extend(id.map_err(trouble)?.parse::<SessionId>().ok());
+            sessions.extend(id.map_err(to_error)?.parse::<SessionId>().ok());
         }
         Ok(sessions)
     }
 
     pub(super) fn discarded(&self) -> Result<Vec<Result<Discarded, Error>>, Error> {
-        let trouble = |error: rusqlite::Error| classify("the trash".into(), &error);
+        let to_error = |error: rusqlite::Error| classify("the trash".into(), &error);
         let query = format!(
             "SELECT {} FROM trash ORDER BY at DESC, session_id DESC",
             TrashRow::COLUMNS
         );
-        let mut statement = self.connection.prepare_cached(&query).map_err(trouble)?;
-        let mut rows = statement.query([]).map_err(trouble)?;
+        let mut statement = self.connection.prepare_cached(&query).map_err(to_error)?;
+        let mut rows = statement.query([]).map_err(to_error)?;
         let mut all = Vec::new();
-        while let Some(row) = rows.next().map_err(trouble)? {
+        while let Some(row) = rows.next().map_err(to_error)? {
             let id = row.get::<_, String>(0).unwrap_or_default();
             all.push(match (TrashRow::read(row), id.parse()) {
                 (Ok(TrashRow { session, at, name }), _) => Ok(Discarded { session, name, at }),
@@ -160,7 +161,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// Entries, each turned into what is `wanted` of it and its record.
+    /// Events, each converted by `wanted` together with its record.
     pub(super) fn entries<T>(
         &self,
         session: SessionId,
@@ -170,7 +171,7 @@ impl Reader<'_> {
     ) -> Result<Vec<T>, Error> {
         let read = self.entries_of("journal", session, after, limit, wanted);
         match read {
-            // The index may be what is damaged: the rows themselves prove whether they are whole.
+            // Perhaps only the index is damaged: the rows themselves prove whether they are intact.
             Err(Error::Damaged { .. }) => self
                 .entries_of("journal NOT INDEXED", session, after, limit, wanted)
                 .or(read),
@@ -186,15 +187,15 @@ impl Reader<'_> {
         limit: usize,
         wanted: fn(Record, Entry) -> T,
     ) -> Result<Vec<T>, Error> {
-        let trouble =
+        let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
-        // One read transaction, so that the rows and the journal's end belong together.
-        let snapshot = self.connection.unchecked_transaction().map_err(trouble)?;
+        // One read transaction, so that the rows and the end of the journal are consistent.
+        let snapshot = self.connection.unchecked_transaction().map_err(to_error)?;
         let end = self.lease_row(session)?.head;
         let query = format!(
             "SELECT {RECORD} FROM {rows} WHERE session_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         );
-        let mut statement = snapshot.prepare_cached(&query).map_err(trouble)?;
+        let mut statement = snapshot.prepare_cached(&query).map_err(to_error)?;
         let count = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut rows = statement
             .query(params![
@@ -202,14 +203,14 @@ impl Reader<'_> {
                 after.seq.0.cast_signed(),
                 count
             ])
-            .map_err(trouble)?;
+            .map_err(to_error)?;
         let mut entries = Vec::new();
         let mut head = after;
-        while let Some(row) = rows.next().map_err(trouble)? {
-            let record = record(row).map_err(trouble)?;
+        while let Some(row) = rows.next().map_err(to_error)? {
+            let record = record(row).map_err(to_error)?;
             let entry = head
                 .open(&record)
-                .map_err(|broken| broke(session, &broken))?;
+                .map_err(|broken| record_error(session, &broken))?;
             head = entry.head();
             entries.push(wanted(record, entry));
         }
@@ -224,12 +225,12 @@ impl Reader<'_> {
     }
 
     pub(super) fn entry(&self, session: SessionId, seq: Seq) -> Result<Entry, Error> {
-        let trouble =
+        let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         let query = format!(
             "SELECT {RECORD} FROM journal WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
         );
-        let mut statement = self.connection.prepare_cached(&query).map_err(trouble)?;
+        let mut statement = self.connection.prepare_cached(&query).map_err(to_error)?;
         let before = seq.0.saturating_sub(1);
         let mut rows = statement
             .query(params![
@@ -237,12 +238,14 @@ impl Reader<'_> {
                 before.cast_signed(),
                 seq.0.cast_signed()
             ])
-            .map_err(trouble)?;
+            .map_err(to_error)?;
         let mut head = Head::genesis(session);
-        while let Some(row) = rows.next().map_err(trouble)? {
-            let record = record(row).map_err(trouble)?;
+        while let Some(row) = rows.next().map_err(to_error)? {
+            let record = record(row).map_err(to_error)?;
             if record.seq == seq {
-                return head.open(&record).map_err(|broken| broke(session, &broken));
+                return head
+                    .open(&record)
+                    .map_err(|broken| record_error(session, &broken));
             }
             head = record.head();
         }
@@ -255,7 +258,7 @@ impl Reader<'_> {
         path: &Path,
         revision: u32,
     ) -> Result<Entry, Error> {
-        let trouble =
+        let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         let query = "SELECT seq FROM journal WHERE session_id = ?1 AND path = ?2 AND revision = ?3 AND kind = 'step_finished'";
         let found: Option<i64> = self
@@ -265,8 +268,8 @@ impl Reader<'_> {
                 let key = params![session.to_string(), path.as_str(), revision];
                 statement.query_row(key, |row| row.get(0)).optional()
             })
-            .map_err(trouble)?;
-        // The index only says where to look; the entry proves itself.
+            .map_err(to_error)?;
+        // The index only says where to look; the event is verified by its hash chain.
         match found {
             Some(seq) => self.entry(session, Seq(seq.cast_unsigned())),
             None => Err(damaged(
@@ -292,23 +295,23 @@ impl Reader<'_> {
                     })
                     .optional()
             });
-        // A cache that cannot be read is as good as none; `doctor` names it.
+        // A cache that cannot be read counts as missing; `doctor` reports it.
         found.ok().flatten().flatten()
     }
 
     pub(super) fn pending(&self, session: SessionId) -> Result<Vec<(u64, Message)>, Error> {
-        let trouble =
+        let to_error =
             |error: rusqlite::Error| classify(format!("the inbox of session {session}"), &error);
         let mut statement = self
             .connection
             .prepare_cached(
                 "SELECT id, at, body, row_check FROM inbox WHERE session_id = ?1 ORDER BY id",
             )
-            .map_err(trouble)?;
-        let mut rows = statement.query([session.to_string()]).map_err(trouble)?;
+            .map_err(to_error)?;
+        let mut rows = statement.query([session.to_string()]).map_err(to_error)?;
         let mut messages = Vec::new();
-        while let Some(row) = rows.next().map_err(trouble)? {
-            messages.push(message(session, row).map_err(trouble)?.ok_or_else(|| {
+        while let Some(row) = rows.next().map_err(to_error)? {
+            messages.push(message(session, row).map_err(to_error)?.ok_or_else(|| {
                 Error::Damaged {
                     object: format!("the inbox of session {session}"),
                     reason: "a message does not match its check".into(),
@@ -344,20 +347,23 @@ pub(super) fn message(
     Ok(message.map(|message| (id.cast_unsigned(), message)))
 }
 
-/// P2: the journal must reach what was acknowledged.
-fn attested(row: &LeaseRow, note: Note) -> Result<(), Error> {
-    match note {
-        Note::Acknowledged(head) if head.seq > row.head.seq => {
-            Err(lost(row.session, head, row.head.seq))
+/// P2: the journal must contain everything that was acknowledged.
+fn check_acknowledged(row: &LeaseRow, marker: AckMarker) -> Result<(), Error> {
+    match marker {
+        AckMarker::Acknowledged(head) if head.seq > row.head.seq => {
+            Err(lost_events(row.session, head, row.head.seq))
         }
-        Note::Acknowledged(head) if head.seq == row.head.seq && head.hash != row.head.hash => Err(
-            damaged(row.session, &"it is not the one that was acknowledged"),
-        ),
+        AckMarker::Acknowledged(head) if head.seq == row.head.seq && head.hash != row.head.hash => {
+            Err(damaged(
+                row.session,
+                &"it is not the one that was acknowledged",
+            ))
+        }
         _ => Ok(()),
     }
 }
 
-fn lost(session: SessionId, acknowledged: Head, found: Seq) -> Error {
+fn lost_events(session: SessionId, acknowledged: Head, found: Seq) -> Error {
     let reason = format!(
         "it was acknowledged up to record {}, and the database has it up to record {found}: the database lost its newest entries or is an older copy",
         acknowledged.seq
@@ -365,8 +371,8 @@ fn lost(session: SessionId, acknowledged: Head, found: Seq) -> Error {
     damaged(session, &reason)
 }
 
-/// A record that does not open: damaged, or of a newer program.
-fn broke(session: SessionId, broken: &Broken) -> Error {
+/// The error for a record that cannot be opened: damaged, or written by a newer program.
+fn record_error(session: SessionId, broken: &Broken) -> Error {
     match broken {
         Broken::Unknown { version, .. } if *version > Event::VERSION => Error::Newer {
             place: format!("the journal of session {session}"),

@@ -1,5 +1,5 @@
-//! Rows that change in place. Journal records prove themselves by their chain; these carry a check
-//! over all their fields instead, so that damage to one is noticed by whoever reads it (P9).
+//! Rows that change in place. Journal records are verified by their hash chain; these rows have a
+//! checksum over all their fields instead, so that every reader notices damage (P9).
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Row, ToSql, params};
@@ -11,7 +11,7 @@ use segno_core::session::{Kind, Status, Summary};
 use segno_core::store::Error;
 use segno_core::time::Timestamp;
 
-/// The check over a row's fields: their types and bytes, in order.
+/// The checksum of a row's fields: their types and bytes, in order.
 pub(super) fn check(fields: &[&dyn ToSql]) -> Vec<u8> {
     let encoded: Vec<Vec<u8>> = fields.iter().map(|field| encode(*field)).collect();
     let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
@@ -36,7 +36,7 @@ fn encode(field: &dyn ToSql) -> Vec<u8> {
     }
 }
 
-/// What seldom changes about a session: its name and its folder, now and then.
+/// What seldom changes about a session: its name and its workspace.
 pub(super) struct SessionRow {
     pub(super) id: SessionId,
     pub(super) name: Name,
@@ -69,11 +69,11 @@ impl SessionRow {
                 created_at: Timestamp(row.get(4).ok()?),
             })
         };
-        sound("session", row, read(), 5, Self::check)
+        verified("session", row, read(), 5, Self::check)
     }
 }
 
-/// What changes with every append: the lease and the journal's end.
+/// What changes with every append: the lease and the end of the journal.
 #[derive(Clone)]
 pub(super) struct LeaseRow {
     pub(super) session: SessionId,
@@ -96,7 +96,6 @@ impl LeaseRow {
             .map(|owner| serde_json::to_string(owner).expect("an owner is plain data"))
     }
 
-    /// The check over its fields.
     pub(super) fn check(&self) -> Vec<u8> {
         match self.values() {
             [.., Value::Blob(check)] => check,
@@ -104,7 +103,7 @@ impl LeaseRow {
         }
     }
 
-    /// The row's fields and its check, in the order of the columns.
+    /// The row's fields and its checksum, in the order of the columns.
     pub(super) fn values(&self) -> [Value; 11] {
         let digest = |digest: &Digest| digest.as_bytes().to_vec();
         let mut values = [
@@ -155,7 +154,7 @@ impl LeaseRow {
                 updated_at: Timestamp(number(9)?),
             })
         };
-        sound("lease", row, read(), first + 10, Self::check)
+        verified("lease", row, read(), first + 10, Self::check)
     }
 
     pub(super) fn lease(&self, now: Timestamp) -> Lease {
@@ -199,12 +198,12 @@ impl TrashRow {
                 },
             })
         };
-        sound("trash", row, read(), 3, Self::check)
+        verified("trash", row, read(), 3, Self::check)
     }
 }
 
-/// A row that was read, if its check agrees.
-fn sound<T>(
+/// Returns a parsed row if its checksum matches.
+fn verified<T>(
     table: &str,
     row: &Row<'_>,
     read: Option<T>,
@@ -221,7 +220,7 @@ fn sound<T>(
     }
 }
 
-/// Both rows of a session together.
+/// Combines both rows of a session.
 pub(super) fn summary(session: SessionRow, lease: &LeaseRow) -> Summary {
     Summary {
         id: session.id,

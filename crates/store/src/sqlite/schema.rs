@@ -1,8 +1,8 @@
-//! The tables, and how an older database is brought up to date.
+//! The tables, and the migration of older databases.
 //!
-//! Forward only. Each change runs in a transaction together with the number that says it ran, so a
-//! kill leaves the database before it or after it; a copy is kept from before the first.
-//! `docs/formats/store.md` describes the tables for people.
+//! Migrations only go forward. Each one runs in a transaction together with the update of the
+//! version number, so a kill leaves the database before it or after it. A backup is made before the
+//! first one. `docs/formats/store.md` describes the tables.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use segno_core::digest::Digest;
 use segno_core::ports::Access;
 use segno_core::store::Error;
 
-use super::connection::trouble;
+use super::connection::database_error;
 use crate::home::{self, Home};
 
-/// "Segn" as a number: tells our databases from those of other programs.
+/// "Segn" as a number: distinguishes our databases from those of other programs.
 const APPLICATION: i32 = 0x5365_676E;
 
-/// Every change of format so far; their number is the format's version.
+/// All migrations so far; their number is the version of the format.
 const MIGRATIONS: &[&str] = &[
     "
 CREATE TABLE session (
@@ -89,69 +89,69 @@ CREATE TABLE trash (
 ",
 ];
 
-/// The digest of what all of them make; a test computes it.
-const MADE: &str = "fa9f18ca2dcca683b28a2f267648eaba50729c55765e65ec891ff46995709eac";
+/// The digest of the schema that all migrations create; a test computes it.
+const SCHEMA_DIGEST: &str = "fa9f18ca2dcca683b28a2f267648eaba50729c55765e65ec891ff46995709eac";
 
-/// Checks that the database is ours and up to date, and makes it so if it is new or older.
+/// Checks that the database is ours and up to date; creates the tables or migrates it otherwise.
 pub(super) fn prepare(connection: &mut Connection, home: &Home) -> Result<(), Error> {
-    bring_up(connection, home, MIGRATIONS)?;
+    migrate(connection, home, MIGRATIONS)?;
     compare(connection, &home.database())
 }
 
-fn bring_up(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Result<(), Error> {
+fn migrate(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Result<(), Error> {
     let path = &home.database();
-    let trouble = |error: rusqlite::Error| trouble(path, &error);
+    let to_error = |error: rusqlite::Error| database_error(path, &error);
     let known = u32::try_from(migrations.len()).expect("there are few migrations");
     if version(connection, path, known)? == known {
         return Ok(());
     }
-    back_up(connection, home, known)?;
+    make_backup(connection, home, known)?;
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(trouble)?;
-    // Asked again inside the transaction: another process may have been faster.
+        .map_err(to_error)?;
+    // Checked again inside the transaction: another process may have been faster.
     let found = version(&transaction, path, known)?;
     for (number, migration) in migrations.iter().enumerate().skip(found as usize) {
-        transaction.execute_batch(migration).map_err(trouble)?;
+        transaction.execute_batch(migration).map_err(to_error)?;
         let settings = format!(
             "PRAGMA user_version = {}; PRAGMA application_id = {APPLICATION}",
             number + 1
         );
-        transaction.execute_batch(&settings).map_err(trouble)?;
+        transaction.execute_batch(&settings).map_err(to_error)?;
     }
-    transaction.commit().map_err(trouble)
+    transaction.commit().map_err(to_error)
 }
 
 /// Refuses a database that is not ours, or that a newer program made.
-pub(super) fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(super) fn check_ours(connection: &Connection, path: &Path) -> Result<(), Error> {
     let known = u32::try_from(MIGRATIONS.len()).expect("there are few migrations");
     version(connection, path, known).map(|_| ())
 }
 
-/// The format of the database; 0 if it is empty.
+/// The version of the database's format; 0 if it is empty.
 fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Error> {
     let number = |pragma: &str| -> Result<i64, Error> {
         connection
             .query_row(pragma, [], |row| row.get(0))
-            .map_err(|error| trouble(path, &error))
+            .map_err(|error| database_error(path, &error))
     };
     let place = || path.display().to_string();
     let damaged = |reason: String| Error::Damaged {
         object: format!("the database {}", place()),
         reason,
     };
-    // All three at one moment: another process may be making the database right now.
-    let moment = connection
+    // All three in one transaction: another process may be creating the database right now.
+    let transaction = connection
         .is_autocommit()
         .then(|| connection.unchecked_transaction())
         .transpose()
-        .map_err(|error| trouble(path, &error))?;
+        .map_err(|error| database_error(path, &error))?;
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let (found, application) = (
         number("PRAGMA user_version")?,
         number("PRAGMA application_id")?,
     );
-    drop(moment);
+    drop(transaction);
     if (found, application, tables) == (0, 0, 0) {
         return Ok(0);
     }
@@ -171,8 +171,8 @@ fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Erro
     }
 }
 
-/// Keeps a copy of the database as it was, private from the start.
-fn back_up(connection: &Connection, home: &Home, known: u32) -> Result<(), Error> {
+/// Makes a backup of the database, private from the start.
+fn make_backup(connection: &Connection, home: &Home, known: u32) -> Result<(), Error> {
     let path = &home.database();
     let found = version(connection, path, known)?;
     if found == 0 {
@@ -182,23 +182,23 @@ fn back_up(connection: &Connection, home: &Home, known: u32) -> Result<(), Error
         .backups()
         .join(format!("format-{found}-{}.db", std::process::id()));
     let made = home.disk().create(&copy, &[], Access::Private);
-    made.map_err(|error| home::trouble(&copy, &error))?;
+    made.map_err(|error| home::io_error(&copy, &error))?;
     connection
         .execute("VACUUM INTO ?1", [copy.display().to_string()])
-        .map_err(|error| trouble(path, &error))?;
+        .map_err(|error| database_error(path, &error))?;
     Ok(())
 }
 
-/// P9: a flipped bit in the schema's text or in the header's settings changes what SQLite does
-/// with sound pages, so both are compared with what we made.
+/// P9: a flipped bit in the schema's text or in the header's settings changes what SQLite does with
+/// intact pages, so both are compared with what we created.
 fn compare(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let found = schema_of(connection).map_err(|error| trouble(path, &error))?;
-    // Making the tables anew takes longer than all else that opening a database takes, and is
+    let found = schema_of(connection).map_err(|error| database_error(path, &error))?;
+    // Creating the tables takes longer than everything else when a database is opened, and is
     // needed only to say what differs.
-    if digest(&found).to_string() == MADE {
+    if digest(&found).to_string() == SCHEMA_DIGEST {
         return Ok(());
     }
-    let expected = made_by(MIGRATIONS).map_err(|error| trouble(path, &error))?;
+    let expected = schema_after(MIGRATIONS).map_err(|error| database_error(path, &error))?;
     if expected == found {
         return Ok(());
     }
@@ -238,7 +238,7 @@ fn digest(schema: &[(String, String)]) -> Digest {
     clippy::disallowed_methods,
     reason = "an empty database in memory, to compare with"
 )]
-fn made_by(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
+fn schema_after(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
     let fresh = Connection::open(":memory:")?;
     for migration in migrations {
         fresh.execute_batch(migration)?;
@@ -272,23 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_what_the_migrations_make() {
-        assert_eq!(digest(&made_by(MIGRATIONS).unwrap()).to_string(), MADE);
+    fn schema_digest_matches_the_migrations() {
+        assert_eq!(
+            digest(&schema_after(MIGRATIONS).unwrap()).to_string(),
+            SCHEMA_DIGEST
+        );
     }
 
     const FIRST: &str = "CREATE TABLE one (x INTEGER) STRICT";
     const SECOND: &str = "CREATE TABLE two (x INTEGER) STRICT";
 
     #[test]
-    fn an_older_database_is_brought_up_to_date_and_a_copy_is_kept() {
+    fn older_database_is_migrated_with_a_backup() {
         let (_folder, home) = home();
         let mut connection = connection::open(&home.database()).unwrap();
         let (before, after) = ([MIGRATIONS[0]], [MIGRATIONS[0], SECOND]);
-        bring_up(&mut connection, &home, &before).unwrap();
+        migrate(&mut connection, &home, &before).unwrap();
         connection
             .execute_batch("INSERT INTO inbox VALUES (1, 'a', 2, 'b', x'00')")
             .unwrap();
-        bring_up(&mut connection, &home, &after).unwrap();
+        migrate(&mut connection, &home, &after).unwrap();
         assert!(names(&connection).contains(&"two".to_owned()));
         assert_eq!(version(&connection, &home.database(), 2), Ok(2));
         let copies = home.disk().list(&home.backups()).unwrap();
@@ -303,31 +306,31 @@ mod tests {
             .unwrap();
         assert_eq!((kept, names(&copy).contains(&"two".to_owned())), (1, false));
         drop(copy);
-        // Once is enough.
-        bring_up(&mut connection, &home, &after).unwrap();
+        // A second call makes no second backup.
+        migrate(&mut connection, &home, &after).unwrap();
         assert_eq!(home.disk().list(&home.backups()).unwrap().len(), 1);
     }
 
     #[test]
-    fn a_change_that_fails_leaves_the_database_as_it_was() {
+    fn failed_migration_changes_nothing() {
         let (_folder, home) = home();
         let mut connection = connection::open(&home.database()).unwrap();
-        bring_up(&mut connection, &home, &[MIGRATIONS[0]]).unwrap();
+        migrate(&mut connection, &home, &[MIGRATIONS[0]]).unwrap();
         let before = schema_of(&connection).unwrap();
         let broken = [
             MIGRATIONS[0],
             "CREATE TABLE two (x INTEGER); CREATE TABLE two (x INTEGER)",
         ];
-        assert!(bring_up(&mut connection, &home, &broken).is_err());
+        assert!(migrate(&mut connection, &home, &broken).is_err());
         assert_eq!(schema_of(&connection).unwrap(), before);
         assert_eq!(version(&connection, &home.database(), 2), Ok(1));
     }
 
     #[test]
-    fn a_newer_database_is_refused() {
+    fn newer_database_is_refused() {
         let (_folder, home) = home();
         let mut connection = connection::open(&home.database()).unwrap();
-        bring_up(
+        migrate(
             &mut connection,
             &home,
             &[FIRST, SECOND, "CREATE TABLE three (x) "],

@@ -1,5 +1,5 @@
-//! What a transaction does to the trash. Being in it is a row of its own table, so that damage to a
-//! session's other rows is no obstacle (P8).
+//! Transactions on the trash. A session is in the trash if it has a row in a separate table, so
+//! that damage to its other rows does not matter (P8).
 
 use rusqlite::{Connection, OptionalExtension, params};
 use segno_core::id::{Name, SessionId};
@@ -8,23 +8,24 @@ use segno_core::store::Error;
 use segno_core::time::Timestamp;
 
 use super::row::{LeaseRow, SessionRow, TrashRow};
-use super::write::{Tx, is_as, is_taken, load, store, trouble};
+use super::write::{Tx, is_taken, load_lease, matches_lease, session_error, update_lease};
 
 pub(super) fn is_discarded(tx: &Connection, session: SessionId) -> Result<bool, Error> {
     tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM trash WHERE session_id = ?1)")
         .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
-        .map_err(trouble(session))
+        .map_err(session_error(session))
 }
 
-/// Throws a session away. `noted` says that there is a note of it, whatever the tables know.
+/// Moves a session to the trash. `has_marker` says that it has an acknowledgement marker, whatever the
+/// tables contain.
 pub(super) fn discard(
     tx: &mut Tx<'_>,
     session: SessionId,
     seen: Option<&Lease>,
-    noted: bool,
+    has_marker: bool,
     now: Timestamp,
 ) -> Result<(), Error> {
-    if is_discarded(tx, session)? || !(noted || is_known(tx, session)?) {
+    if is_discarded(tx, session)? || !(has_marker || is_known(tx, session)?) {
         return Err(Error::NoSession(session));
     }
     fence(tx, session, seen)?;
@@ -42,7 +43,7 @@ pub(super) fn discard(
         &insert,
         params![session.to_string(), now.0, name, row.check()],
     )
-    .map_err(trouble(session))?;
+    .map_err(session_error(session))?;
     Ok(())
 }
 
@@ -50,14 +51,16 @@ pub(super) fn is_known(tx: &Connection, session: SessionId) -> Result<bool, Erro
     let query = "SELECT EXISTS (SELECT 1 FROM session WHERE id = ?1) OR EXISTS (SELECT 1 FROM lease WHERE session_id = ?1)";
     tx.prepare_cached(query)
         .and_then(|mut statement| statement.query_row([session.to_string()], |row| row.get(0)))
-        .map_err(trouble(session))
+        .map_err(session_error(session))
 }
 
-/// Raises the run, so that whoever has the lease can do nothing more with it (P3).
+/// Increments the run number, so that the owner of the lease can no longer write (P3).
 fn fence(tx: &mut Tx<'_>, session: SessionId, seen: Option<&Lease>) -> Result<(), Error> {
-    match load(tx, session) {
-        Ok(before) if seen.is_some_and(|seen| !is_as(&before, seen)) => Err(Error::Outrun(session)),
-        Ok(before) => store(
+    match load_lease(tx, session) {
+        Ok(before) if seen.is_some_and(|seen| !matches_lease(&before, seen)) => {
+            Err(Error::Outrun(session))
+        }
+        Ok(before) => update_lease(
             tx,
             &LeaseRow {
                 run: before.run.next(),
@@ -66,20 +69,20 @@ fn fence(tx: &mut Tx<'_>, session: SessionId, seen: Option<&Lease>) -> Result<()
             },
         ),
         Err(Error::NoSession(_)) => Ok(()),
-        // An owner may remember the row as it was, by its check: now it cannot be mistaken for it.
+        // An owner may remember the row by its checksum; the cleared checksum cannot match that.
         Err(Error::Damaged { .. }) => {
             tx.execute(
                 "UPDATE lease SET row_check = x'' WHERE session_id = ?1",
                 [session.to_string()],
             )
-            .map_err(trouble(session))?;
+            .map_err(session_error(session))?;
             Ok(())
         }
         Err(error) => Err(error),
     }
 }
 
-/// Lets go of a session's name, and returns it: in the trash a session is called like its id.
+/// Frees a session's name and returns it: in the trash, the name of a session is its id.
 fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error> {
     match session_row(tx, session) {
         Ok(Some(row)) => {
@@ -88,7 +91,7 @@ fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error>
             Ok(Some(name))
         }
         Ok(None) => Ok(None),
-        // A damaged row stays damaged, and gives its name free if it can.
+        // A damaged row stays damaged, and frees its name if possible.
         Err(Error::Damaged { .. }) => {
             let _ = tx.execute(
                 "UPDATE session SET name = id WHERE id = ?1",
@@ -109,7 +112,7 @@ pub(super) fn session_row(
         Ok(SessionRow::read(row))
     })
     .optional()
-    .map_err(trouble(session))?
+    .map_err(session_error(session))?
     .transpose()
 }
 
@@ -119,7 +122,7 @@ fn rename(tx: &Connection, row: SessionRow, name: Name) -> Result<(), Error> {
         "UPDATE session SET name = ?2, row_check = ?3 WHERE id = ?1",
         params![row.id.to_string(), row.name.as_str(), row.check()],
     )
-    .map_err(trouble(row.id))?;
+    .map_err(session_error(row.id))?;
     Ok(())
 }
 
@@ -136,10 +139,10 @@ pub(super) fn restore(
     let kept = tx
         .query_row(&query, [&id], |row| Ok(TrashRow::read(row)))
         .optional()
-        .map_err(trouble(session))?
+        .map_err(session_error(session))?
         .ok_or(Error::NoSession(session))?;
     let name = name.cloned().or(kept.ok().and_then(|kept| kept.name));
-    // A damaged row has no name to give back; it is as damaged as it was.
+    // A damaged row gets no name and stays damaged.
     if let (Some(name), Ok(Some(row))) = (name, session_row(tx, session)) {
         if is_taken(tx, session, &name)? {
             return Err(Error::NameTaken(name));
@@ -147,12 +150,13 @@ pub(super) fn restore(
         rename(tx, row, name)?;
     }
     tx.execute("DELETE FROM trash WHERE session_id = ?1", [&id])
-        .map_err(trouble(session))?;
+        .map_err(session_error(session))?;
     Ok(())
 }
 
 pub(super) fn destroy(tx: &Connection, session: SessionId) -> Result<(), Error> {
-    // P8: asked in the transaction that destroys, because someone may have had it back.
+    // P8: checked in the transaction that deletes, because the session may have been restored
+    // meanwhile.
     if !is_discarded(tx, session)? {
         return Err(Error::NoSession(session));
     }
@@ -166,7 +170,7 @@ pub(super) fn destroy(tx: &Connection, session: SessionId) -> Result<(), Error> 
         ("trash", "session_id"),
     ] {
         tx.execute(&format!("DELETE FROM {table} WHERE {key} = ?1"), [&id])
-            .map_err(trouble(session))?;
+            .map_err(session_error(session))?;
     }
     Ok(())
 }

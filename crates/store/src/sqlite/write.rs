@@ -1,5 +1,5 @@
-//! What a transaction does. Each function runs inside one that holds the write lock, so reading
-//! and then writing is one step.
+//! Write transactions. Each function runs inside a transaction that holds the write lock, so that
+//! reading and then writing is atomic.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use super::connection::classify;
 use super::row::{self, LeaseRow, SessionRow};
 use super::trash::{is_discarded, is_known, session_row};
 
-/// A transaction, and what this process remembers of leases.
+/// A transaction, and the cached lease rows of this process.
 pub(super) struct Tx<'a> {
     pub(super) connection: &'a Connection,
     pub(super) leases: &'a mut Leases,
@@ -31,24 +31,25 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// Lease rows as this process last wrote them, each with its check. Whether one is still true is asked in the
-/// statement that uses it, so a wrong memory costs one more query and nothing else.
+/// Lease rows as this process last wrote them, each with its checksum. The statement that uses a
+/// cached row checks whether it is still current, so a stale one costs one more query and nothing
+/// else.
 #[derive(Default)]
 pub(super) struct Leases(HashMap<SessionId, (LeaseRow, Value)>);
 
 impl Leases {
-    /// Rows are kept for this many sessions.
-    const MOST: usize = 1024;
+    /// The cache has at most this many rows.
+    const MAX_ROWS: usize = 1024;
 
-    fn keep(&mut self, row: LeaseRow, check: Value) {
-        if self.0.len() >= Self::MOST && !self.0.contains_key(&row.session) {
+    fn insert(&mut self, row: LeaseRow, check: Value) {
+        if self.0.len() >= Self::MAX_ROWS && !self.0.contains_key(&row.session) {
             self.0.clear();
         }
         self.0.insert(row.session, (row, check));
     }
 }
 
-pub(super) fn trouble(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
+pub(super) fn session_error(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
     move |error| classify(format!("session {session}"), &error)
 }
 
@@ -81,7 +82,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease
             row.check()
         ],
     )
-    .map_err(trouble(new.id))?;
+    .map_err(session_error(new.id))?;
     let lease = LeaseRow {
         session: new.id,
         run: new.batch.run,
@@ -98,7 +99,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease
         LeaseRow::COLUMNS
     );
     tx.execute(&insert, params_from_iter(lease.values()))
-        .map_err(trouble(new.id))?;
+        .map_err(session_error(new.id))?;
     append(tx, &new.batch, now)?;
     Ok(lease.lease(now))
 }
@@ -111,7 +112,7 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
         None => false,
     };
     if !moved {
-        let before = load(tx, batch.session)?;
+        let before = load_lease(tx, batch.session)?;
         // P3: the run is compared in the transaction of the write.
         if before.run != batch.run {
             return Err(Error::Fenced {
@@ -120,7 +121,7 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
                 newest: before.run,
             });
         }
-        // The same batch again, after an outcome that its writer did not learn.
+        // The same batch again, because its writer did not learn the outcome of the first attempt.
         if before.head == batch.head() && !batch.records.is_empty() {
             return Ok(());
         }
@@ -135,26 +136,26 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
         advance(tx, before, check, batch, now)?;
     }
     for record in &batch.records {
-        insert(tx, batch.session, record)?;
+        insert_record(tx, batch.session, record)?;
     }
     if let Some(workspace) = &batch.workspace {
-        settle(tx, batch.session, workspace)?;
+        set_workspace(tx, batch.session, workspace)?;
     }
     for message in &batch.taken {
         tx.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session_id = ?2")
             .and_then(|mut statement| {
                 statement.execute(params![message.cast_signed(), batch.session.to_string()])
             })
-            .map_err(trouble(batch.session))?;
+            .map_err(session_error(batch.session))?;
     }
     match &batch.folded {
-        Some(folded) => keep_folded(tx, batch.session, folded),
+        Some(folded) => put_folded(tx, batch.session, folded),
         None => Ok(()),
     }
 }
 
-/// Moves the lease row from `before` to the end of the batch, if it is still as `before`; its check
-/// tells. P3: that is the fence, in the statement that writes.
+/// Updates the lease row from `before` to the end of the batch, if its checksum is still that of
+/// `before`. P3: this condition is the fence, in the statement that writes.
 fn advance(
     tx: &mut Tx<'_>,
     before: LeaseRow,
@@ -184,15 +185,15 @@ fn advance(
         .and_then(|mut statement| {
             statement.execute(params_from_iter(values.into_iter().chain([check])))
         })
-        .map_err(trouble(batch.session))?;
+        .map_err(session_error(batch.session))?;
     if moved == 1 {
-        tx.leases.keep(after, new_check);
+        tx.leases.insert(after, new_check);
     }
     Ok(moved == 1)
 }
 
-/// Gives a session another folder.
-fn settle(tx: &Connection, session: SessionId, workspace: &str) -> Result<(), Error> {
+/// Changes the workspace of a session.
+fn set_workspace(tx: &Connection, session: SessionId, workspace: &str) -> Result<(), Error> {
     let row = session_row(tx, session).map_err(|error| of_session(session, error))?;
     let row = row.ok_or(Error::NoSession(session))?;
     let row = SessionRow {
@@ -203,11 +204,11 @@ fn settle(tx: &Connection, session: SessionId, workspace: &str) -> Result<(), Er
         "UPDATE session SET workspace = ?2, row_check = ?3 WHERE id = ?1",
         params![row.id.to_string(), row.workspace, row.check()],
     )
-    .map_err(trouble(session))?;
+    .map_err(session_error(session))?;
     Ok(())
 }
 
-fn keep_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Error> {
+fn put_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Error> {
     let (session, seq) = (id.to_string(), folded.head.seq.0.cast_signed());
     let hash = folded.head.hash.as_bytes().as_slice();
     let check = row::check(params![session, seq, hash, folded.version, folded.body]);
@@ -215,11 +216,11 @@ fn keep_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Er
         .and_then(|mut statement| {
             statement.execute(params![session, seq, hash, folded.version, folded.body, check])
         })
-        .map_err(trouble(id))?;
+        .map_err(session_error(id))?;
     Ok(())
 }
 
-fn insert(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Error> {
+fn insert_record(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Error> {
     let inserted = tx
         .prepare_cached("INSERT INTO journal (session_id, seq, run, at, version, kind, path, revision, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
         .and_then(|mut statement| {
@@ -238,14 +239,14 @@ fn insert(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Er
         });
     match inserted {
         Ok(_) => Ok(()),
-        // P7: "never twice" is a constraint of the table, whatever the code above it believes.
+        // P7: "never twice" is a constraint of the table, whatever the code above it assumes.
         Err(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
                 && record.kind == "step_finished" =>
         {
             Err(Error::FinishedTwice(session))
         }
-        Err(error) => Err(trouble(session)(error)),
+        Err(error) => Err(session_error(session)(error)),
     }
 }
 
@@ -256,11 +257,11 @@ pub(super) fn acquire(
     now: Timestamp,
     ttl: Duration,
 ) -> Result<Lease, Error> {
-    let before = load(tx, seen.session)?;
+    let before = load_lease(tx, seen.session)?;
     if is_discarded(tx, seen.session)? {
         return Err(Error::NoSession(seen.session));
     }
-    if !is_as(&before, seen) {
+    if !matches_lease(&before, seen) {
         return Err(Error::Outrun(seen.session));
     }
     let granted = LeaseRow {
@@ -270,7 +271,7 @@ pub(super) fn acquire(
         until: now.after(ttl),
         ..before
     };
-    store(tx, &granted)?;
+    update_lease(tx, &granted)?;
     Ok(granted.lease(now))
 }
 
@@ -281,7 +282,7 @@ pub(super) fn heartbeat(
     now: Timestamp,
     ttl: Duration,
 ) -> Result<(), Error> {
-    let before = load(tx, session)?;
+    let before = load_lease(tx, session)?;
     if before.run != run {
         return Err(Error::Fenced {
             session,
@@ -289,7 +290,7 @@ pub(super) fn heartbeat(
             newest: before.run,
         });
     }
-    store(
+    update_lease(
         tx,
         &LeaseRow {
             until: now.after(ttl),
@@ -299,9 +300,9 @@ pub(super) fn heartbeat(
 }
 
 pub(super) fn release(tx: &Connection, session: SessionId, run: Run) -> Result<(), Error> {
-    let before = load(tx, session)?;
+    let before = load_lease(tx, session)?;
     if before.run == run {
-        store(
+        update_lease(
             tx,
             &LeaseRow {
                 owner: None,
@@ -318,7 +319,7 @@ pub(super) fn post(
     at: Timestamp,
     message: &Message,
 ) -> Result<(), Error> {
-    load(tx, session)?;
+    load_lease(tx, session)?;
     if is_discarded(tx, session)? {
         return Err(Error::NoSession(session));
     }
@@ -329,7 +330,7 @@ pub(super) fn post(
         "INSERT INTO inbox (session_id, at, body, row_check) VALUES (?1, ?2, ?3, ?4)",
         params![id, at.0, body, check],
     )
-    .map_err(trouble(session))?;
+    .map_err(session_error(session))?;
     Ok(())
 }
 
@@ -339,14 +340,14 @@ pub(super) fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Resu
         .and_then(|mut statement| {
             statement.query_row([name.as_str(), &session.to_string()], |row| row.get(0))
         })
-        .map_err(trouble(session))
+        .map_err(session_error(session))
 }
 
-pub(super) fn is_as(row: &LeaseRow, seen: &Lease) -> bool {
+pub(super) fn matches_lease(row: &LeaseRow, seen: &Lease) -> bool {
     (row.run, &row.owner, row.until) == (seen.run, &seen.owner, seen.until)
 }
 
-pub(super) fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
+pub(super) fn load_lease(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
     static QUERY: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         format!(
             "SELECT {} FROM lease WHERE session_id = ?1",
@@ -359,21 +360,21 @@ pub(super) fn load(tx: &Connection, session: SessionId) -> Result<LeaseRow, Erro
                 .query_row([session.to_string()], |row| Ok(LeaseRow::read(row, 0)))
                 .optional()
         })
-        .map_err(trouble(session))?
+        .map_err(session_error(session))?
         .ok_or(Error::NoSession(session))?
         .map_err(|error| of_session(session, error))
 }
 
-pub(super) fn store(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
+pub(super) fn update_lease(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
     tx.prepare_cached(
         "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1",
     )
     .and_then(|mut statement| statement.execute(params_from_iter(lease.values())))
-    .map_err(trouble(lease.session))?;
+    .map_err(session_error(lease.session))?;
     Ok(())
 }
 
-/// Damage to a row, named by its session.
+/// Adds the session to the error for a damaged row.
 pub(super) fn of_session(session: SessionId, error: Error) -> Error {
     match error {
         Error::Damaged { object, reason } => Error::Damaged {

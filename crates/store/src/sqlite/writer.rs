@@ -1,5 +1,5 @@
-//! The thread that writes. Whatever is waiting when it is free goes into one commit: a lone
-//! session waits for nobody, and many sessions share the cost of one sync (P1).
+//! The writer thread. It commits everything that is queued in one transaction: a single session
+//! waits for no other, and many sessions share the cost of one sync (P1).
 
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -14,30 +14,31 @@ use segno_core::journal::Head;
 use segno_core::store::{Error, Room};
 use tokio::sync::oneshot;
 
-use super::connection::{self, classify, trouble};
+use super::connection::{self, classify, database_error};
 use super::write::{Leases, Tx};
+use crate::ack_marker::{AckMarkers, AckWriter};
 use crate::home::Home;
-use crate::witness::{Notary, Witness};
 
-/// How many writes may wait. A full queue makes the next writer wait, never the memory grow (P10).
+/// The capacity of the queue. If it is full, the next writer waits; memory does not grow (P10).
 const QUEUE: usize = 1024;
 
-/// How often an empty queue is looked at before the thread goes to sleep: some 150 microseconds.
-const AWAKE: u32 = 8000;
+/// How often the thread polls an empty queue before it sleeps: about 150 microseconds.
+const IDLE_POLLS: u32 = 8000;
 
-/// How often a lone write asks for its answer before its thread may sleep: some 400 microseconds.
-const LOOKS: u32 = 10_000;
+/// How often a lone write polls for its result before its thread may sleep: about 400 microseconds.
+const RESULT_POLLS: u32 = 10_000;
 
-/// How many writes share a commit at most, so that none waits for ever behind the others.
-const SHARED: usize = 512;
+/// How many writes may share a commit, so that none waits for too long.
+const MAX_BATCH: usize = 512;
 
-/// Half of all commands only read, so the thread and its connection wait for the first write.
+/// Starts the thread and its connection with the first write, because half of all commands only
+/// read.
 pub(super) struct Writer {
     home: Home,
-    witness: Witness,
+    ack_markers: AckMarkers,
     started: Mutex<Option<Started>>,
-    /// Whoever holds it too has a write on its way.
-    under_way: Arc<()>,
+    /// Also held by every write that is in progress.
+    in_flight: Arc<()>,
 }
 
 struct Started {
@@ -46,32 +47,32 @@ struct Started {
 }
 
 impl Writer {
-    pub(super) fn new(home: Home, witness: Witness) -> Self {
+    pub(super) fn new(home: Home, ack_markers: AckMarkers) -> Self {
         Self {
             home,
-            witness,
+            ack_markers,
             started: Mutex::default(),
-            under_way: Arc::new(()),
+            in_flight: Arc::new(()),
         }
     }
 
-    /// Where writes are put for the thread.
+    /// The queue of the thread, which is started if necessary.
     fn queue(&self) -> Result<SyncSender<Box<dyn Job>>, Error> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(started) = &*started {
             return Ok(started.queue.clone());
         }
         let (queue, waiting) = sync_channel(QUEUE);
-        let desk = Desk {
+        let commit_loop = CommitLoop {
             leases: Leases::default(),
             connection: connection::reopen(&self.home.database())?,
             home: self.home.clone(),
-            notary: Notary::new(self.witness.clone()),
+            ack_writer: AckWriter::new(self.ack_markers.clone()),
             broken: None,
         };
         let thread = std::thread::Builder::new()
             .name("segno-writer".into())
-            .spawn(move || desk.serve(&waiting))
+            .spawn(move || commit_loop.run(&waiting))
             .map_err(|error| Error::Unavailable {
                 place: "the database".into(),
                 reason: format!("there is no thread to write to it: {error}"),
@@ -80,32 +81,32 @@ impl Writer {
         Ok(begun.queue.clone())
     }
 
-    /// Has `work` done inside a transaction. The future resolves when the commit is durable.
+    /// Runs `work` inside a transaction. The future resolves when the commit is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
-    ) -> Written<T> {
+    ) -> PendingWrite<T> {
         let (reply, answer) = oneshot::channel();
         let mut job = Task {
             work,
             result: None,
             reply: Some(reply),
-            note: None,
-            forget: None,
+            marker: None,
+            closed_marker: None,
         };
         let queue = match self.queue() {
             Ok(queue) => Some(queue),
             Err(error) => {
-                job.settle(Err(error));
+                job.reply(Err(error));
                 None
             }
         };
-        Written {
+        PendingWrite {
             queue,
             job: Some(Box::new(job)),
             answer,
-            looks: LOOKS,
-            under_way: Arc::clone(&self.under_way),
+            polls: RESULT_POLLS,
+            in_flight: Arc::clone(&self.in_flight),
         }
     }
 }
@@ -114,53 +115,53 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let started = self.started.get_mut();
         if let Some(started) = started.unwrap_or_else(PoisonError::into_inner).take() {
-            // Without anyone who could send it something, the thread ends.
+            // The thread ends once its queue has no sender left.
             drop(started.queue);
             let _ = started.thread.join();
         }
     }
 }
 
-/// A write on its way. Nothing is sent before it is first polled.
-pub(super) struct Written<T> {
+/// A write in progress. Nothing is queued before the future is first polled.
+pub(super) struct PendingWrite<T> {
     queue: Option<SyncSender<Box<dyn Job>>>,
     job: Option<Box<dyn Job>>,
     answer: oneshot::Receiver<Result<(T, Room), Error>>,
-    /// How often it is still asked for before its thread may sleep.
-    looks: u32,
-    /// Held by every write on its way, and by the writer.
-    under_way: Arc<()>,
+    /// How often it still polls before its thread may sleep.
+    polls: u32,
+    /// Held by every write in progress, and by the writer.
+    in_flight: Arc<()>,
 }
 
-impl<T> Written<T> {
-    /// Notes the journal's new end once it is durable.
-    pub(super) fn noting(mut self, session: SessionId, head: Head) -> Self {
+impl<T> PendingWrite<T> {
+    /// Writes the acknowledgement marker with the journal's new end once that is durable.
+    pub(super) fn with_marker(mut self, session: SessionId, head: Head) -> Self {
         if let Some(job) = &mut self.job {
-            job.set_note(session, head);
+            job.set_marker(session, head);
         }
         self
     }
 
-    /// Lets go of what is kept open for a session.
-    pub(super) fn forgetting(mut self, session: SessionId) -> Self {
+    /// Closes the marker file of a session.
+    pub(super) fn closing_marker(mut self, session: SessionId) -> Self {
         if let Some(job) = &mut self.job {
-            job.set_forget(session);
+            job.set_closed_marker(session);
         }
         self
     }
 }
 
-impl<T> Future for Written<T> {
+impl<T> Future for PendingWrite<T> {
     type Output = Result<(T, Room), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let (Some(job), Some(queue)) = (self.job.take(), &self.queue) {
-            // Blocks only when a thousand writes are waiting; then waiting is what is wanted.
+            // Blocks only if the queue is full; then blocking is intended (P10).
             let _ = queue.send(job);
         }
-        // Waking a thread takes as long as a third of a commit: so a lone one stays awake for it.
-        if self.looks > 0 && self.answer.is_empty() && Arc::strong_count(&self.under_way) == 2 {
-            self.looks -= 1;
+        // Waking a thread takes a third of the time of a commit, so a lone write busy-waits.
+        if self.polls > 0 && self.answer.is_empty() && Arc::strong_count(&self.in_flight) == 2 {
+            self.polls -= 1;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -176,37 +177,37 @@ impl<T> Future for Written<T> {
 }
 
 trait Job: Send {
-    /// Does the work inside the transaction. False if it must be undone.
+    /// Runs the work inside the transaction. False if its changes must be rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> bool;
-    /// Answers, now that the outcome of the commit is known.
-    fn settle(&mut self, commit: Result<Room, Error>);
-    fn note(&self) -> Option<(SessionId, Head)>;
-    fn forget(&self) -> Option<SessionId>;
-    fn set_note(&mut self, session: SessionId, head: Head);
-    fn set_forget(&mut self, session: SessionId);
+    /// Sends the result, once the outcome of the commit is known.
+    fn reply(&mut self, commit: Result<Room, Error>);
+    fn marker(&self) -> Option<(SessionId, Head)>;
+    fn closed_marker(&self) -> Option<SessionId>;
+    fn set_marker(&mut self, session: SessionId, head: Head);
+    fn set_closed_marker(&mut self, session: SessionId);
     /// Whether the work failed because the disk is full.
-    fn is_out_of_room(&self) -> bool;
+    fn is_disk_full(&self) -> bool;
     /// Whether the work failed after it may have written something.
-    fn left_traces(&self) -> bool;
+    fn may_have_written(&self) -> bool;
 }
 
 struct Task<T, F> {
     work: F,
     result: Option<Result<T, Error>>,
     reply: Option<oneshot::Sender<Result<(T, Room), Error>>>,
-    note: Option<(SessionId, Head)>,
-    forget: Option<SessionId>,
+    marker: Option<(SessionId, Head)>,
+    closed_marker: Option<SessionId>,
 }
 
 impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, F> {
     fn run(&mut self, tx: &mut Tx<'_>) -> bool {
         let result = (self.work)(tx);
-        let kept = result.is_ok();
+        let succeeded = result.is_ok();
         self.result = Some(result);
-        kept
+        succeeded
     }
 
-    fn settle(&mut self, commit: Result<Room, Error>) {
+    fn reply(&mut self, commit: Result<Room, Error>) {
         let answer = match (self.result.take(), commit) {
             (Some(Err(error)), _) | (_, Err(error)) => Err(error),
             (Some(Ok(value)), Ok(room)) => Ok((value, room)),
@@ -217,29 +218,29 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
         }
     }
 
-    fn note(&self) -> Option<(SessionId, Head)> {
-        self.note.filter(|_| matches!(self.result, Some(Ok(_))))
+    fn marker(&self) -> Option<(SessionId, Head)> {
+        self.marker.filter(|_| matches!(self.result, Some(Ok(_))))
     }
 
-    fn forget(&self) -> Option<SessionId> {
-        self.forget
+    fn closed_marker(&self) -> Option<SessionId> {
+        self.closed_marker
     }
 
-    fn set_note(&mut self, session: SessionId, head: Head) {
-        self.note = Some((session, head));
+    fn set_marker(&mut self, session: SessionId, head: Head) {
+        self.marker = Some((session, head));
     }
 
-    fn set_forget(&mut self, session: SessionId) {
-        self.forget = Some(session);
+    fn set_closed_marker(&mut self, session: SessionId) {
+        self.closed_marker = Some(session);
     }
 
-    fn is_out_of_room(&self) -> bool {
+    fn is_disk_full(&self) -> bool {
         matches!(self.result, Some(Err(Error::Full { .. })))
     }
 
-    fn left_traces(&self) -> bool {
+    fn may_have_written(&self) -> bool {
         use Error::{Exists, Fenced, NameTaken, NoSession, Outrun, WrongHead};
-        // These are found out by looking, before anything is written.
+        // These errors are detected before anything is written.
         let early = |error: &Error| {
             matches!(
                 error,
@@ -255,51 +256,51 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
     }
 }
 
-struct Desk {
+struct CommitLoop {
     connection: Connection,
     leases: Leases,
     home: Home,
-    notary: Notary,
-    /// Set when a commit failed in a way that leaves unknown what is on the disk. From then on
-    /// nothing is written: a stopped run can be resumed, a wrong one cannot.
+    ack_writer: AckWriter,
+    /// Set when a commit failed in a way that leaves the state on the disk unknown. From then on,
+    /// nothing is written: a stopped run can be resumed, one with a wrong journal cannot.
     broken: Option<Error>,
 }
 
-impl Desk {
-    fn serve(mut self, waiting: &Receiver<Box<dyn Job>>) {
+impl CommitLoop {
+    fn run(mut self, waiting: &Receiver<Box<dyn Job>>) {
         while let Some(first) = next(waiting) {
             let mut jobs = vec![first];
-            jobs.extend(waiting.try_iter().take(SHARED - 1));
+            jobs.extend(waiting.try_iter().take(MAX_BATCH - 1));
             self.commit(&mut jobs);
         }
     }
 
     fn commit(&mut self, jobs: &mut [Box<dyn Job>]) {
         let mut outcome = self.attempt(jobs);
-        let full = matches!(outcome, Err(Error::Full { .. }))
-            || jobs.iter().any(|job| job.is_out_of_room());
-        // An answer may be waiting to be written down that cost money: use what was set aside.
+        let full =
+            matches!(outcome, Err(Error::Full { .. })) || jobs.iter().any(|job| job.is_disk_full());
+        // A job may contain an answer that cost money: use the reserve for it.
         if full && self.home.use_reserve() {
             outcome = self.attempt(jobs);
         }
-        self.settle(jobs, &outcome.map(|()| self.home.room()));
+        self.reply_all(jobs, &outcome.map(|()| self.home.disk_space()));
     }
 
-    fn settle(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<Room, Error>) {
-        let mut notes = Vec::new();
+    fn reply_all(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<Room, Error>) {
+        let mut markers = Vec::new();
         if outcome.is_ok() {
             point(Point::JournalAfterCommit);
-            notes.extend(jobs.iter().filter_map(|job| job.note()));
+            markers.extend(jobs.iter().filter_map(|job| job.marker()));
         }
-        // Nobody waits for a note: it may be older than the database, and is then worth less.
+        // No job waits for its marker: a marker that lags behind the database is still valid.
         for job in jobs.iter_mut() {
-            if let Some(session) = job.forget() {
-                self.notary.forget(session);
+            if let Some(session) = job.closed_marker() {
+                self.ack_writer.close(session);
             }
-            job.settle(outcome.clone());
+            job.reply(outcome.clone());
         }
-        for (session, head) in notes {
-            self.notary.note(session, head);
+        for (session, head) in markers {
+            self.ack_writer.write(session, head);
         }
         point(Point::JournalAfterWitness);
     }
@@ -308,9 +309,9 @@ impl Desk {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
-        // Hardly any write fails half-way. If one does, all are undone and done again, each behind
-        // a savepoint of its own.
-        let done = self.transact(jobs, Apart::No)? || self.transact(jobs, Apart::Yes)?;
+        // Writes hardly ever fail half-way. If one does, all are rolled back and run again, each
+        // with a savepoint of its own.
+        let done = self.transact(jobs, Savepoints::No)? || self.transact(jobs, Savepoints::Yes)?;
         debug_assert!(
             done,
             "behind savepoints, one failure does not undo the others"
@@ -318,42 +319,46 @@ impl Desk {
         Ok(())
     }
 
-    /// Does the work of all jobs in one transaction. False if a job failed half-way and everything
-    /// was undone for it.
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>], apart: Apart) -> Result<bool, Error> {
+    /// Runs all jobs in one transaction. False if a job failed half-way and everything was rolled
+    /// back because of it.
+    fn transact(
+        &mut self,
+        jobs: &mut [Box<dyn Job>],
+        savepoints: Savepoints,
+    ) -> Result<bool, Error> {
         let database = self.home.database();
-        let trouble = |error: rusqlite::Error| trouble(&database, &error);
+        let to_error = |error: rusqlite::Error| database_error(&database, &error);
         let connection = &self.connection;
-        let say = |statement: &str| {
+        let execute = |statement: &str| {
             connection
                 .prepare_cached(statement)
                 .and_then(|mut statement| statement.execute([]))
-                .map_err(trouble)
+                .map_err(to_error)
         };
-        say("BEGIN IMMEDIATE")?;
+        execute("BEGIN IMMEDIATE")?;
         let alone = jobs.len() == 1;
-        let mut kept = 0;
+        let mut succeeded = 0;
         for job in jobs.iter_mut() {
-            if apart == Apart::Yes {
-                say("SAVEPOINT job")?;
+            if savepoints == Savepoints::Yes {
+                execute("SAVEPOINT job")?;
             }
             let good = job.run(&mut Tx {
                 connection,
                 leases: &mut self.leases,
             });
-            kept += usize::from(good);
-            if apart == Apart::Yes {
+            succeeded += usize::from(good);
+            if savepoints == Savepoints::Yes {
                 if !good {
-                    say("ROLLBACK TO job")?;
+                    execute("ROLLBACK TO job")?;
                 }
-                say("RELEASE job")?;
-            } else if !good && !alone && job.left_traces() {
-                say("ROLLBACK")?;
+                execute("RELEASE job")?;
+            } else if !good && !alone && job.may_have_written() {
+                execute("ROLLBACK")?;
                 return Ok(false);
             }
         }
-        if kept == 0 {
-            say("ROLLBACK")?;
+        if succeeded == 0 {
+            execute("ROLLBACK")?;
             return Ok(true);
         }
         point(Point::JournalBeforeCommit);
@@ -366,8 +371,8 @@ impl Desk {
         let _ = connection.execute_batch("ROLLBACK");
         let error = classify(format!("the database {}", database.display()), &error);
         if !matches!(error, Error::Full { .. }) {
-            // A sync that failed may have thrown the data away, and a second one would succeed
-            // without it. So it is not tried again.
+            // A failed sync may have dropped the data, and a second one would succeed without it.
+            // So it is not retried.
             self.broken = Some(error.clone());
         }
         Err(error)
@@ -376,15 +381,15 @@ impl Desk {
 
 /// Whether each write gets a savepoint of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Apart {
+enum Savepoints {
     No,
     Yes,
 }
 
-/// The next job. Someone who got an answer often has the next question within microseconds, and
-/// waking a thread takes longer than that: so it stays awake for a moment.
+/// The next job. A caller that got a result often sends its next write within microseconds, and
+/// waking a thread takes longer than that, so the thread polls for a while.
 fn next(waiting: &Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
-    for _ in 0..AWAKE {
+    for _ in 0..IDLE_POLLS {
         match waiting.try_recv() {
             Ok(job) => return Some(job),
             Err(TryRecvError::Disconnected) => return None,

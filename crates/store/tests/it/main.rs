@@ -1,9 +1,9 @@
-//! The stores, through their public surface.
+//! Tests of the stores through their public API.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
-mod depot;
-mod shelf;
+mod checkpoint_files;
+mod remote;
 
 mod memory {
     use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The SQLite store: the contract, and what is special about keeping it on a disk.
+//! The SQLite store: the contract, and what is specific to a database on a disk.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ mod contract {
 }
 
 #[tokio::test]
-async fn a_session_of_the_first_format_can_be_thrown_away() {
+async fn session_of_the_first_format_can_be_trashed() {
     let folder = TempDir::new().unwrap();
     let mut pen = Pen::new(1);
     let store = open(&folder, Arc::default());
@@ -47,7 +47,7 @@ async fn a_session_of_the_first_format_can_be_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_when_the_first_write_comes_is_not_made_anew() {
+async fn vanished_database_is_not_recreated() {
     let folder = TempDir::new().unwrap();
     let mut pen = Pen::new(1);
     let store = open(&folder, Arc::default());
@@ -64,7 +64,7 @@ async fn a_database_that_is_gone_when_the_first_write_comes_is_not_made_anew() {
 }
 
 #[test]
-fn many_can_make_a_home_at_once() {
+fn concurrent_processes_can_create_a_home() {
     for _ in 0..40 {
         let folder = TempDir::new().unwrap();
         let start = std::sync::Barrier::new(6);

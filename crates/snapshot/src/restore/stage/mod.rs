@@ -1,4 +1,5 @@
-//! Where what is restored is written and checked before anything is moved into its place.
+//! The staging folder: restored files are written and checked here before they are moved to their
+//! paths.
 
 mod job;
 
@@ -8,25 +9,25 @@ use std::thread::ScopedJoinHandle;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode};
 
-use crate::beneath::{self, Nearby, times};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::machine;
 use crate::manifest::Manifest;
-use crate::pack::Shelf;
+use crate::openat::{self, ParentCache, times};
+use crate::pack::PackSet;
 use crate::request::{Progress, Restore};
 use crate::restore::Target;
-use crate::restore::plan::{Act, Plan};
+use crate::restore::plan::{Action, Plan};
 use crate::walk::STAGE;
 
 use job::Job;
 
 /// How many folders of one level are worth a thread.
 const LEVEL: usize = 128;
-/// With more files than this, the whole file system is made durable at once.
+/// With more files than this, one syncfs makes everything durable at once.
 pub(crate) const MANY: u64 = 64;
 
-/// A folder at the top of the target. It goes when it is dropped.
+/// A folder at the top of the target. It is removed on drop.
 pub(crate) struct Stage<'a> {
     target: &'a Target<'a>,
     name: PathBuf,
@@ -35,16 +36,16 @@ pub(crate) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Result<Self, Error> {
-        let chance = machine::chance().map_err(|error| Error::at(target.place, error))?;
+        let chance = machine::random_bytes().map_err(|error| Error::at(target.place, error))?;
         let chance = u128::from_le_bytes(chance);
         let name = PathBuf::from(format!("{STAGE}{}-{chance:032x}", std::process::id()));
         let make = || {
             rustix::fs::mkdirat(target.fd(), &name, Mode::RWXU)?;
-            let fd = beneath::folder(target.fd(), &name)?;
+            let fd = openat::folder(target.fd(), &name)?;
             rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
             Ok(fd)
         };
-        let fd = make().map_err(target.trouble(&name))?;
+        let fd = make().map_err(target.error_at(&name))?;
         Ok(Self { target, name, fd })
     }
 
@@ -52,65 +53,65 @@ impl<'a> Stage<'a> {
         self.fd.as_fd()
     }
 
-    /// Removes it, and says if that did not work.
+    /// Removes the folder and reports errors, which drop does not.
     pub(crate) fn remove(self) -> Result<(), Error> {
-        beneath::remove_folder(self.target.fd(), &self.name)
-            .map_err(self.target.trouble(&self.name))
+        openat::remove_folder(self.target.fd(), &self.name)
+            .map_err(self.target.error_at(&self.name))
     }
 
-    /// Writes and checks everything that has to be written. Returns how many bytes that were.
+    /// Writes and checks everything that has to be written. Returns the number of bytes.
     pub(crate) fn fill(
         &self,
         manifest: &Manifest,
         plan: &Plan,
-        shelf: &Shelf,
+        pack_set: &PackSet,
         options: &Restore<'_>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<u64, Error> {
         let (mut folders, mut links, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        for (entry, act) in manifest.entries.iter().zip(&plan.acts) {
-            let Act::Write { staged, .. } = act else {
+        for (entry, action) in manifest.entries.iter().zip(&plan.actions) {
+            let Action::Write { staged, .. } = action else {
                 continue;
             };
             match &entry.kind {
                 Kind::Folder => folders.push(&**staged),
                 Kind::Link { target } => links.push((entry, &**staged, &**target)),
                 Kind::File { .. } => files.push((entry, &**staged)),
-                Kind::Twin { .. } => {}
+                Kind::HardLink { .. } => {}
             }
         }
         self.make_folders(folders)?;
-        let mut nearby = Nearby::default();
+        let mut parent_cache = ParentCache::default();
         for (entry, staged, target) in links {
-            self.make_link(&mut nearby, entry, staged, target)?;
+            self.make_link(&mut parent_cache, entry, staged, target)?;
         }
         // In the order of the packs, so that each block is unpacked once.
         files.sort_by_cached_key(|(entry, _)| {
             let first = entry.content().first();
-            first.map(|chunk| shelf.place(&chunk.digest))
+            first.map(|chunk| pack_set.locate(&chunk.digest))
         });
-        let bytes = Job::new(self, &files, shelf, options, progress)?.run()?;
-        // What takes the place of something is durable before.
+        let bytes = Job::new(self, &files, pack_set, options, progress)?.run()?;
+        // Everything that replaces something is durable before the replacement.
         if options.durable && files.len() as u64 > MANY && !plan.replaces_nothing {
             self.sync()?;
         }
         Ok(bytes)
     }
 
-    /// Makes all that was written durable.
+    /// Makes everything written so far durable.
     fn sync(&self) -> Result<(), Error> {
-        rustix::fs::syncfs(&self.fd).map_err(self.target.trouble(&self.name))
+        rustix::fs::syncfs(&self.fd).map_err(self.target.error_at(&self.name))
     }
 
-    /// Makes folders, those that others are in first. On one level each stands by itself, and
-    /// several threads can make them.
+    /// Creates folders, level by level. Folders of one level are independent, so several threads
+    /// can create them.
     fn make_folders(&self, mut folders: Vec<&Path>) -> Result<(), Error> {
         let depth = |folder: &&Path| folder.components().count();
         folders.sort_by_cached_key(depth);
         let make = |folders: &[&Path]| {
-            let mut nearby = Nearby::default();
+            let mut parent_cache = ParentCache::default();
             let mut folders = folders.iter();
-            folders.try_for_each(|folder| self.make_folder(&mut nearby, folder))
+            folders.try_for_each(|folder| self.make_folder(&mut parent_cache, folder))
         };
         for level in folders.chunk_by(|left, right| depth(left) == depth(right)) {
             let share = level.len().div_ceil(machine::workers()).max(LEVEL);
@@ -129,30 +130,34 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// What came of a thread.
+    /// The result of a thread.
     fn join(&self, thread: ScopedJoinHandle<'_, Result<(), Error>>) -> Result<(), Error> {
         let ended = || std::io::Error::other("a thread that wrote ended early");
         let lost = |_| Err(Error::at(self.target.place, ended()));
         thread.join().unwrap_or_else(lost)
     }
 
-    fn make_folder<'p>(&self, nearby: &mut Nearby<'p>, staged: &'p Path) -> Result<(), Error> {
+    fn make_folder<'p>(
+        &self,
+        parent_cache: &mut ParentCache<'p>,
+        staged: &'p Path,
+    ) -> Result<(), Error> {
         let mut make = || {
-            let (folder, name) = nearby.parent(self.fd(), staged)?;
+            let (folder, name) = parent_cache.parent(self.fd(), staged)?;
             rustix::fs::mkdirat(folder, name, Mode::RWXU)
         };
-        make().map_err(self.target.trouble(staged))
+        make().map_err(self.target.error_at(staged))
     }
 
     fn make_link<'p>(
         &self,
-        nearby: &mut Nearby<'p>,
+        parent_cache: &mut ParentCache<'p>,
         entry: &Entry,
         staged: &'p Path,
         target: &Path,
     ) -> Result<(), Error> {
         let mut make = || {
-            let (folder, name) = nearby.parent(self.fd(), staged)?;
+            let (folder, name) = parent_cache.parent(self.fd(), staged)?;
             rustix::fs::symlinkat(target, folder, name)?;
             rustix::fs::utimensat(
                 folder,
@@ -161,21 +166,21 @@ impl<'a> Stage<'a> {
                 AtFlags::SYMLINK_NOFOLLOW,
             )
         };
-        make().map_err(self.target.trouble(&entry.path))
+        make().map_err(self.target.error_at(&entry.path))
     }
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        if beneath::remove_folder(self.target.fd(), &self.name).is_ok() {
-            // It did not come to anything: not even a time shows that it was there.
+        if openat::remove_folder(self.target.fd(), &self.name).is_ok() {
+            // The restore failed: not even the modification time shows that the stage existed.
             let _ = rustix::fs::futimens(self.target.fd(), &times(self.target.facts.modified));
         }
     }
 }
 
-/// Removes the stages of restores that were killed.
-pub(crate) fn sweep(target: &Target<'_>) {
+/// Removes the stages of killed restores.
+pub(crate) fn remove_stale_stages(target: &Target<'_>) {
     let Ok(names) = crate::files::names(target.place) else {
         return;
     };
@@ -188,11 +193,11 @@ pub(crate) fn sweep(target: &Target<'_>) {
         if rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH) {
             continue;
         }
-        let Ok(fd) = beneath::folder(target.fd(), Path::new(&name)) else {
+        let Ok(fd) = openat::folder(target.fd(), Path::new(&name)) else {
             continue;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = beneath::remove_folder(target.fd(), Path::new(&name));
+            let _ = openat::remove_folder(target.fd(), Path::new(&name));
         }
     }
 }

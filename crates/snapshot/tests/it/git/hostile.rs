@@ -1,4 +1,4 @@
-//! Repositories that mean harm.
+//! Malicious repositories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +8,10 @@ use segno_snapshot::Trust;
 use segno_snapshot::scope::{Evidence, Rules, Scope};
 
 use super::remotes::cloned;
-use super::{capture, everything, restore, started};
+use super::{capture, file_states, repository_with_commit, restore};
 use crate::sandbox::Sandbox;
 
-/// A repository that would run a program at every turn, and the file that the program makes.
+/// A repository that tries to run a program in every way, and the file that this program creates.
 fn hostile() -> (Sandbox, PathBuf) {
     let sandbox = cloned();
     let trace = sandbox.path("it ran");
@@ -91,13 +91,13 @@ fn hostile() -> (Sandbox, PathBuf) {
 }
 
 #[test]
-fn nothing_in_a_repository_can_start_a_program() {
+fn repository_cannot_start_a_program() {
     let (sandbox, trace) = hostile();
-    // The trap works: git by itself falls into it.
+    // The trap works: plain git runs the program.
     sandbox.try_git("", &["status"]);
     assert!(trace.exists());
     fs::remove_file(&trace).unwrap();
-    // A lost object, which a partial clone would fetch.
+    // A missing object, which a partial clone would fetch.
     let blob = sandbox.git("", &["rev-parse", "HEAD~3:file 7"]);
     let _ = fs::remove_file(&trace);
     let path = format!(".git/objects/{}/{}", &blob[..2], &blob[2..]);
@@ -107,7 +107,7 @@ fn nothing_in_a_repository_can_start_a_program() {
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap());
     let (into, restored) = restore(&sandbox, &kept, Trust::Content);
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap());
-    // What is brought back is harmless in the person's own hands.
+    // The restored repository is harmless when the user runs git in it.
     for question in [
         &["status"][..],
         &["diff"],
@@ -134,13 +134,13 @@ fn nothing_in_a_repository_can_start_a_program() {
         fs::metadata(kept_hook).unwrap().permissions().mode() & 0o111,
         0
     );
-    // What does no harm is still set.
+    // Harmless settings are still there.
     let url = sandbox.git(&into, &["config", "remote.origin.url"]);
     assert_eq!(url, sandbox.path("remote.git").to_str().unwrap());
 }
 
 #[test]
-fn what_the_target_has_for_itself_stays_when_something_from_elsewhere_comes() {
+fn untrusted_restore_keeps_own_git_config() {
     let (sandbox, trace) = hostile();
     let kept = capture(&sandbox);
     let into = sandbox.path("restored");
@@ -154,7 +154,7 @@ fn what_the_target_has_for_itself_stays_when_something_from_elsewhere_comes() {
         trust: Trust::Content,
         ..segno_snapshot::Restore::default()
     };
-    kept.vault
+    kept.store
         .restore(kept.snapshot, &into, &options, &|_| {})
         .unwrap();
     assert_eq!(sandbox.git(&into, &["config", "user.name"]), "mine");
@@ -162,7 +162,7 @@ fn what_the_target_has_for_itself_stays_when_something_from_elsewhere_comes() {
 }
 
 #[test]
-fn the_scope_of_a_hostile_repository_starts_no_program() {
+fn scope_of_hostile_repository_starts_no_program() {
     let (sandbox, trace) = hostile();
     let harmless = [
         "-c",
@@ -183,15 +183,15 @@ fn the_scope_of_a_hostile_repository_starts_no_program() {
     let scope = Evidence::new(sandbox.root(), Rules::default());
     assert!(
         scope
-            .leaves_out(Path::new(""), "target".as_ref(), true)
+            .excludes(Path::new(""), "target".as_ref(), true)
             .is_some()
     );
     assert!(!trace.exists());
 }
 
 #[test]
-fn commands_of_a_rebase_from_elsewhere_are_not_run() {
-    let sandbox = started();
+fn untrusted_rebase_commands_are_not_run() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     sandbox.commit("", "first", "theirs\n");
     sandbox.git("", &["checkout", "-q", "main"]);
@@ -216,10 +216,10 @@ fn commands_of_a_rebase_from_elsewhere_are_not_run() {
 }
 
 #[test]
-fn a_repository_of_someone_else_is_captured_all_the_same() {
-    let sandbox = started();
-    for path in everything(&sandbox.root()).keys() {
-        // Only root can give files away.
+fn repository_of_another_user_is_captured() {
+    let sandbox = repository_with_commit();
+    for path in file_states(&sandbox.root()).keys() {
+        // Only root can change the owner.
         if std::os::unix::fs::lchown(path, Some(65534), Some(65534)).is_err() {
             return;
         }

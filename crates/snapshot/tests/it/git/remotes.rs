@@ -1,13 +1,13 @@
-//! Clones of all sorts.
+//! Clones of all kinds.
 
 use std::fs;
 
 use segno_snapshot::Trust;
 
-use super::{capture, is_whole, restore, says};
+use super::{assert_fsck_clean, capture, git_outputs, restore};
 use crate::sandbox::Sandbox;
 
-/// A clone of a bare repository, with what was never pushed.
+/// A clone of a bare repository.
 pub(super) fn cloned() -> Sandbox {
     let sandbox = Sandbox::new();
     let remote = sandbox.path("remote.git");
@@ -23,7 +23,7 @@ pub(super) fn cloned() -> Sandbox {
 }
 
 #[test]
-fn unpushed_work_is_counted_and_comes_back_without_the_remote() {
+fn unpushed_commits_are_counted_and_restored() {
     let sandbox = cloned();
     sandbox.commit("", "file 3", "changed\n");
     sandbox.git("", &["checkout", "-q", "-b", "local"]);
@@ -33,15 +33,15 @@ fn unpushed_work_is_counted_and_comes_back_without_the_remote() {
     let kept = capture(&sandbox);
     let git = kept.repository("");
     assert_eq!((git.unpushed, git.stashes), (2, 1));
-    let before = says(&sandbox, &sandbox.root());
+    let before = git_outputs(&sandbox, &sandbox.root());
     fs::rename(sandbox.path("remote.git"), sandbox.path("gone")).unwrap();
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
-    is_whole(&sandbox, &into);
-    assert_eq!(before, says(&sandbox, &into));
+    assert_fsck_clean(&sandbox, &into);
+    assert_eq!(before, git_outputs(&sandbox, &into));
 }
 
 #[test]
-fn a_shallow_clone_comes_back_shallow() {
+fn shallow_clone_is_restored_shallow() {
     let sandbox = cloned();
     let url = format!("file://{}", sandbox.path("remote.git").display());
     sandbox.git("", &["clone", "-q", "--depth", "3", &url, "shallow"]);
@@ -49,15 +49,15 @@ fn a_shallow_clone_comes_back_shallow() {
     let kept = capture(&sandbox);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     let into = into.join("shallow");
-    is_whole(&sandbox, &into);
+    assert_fsck_clean(&sandbox, &into);
     let count = sandbox.git(&into, &["rev-list", "--count", "HEAD"]);
     assert_eq!(count, "4");
-    let before = says(&sandbox, &sandbox.root().join("shallow"));
-    assert_eq!(before, says(&sandbox, &into));
+    let before = git_outputs(&sandbox, &sandbox.root().join("shallow"));
+    assert_eq!(before, git_outputs(&sandbox, &into));
 }
 
 #[test]
-fn a_partial_clone_fetches_nothing_while_it_is_kept() {
+fn capture_of_partial_clone_fetches_nothing() {
     let sandbox = cloned();
     sandbox.git(
         sandbox.path("remote.git"),
@@ -66,7 +66,7 @@ fn a_partial_clone_fetches_nothing_while_it_is_kept() {
     let url = format!("file://{}", sandbox.path("remote.git").display());
     let args = ["clone", "-q", "--no-checkout", "--filter=blob:none"];
     sandbox.git("", &[&args[..], &[&url, "partial"]].concat());
-    // That nothing was fetched is what `capture` proves.
+    // `capture` asserts that nothing was fetched.
     let kept = capture(&sandbox);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     let log = ["log", "--format=%H"];
@@ -75,7 +75,7 @@ fn a_partial_clone_fetches_nothing_while_it_is_kept() {
 }
 
 #[test]
-fn objects_that_are_borrowed_are_told_of() {
+fn borrowed_objects_are_reported() {
     let sandbox = cloned();
     let remote = sandbox.path("remote.git");
     let args = [

@@ -1,16 +1,16 @@
-//! One repository, there and back.
+//! Capture and restore of single repositories.
 
 use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
 
 use segno_snapshot::{Restore, Trust};
 
-use super::{capture, is_whole, restore, round_trip, says, started};
+use super::{assert_fsck_clean, capture, git_outputs, repository_with_commit, restore, round_trip};
 use crate::sandbox::Sandbox;
 
 #[test]
-fn branches_tags_and_notes_come_back() {
-    let sandbox = started();
+fn branches_tags_and_notes_are_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "feature/x"]);
     let commit = sandbox.commit("", "second", "2\n");
     sandbox.git("", &["tag", "light"]);
@@ -28,8 +28,8 @@ fn branches_tags_and_notes_come_back() {
 }
 
 #[test]
-fn two_stashes_come_back_with_their_untracked_files() {
-    let sandbox = started();
+fn stashes_are_restored_with_untracked_files() {
+    let sandbox = repository_with_commit();
     sandbox.write("first", "one\n");
     sandbox.write("new", "untracked\n");
     sandbox.git("", &["stash", "push", "-q", "-u", "-m", "with untracked"]);
@@ -43,8 +43,8 @@ fn two_stashes_come_back_with_their_untracked_files() {
 }
 
 #[test]
-fn a_detached_head_and_what_only_the_log_knows_come_back() {
-    let sandbox = started();
+fn detached_head_and_reflog_are_restored() {
+    let sandbox = repository_with_commit();
     let lost = sandbox.commit("", "second", "2\n");
     sandbox.git("", &["reset", "-q", "--hard", "HEAD~"]);
     sandbox.git("", &["checkout", "-q", "--detach"]);
@@ -55,8 +55,8 @@ fn a_detached_head_and_what_only_the_log_knows_come_back() {
 }
 
 #[test]
-fn a_merge_in_conflict_comes_back_and_can_be_ended() {
-    let sandbox = started();
+fn conflicted_merge_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     sandbox.commit("", "first", "theirs\n");
     sandbox.git("", &["checkout", "-q", "main"]);
@@ -73,8 +73,8 @@ fn a_merge_in_conflict_comes_back_and_can_be_ended() {
 }
 
 #[test]
-fn a_rebase_in_conflict_comes_back_and_goes_on() {
-    let sandbox = started();
+fn conflicted_rebase_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     sandbox.commit("", "first", "theirs\n");
     sandbox.commit("", "later", "later\n");
@@ -100,8 +100,8 @@ fn a_rebase_in_conflict_comes_back_and_goes_on() {
 }
 
 #[test]
-fn a_cherry_pick_a_revert_and_a_bisection_come_back() {
-    let sandbox = started();
+fn cherry_pick_revert_and_bisect_are_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     let theirs = sandbox.commit("", "first", "theirs\n");
     sandbox.git("", &["checkout", "-q", "main"]);
@@ -115,14 +115,14 @@ fn a_cherry_pick_a_revert_and_a_bisection_come_back() {
     let (git, _) = round_trip(&sandbox);
     assert_eq!(git.activities, ["cherry-pick"]);
 
-    let sandbox = started();
+    let sandbox = repository_with_commit();
     let second = sandbox.commit("", "first", "2\n");
     sandbox.commit("", "first", "3\n");
     assert!(!sandbox.try_git("", &["revert", &second]).status.success());
     let (git, _) = round_trip(&sandbox);
     assert_eq!(git.activities, ["revert"]);
 
-    let sandbox = started();
+    let sandbox = repository_with_commit();
     for number in 2..8 {
         sandbox.commit("", "first", &format!("{number}\n"));
     }
@@ -133,8 +133,8 @@ fn a_cherry_pick_a_revert_and_a_bisection_come_back() {
 }
 
 #[test]
-fn mails_being_applied_come_back() {
-    let sandbox = started();
+fn git_am_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["checkout", "-q", "-b", "other"]);
     sandbox.commit("", "first", "theirs\n");
     let mail = sandbox.git("", &["format-patch", "-1", "--stdout"]);
@@ -156,13 +156,13 @@ fn mails_being_applied_come_back() {
 }
 
 #[test]
-fn a_repository_told_to_have_no_files_comes_back() {
-    let sandbox = started();
+fn bare_repository_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["config", "core.bare", "true"]);
     let kept = capture(&sandbox);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     let folder = into.join(".git");
-    is_whole(&sandbox, &folder);
+    assert_fsck_clean(&sandbox, &folder);
     assert_eq!(
         sandbox.git(&folder, &["rev-parse", "--is-bare-repository"]),
         "true"
@@ -170,8 +170,8 @@ fn a_repository_told_to_have_no_files_comes_back() {
 }
 
 #[test]
-fn an_index_of_version_4_comes_back() {
-    let sandbox = started();
+fn index_version_4_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.commit("", "a/long/path/one", "1\n");
     sandbox.commit("", "a/long/path/two", "2\n");
     sandbox.git("", &["update-index", "--index-version", "4"]);
@@ -185,8 +185,8 @@ fn an_index_of_version_4_comes_back() {
 }
 
 #[test]
-fn a_staged_rename_a_deletion_and_an_intent_come_back() {
-    let sandbox = started();
+fn staged_rename_delete_and_intent_are_restored() {
+    let sandbox = repository_with_commit();
     sandbox.commit("", "moved", &"line\n".repeat(50));
     sandbox.commit("", "gone", "x\n");
     sandbox.git("", &["mv", "moved", "moved to"]);
@@ -205,7 +205,7 @@ fn a_staged_rename_a_deletion_and_an_intent_come_back() {
 }
 
 #[test]
-fn a_repository_of_sha256_comes_back() {
+fn sha256_repository_is_restored() {
     let sandbox = Sandbox::new();
     sandbox.git("", &["init", "-q", "--object-format=sha256"]);
     sandbox.commit("", "first", "1\n");
@@ -214,7 +214,7 @@ fn a_repository_of_sha256_comes_back() {
 }
 
 #[test]
-fn split_and_sparse_indexes_come_back() {
+fn split_and_sparse_indexes_are_restored() {
     for (key, command) in [
         ("core.splitIndex", &["update-index", "--split-index"][..]),
         (
@@ -222,7 +222,7 @@ fn split_and_sparse_indexes_come_back() {
             &["sparse-checkout", "set", "--cone", "--sparse-index", "a"],
         ),
     ] {
-        let sandbox = started();
+        let sandbox = repository_with_commit();
         sandbox.commit("", "a/x", "1\n");
         sandbox.commit("", "b/x", "1\n");
         sandbox.git("", &["config", key, "true"]);
@@ -234,7 +234,7 @@ fn split_and_sparse_indexes_come_back() {
 }
 
 #[test]
-fn refs_kept_in_tables_come_back() {
+fn reftable_repository_is_restored() {
     let sandbox = Sandbox::new();
     if !sandbox
         .try_git("", &["init", "-q", "--ref-format=reftable"])
@@ -257,8 +257,8 @@ fn refs_kept_in_tables_come_back() {
 }
 
 #[test]
-fn a_file_changed_in_the_moment_of_the_index_is_seen() {
-    let sandbox = started();
+fn edit_in_the_same_tick_as_the_index_is_seen() {
+    let sandbox = repository_with_commit();
     sandbox.git("", &["config", "core.trustctime", "false"]);
     let moment = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let at_that_moment = |path: &str| {
@@ -267,7 +267,8 @@ fn a_file_changed_in_the_moment_of_the_index_is_seen() {
             .open(sandbox.root().join(path));
         file.unwrap().set_modified(moment).unwrap();
     };
-    // The same length and the same time: only the time of the index says that git must look.
+    // The same length and the same time: only the mtime of the index tells git to compare the
+    // content.
     sandbox.write("first", "aa\n");
     at_that_moment("first");
     sandbox.git("", &["add", "first"]);
@@ -278,9 +279,9 @@ fn a_file_changed_in_the_moment_of_the_index_is_seen() {
 }
 
 #[test]
-fn such_a_file_is_seen_after_a_restore_in_place() {
+fn same_tick_edit_is_seen_after_restore_in_place() {
     for _ in 0..10 {
-        let sandbox = started();
+        let sandbox = repository_with_commit();
         sandbox.write("first", "aa\n");
         sandbox.git("", &["add", "first"]);
         sandbox.write("first", "bb\n");
@@ -288,7 +289,7 @@ fn such_a_file_is_seen_after_a_restore_in_place() {
         fs::rename(sandbox.root().join(".git"), sandbox.path("moved")).unwrap();
         let into = sandbox.root();
         let options = Restore::default();
-        kept.vault
+        kept.store
             .restore(kept.snapshot, &into, &options, &|_| {})
             .unwrap();
         assert_eq!(sandbox.git("", &["status", "--porcelain"]), "MM first");
@@ -296,7 +297,7 @@ fn such_a_file_is_seen_after_a_restore_in_place() {
 }
 
 #[test]
-fn strange_names_come_back() {
+fn strange_names_are_restored() {
     use std::os::unix::ffi::OsStrExt;
     let sandbox = Sandbox::new();
     let strange = std::ffi::OsStr::from_bytes(b"a \"b\" #\\\n\xff");
@@ -310,6 +311,6 @@ fn strange_names_come_back() {
     let kept = capture(&sandbox);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     let into = into.join(strange);
-    is_whole(&sandbox, &into);
-    assert_eq!(says(&sandbox, &folder), says(&sandbox, &into));
+    assert_fsck_clean(&sandbox, &into);
+    assert_eq!(git_outputs(&sandbox, &folder), git_outputs(&sandbox, &into));
 }

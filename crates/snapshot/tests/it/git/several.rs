@@ -4,12 +4,12 @@ use std::fs;
 
 use segno_snapshot::Trust;
 
-use super::{capture, is_whole, restore, says, started};
+use super::{assert_fsck_clean, capture, git_outputs, repository_with_commit, restore};
 use crate::sandbox::Sandbox;
 
 #[test]
-fn submodules_are_repositories_of_their_own() {
-    let sandbox = started();
+fn submodules_are_separate_repositories() {
+    let sandbox = repository_with_commit();
     let library = sandbox.path("library");
     fs::create_dir(&library).unwrap();
     sandbox.git(&library, &["init", "-q"]);
@@ -34,14 +34,14 @@ fn submodules_are_repositories_of_their_own() {
     assert_eq!((module.unpushed, module.untracked), (1, 1));
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     for path in ["", "libs/one"] {
-        is_whole(&sandbox, &into.join(path));
-        let before = says(&sandbox, &sandbox.root().join(path));
-        assert_eq!(before, says(&sandbox, &into.join(path)));
+        assert_fsck_clean(&sandbox, &into.join(path));
+        let before = git_outputs(&sandbox, &sandbox.root().join(path));
+        assert_eq!(before, git_outputs(&sandbox, &into.join(path)));
     }
 }
 
 #[test]
-fn a_worktree_is_joined_to_its_repository() {
+fn worktree_is_linked_to_its_repository() {
     let sandbox = Sandbox::new();
     sandbox.folder("main");
     sandbox.git("main", &["init", "-q"]);
@@ -57,13 +57,13 @@ fn a_worktree_is_joined_to_its_repository() {
     let alone = sandbox.commit("detached", "third", "3\n");
     let kept = capture(&sandbox);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
-    // They are usable without the folder that they were in.
+    // They work without the original folder.
     let before =
-        ["main", "side", "detached"].map(|path| says(&sandbox, &sandbox.root().join(path)));
+        ["main", "side", "detached"].map(|path| git_outputs(&sandbox, &sandbox.root().join(path)));
     fs::rename(sandbox.root(), sandbox.path("gone")).unwrap();
     for (path, before) in ["main", "side", "detached"].into_iter().zip(before) {
-        assert_eq!(before, says(&sandbox, &into.join(path)), "{path}");
-        is_whole(&sandbox, &into.join(path));
+        assert_eq!(before, git_outputs(&sandbox, &into.join(path)), "{path}");
+        assert_fsck_clean(&sandbox, &into.join(path));
     }
     let main_folder = into.join("main");
     let list = sandbox.git(&main_folder, &["worktree", "list"]);
@@ -72,7 +72,7 @@ fn a_worktree_is_joined_to_its_repository() {
 }
 
 #[test]
-fn settings_of_one_worktree_stay_its_own() {
+fn worktree_config_stays_separate() {
     let sandbox = Sandbox::new();
     sandbox.folder("main");
     sandbox.git("main", &["init", "-q"]);
@@ -89,7 +89,8 @@ fn settings_of_one_worktree_stay_its_own() {
     }
 }
 
-/// A workspace that is a further worktree of a repository elsewhere, with work in all places.
+/// A workspace that is a linked worktree of a repository elsewhere, with commits, stashed, staged
+/// and untracked files.
 fn worktree_of(sandbox: &Sandbox, init: &[&str]) -> std::path::PathBuf {
     let main = sandbox.path("elsewhere");
     fs::create_dir(&main).unwrap();
@@ -111,26 +112,26 @@ fn worktree_of(sandbox: &Sandbox, init: &[&str]) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_worktree_whose_repository_is_elsewhere_stands_alone() {
+fn worktree_without_its_repository_is_standalone() {
     for init in [&["init", "-q"][..], &["init", "-q", "--bare"]] {
         let sandbox = Sandbox::new();
         let main = worktree_of(&sandbox, init);
         let kept = capture(&sandbox);
         assert!(kept.repository("").outside.is_some());
-        let before = says(&sandbox, &sandbox.root());
-        // On another machine there is neither.
+        let before = git_outputs(&sandbox, &sandbox.root());
+        // On another machine, the repository is missing.
         fs::rename(&main, sandbox.path("gone")).unwrap();
         let (into, _) = restore(&sandbox, &kept, Trust::Full);
         assert!(into.join(".git").is_dir());
-        is_whole(&sandbox, &into);
-        // All but the log of the worktree that it was a further one of.
+        assert_fsck_clean(&sandbox, &into);
+        // Everything but the reflog of the main worktree.
         let others = |answer: &String| {
             let lines = answer.lines();
             let lines = lines.filter(|line| !line.contains("main-worktree/"));
             lines.collect::<Vec<_>>().join("\n")
         };
         let before: Vec<String> = before.iter().map(others).collect();
-        let after: Vec<String> = says(&sandbox, &into).iter().map(others).collect();
+        let after: Vec<String> = git_outputs(&sandbox, &into).iter().map(others).collect();
         assert_eq!(before, after);
         sandbox.git(&into, &["stash", "pop", "-q"]);
         assert_eq!(
@@ -141,7 +142,7 @@ fn a_worktree_whose_repository_is_elsewhere_stands_alone() {
 }
 
 #[test]
-fn a_worktree_stays_one_where_its_repository_is() {
+fn worktree_beside_its_repository_stays_linked() {
     let sandbox = Sandbox::new();
     worktree_of(&sandbox, &["init", "-q"]);
     let kept = capture(&sandbox);
@@ -154,8 +155,8 @@ fn a_worktree_stays_one_where_its_repository_is() {
 }
 
 #[test]
-fn a_nested_repository_without_a_commit_comes_back() {
-    let sandbox = started();
+fn nested_repository_without_commit_is_restored() {
+    let sandbox = repository_with_commit();
     sandbox.folder("nested");
     sandbox.git("nested", &["init", "-q", "-b", "trunk"]);
     sandbox.write("nested/staged", "1\n");
@@ -166,10 +167,10 @@ fn a_nested_repository_without_a_commit_comes_back() {
     assert_eq!(kept.repositories.len(), 3);
     let (into, _) = restore(&sandbox, &kept, Trust::Full);
     for path in ["", "nested", "empty"] {
-        is_whole(&sandbox, &into.join(path));
+        assert_fsck_clean(&sandbox, &into.join(path));
         assert_eq!(
-            says(&sandbox, &sandbox.root().join(path)),
-            says(&sandbox, &into.join(path)),
+            git_outputs(&sandbox, &sandbox.root().join(path)),
+            git_outputs(&sandbox, &into.join(path)),
             "{path}"
         );
     }

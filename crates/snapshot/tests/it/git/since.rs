@@ -1,8 +1,8 @@
-//! What changed since a commit, committed or not; and which commit a repository stands at.
+//! Changes since a commit, committed or not; and the commit at HEAD.
 
 use segno_snapshot::git::head;
 
-use super::{Sandbox, capture_since, started};
+use super::{Sandbox, capture_since, repository_with_commit};
 
 /// What git itself says.
 fn rev(sandbox: &Sandbox, path: &str) -> String {
@@ -10,7 +10,7 @@ fn rev(sandbox: &Sandbox, path: &str) -> String {
 }
 
 #[test]
-fn the_commit_is_found_wherever_git_keeps_it() {
+fn head_commit_is_found_in_every_ref_format() {
     let sandbox = Sandbox::new();
     let stands = |path: &str| head(&sandbox.root().join(path));
     assert_eq!(stands(""), None, "no repository");
@@ -36,8 +36,8 @@ fn the_commit_is_found_wherever_git_keeps_it() {
 }
 
 #[test]
-fn a_name_that_leads_out_of_the_refs_is_no_commit() {
-    let sandbox = started();
+fn ref_name_outside_refs_is_rejected() {
+    let sandbox = repository_with_commit();
     let planted = "0123456789012345678901234567890123456789\n";
     std::fs::write(sandbox.path("planted"), planted).unwrap();
     for name in ["refs/../../planted", "refs/../../../planted", "config"] {
@@ -47,8 +47,8 @@ fn a_name_that_leads_out_of_the_refs_is_no_commit() {
 }
 
 #[test]
-fn what_changed_since_a_commit_is_named_committed_or_not() {
-    let sandbox = started();
+fn changes_since_a_commit_are_listed() {
+    let sandbox = repository_with_commit();
     for name in ["kept", "edited", "removed", "back"] {
         sandbox.commit("", name, "1\n");
     }
@@ -80,8 +80,8 @@ fn what_changed_since_a_commit_is_named_committed_or_not() {
 }
 
 #[test]
-fn a_commit_that_is_not_there_says_nothing_and_does_no_harm() {
-    let sandbox = started();
+fn unknown_since_commit_is_harmless() {
+    let sandbox = repository_with_commit();
     let written = sandbox.path("written");
     let option = format!("--output={}", written.display());
     for since in ["0123456789012345678901234567890123456789", "HEAD", &option] {

@@ -1,0 +1,141 @@
+//! Transfers of snapshots from one store to another.
+
+use std::fs;
+
+use segno_core::carry::{Part, Sort};
+use segno_core::time::Timestamp;
+use segno_snapshot::Error;
+use std::time::Duration;
+
+use crate::fixture::{Fixture, noise, tree_state};
+
+/// Writes bytes into a draft and adopts it.
+fn import_part(fixture: &Fixture, part: &Part, bytes: &[u8]) -> Result<(), Error> {
+    let draft = fixture.store.draft().unwrap();
+    fs::write(&draft.path, bytes).unwrap();
+    fixture.store.adopt(part, &draft)
+}
+
+/// The number of drafts left behind.
+fn drafts(fixture: &Fixture) -> usize {
+    let drafts = fixture.folder.path().join("vault/drafts");
+    fs::read_dir(drafts).unwrap().count()
+}
+
+#[test]
+fn transferred_snapshot_restores_elsewhere() {
+    let here = Fixture::new();
+    for number in 0..40 {
+        here.write(&format!("src/{number}.rs"), format!("fn f{number}() {{}}"));
+    }
+    here.write("long", noise(3_000_000, 1));
+    here.capture();
+    here.write("src/7.rs", "changed");
+    let snapshot = here.capture().snapshot;
+    let load = here.store.load(&[snapshot]).unwrap();
+    let sorts: Vec<Sort> = load.parts.iter().map(|(part, _)| part.sort).collect();
+    assert_eq!(
+        sorts[..2],
+        [Sort::Manifest, Sort::Manifest],
+        "the second builds on the first"
+    );
+    let there = Fixture::new();
+    let parts: Vec<Part> = load.parts.iter().map(|(part, _)| *part).collect();
+    assert_eq!(there.store.lacking(&parts).unwrap(), parts);
+    for (part, path) in &load.parts {
+        assert!(there.store.enlist(&[snapshot]).is_err(), "before {part}");
+        import_part(&there, part, &fs::read(path).unwrap()).unwrap();
+    }
+    assert!(
+        there.store.snapshots().unwrap().is_empty(),
+        "not listed yet"
+    );
+    there.store.enlist(&[snapshot]).unwrap();
+    assert_eq!(there.store.lacking(&parts).unwrap(), []);
+    assert_eq!(there.store.snapshots().unwrap(), [snapshot]);
+    there.restore(snapshot, &there.target());
+    assert_eq!(tree_state(&there.target()), tree_state(&here.work()));
+    assert_eq!(drafts(&there), 0);
+}
+
+#[test]
+fn damaged_transfer_parts_are_refused() {
+    let here = Fixture::new();
+    here.write("a", "alpha");
+    here.write("b", "alphabet".repeat(50));
+    let snapshot = here.capture().snapshot;
+    let load = here.store.load(&[snapshot]).unwrap();
+    let there = Fixture::new();
+    let mut harmless = 0;
+    for (part, path) in &load.parts {
+        let good = fs::read(path).unwrap();
+        for place in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[place] ^= 1 << bit;
+                match import_part(&there, part, &bad) {
+                    Err(Error::Damaged { .. }) => {}
+                    // A bit that zstd ignores: the unpacked content is the same.
+                    Ok(()) if part.sort == Sort::Pack => {
+                        harmless += 1;
+                        let pack = format!("vault/packs/{}", part.name);
+                        fs::remove_file(there.folder.path().join(pack)).unwrap();
+                    }
+                    other => panic!("{part} {place} {bit}: {other:?}"),
+                }
+            }
+            assert!(
+                import_part(&there, part, &good[..place]).is_err(),
+                "{part} {place}"
+            );
+        }
+        assert_eq!(there.store.lacking(&[*part]).unwrap(), [*part]);
+        assert_eq!(drafts(&there), 0);
+        import_part(&there, part, &good).unwrap();
+    }
+    there.store.enlist(&[snapshot]).unwrap();
+    assert!(harmless <= 4, "{harmless}");
+}
+
+#[test]
+fn gc_waits_for_a_transfer() {
+    let here = Fixture::new();
+    here.write("a", "alpha");
+    let snapshot = here.capture().snapshot;
+    let load = here.store.load(&[snapshot]).unwrap();
+    here.store.remove(snapshot).unwrap();
+    let sweep = || here.store.gc(Timestamp(1), Duration::ZERO).unwrap();
+    assert!(sweep().busy);
+    assert!(load.parts.iter().all(|(_, path)| path.exists()));
+    drop(load);
+    assert!(!sweep().busy);
+}
+
+#[test]
+fn existing_manifest_form_is_kept() {
+    let here = Fixture::new();
+    for number in 0..40 {
+        here.write(&format!("{number}"), format!("{number}"));
+    }
+    let first = here.capture().snapshot;
+    here.write("7", "changed");
+    let second = here.capture().snapshot;
+    let there = Fixture::new();
+    for (part, path) in &here.store.load(&[second]).unwrap().parts {
+        import_part(&there, part, &fs::read(path).unwrap()).unwrap();
+    }
+    there.store.enlist(&[second]).unwrap();
+    // The first snapshot is unlisted here, so the second is rewritten as a whole manifest.
+    here.store.remove(first).unwrap();
+    here.store
+        .gc(Timestamp(1), Duration::from_hours(1))
+        .unwrap();
+    let load = here.store.load(&[second]).unwrap();
+    let manifests = load
+        .parts
+        .iter()
+        .filter(|(part, _)| part.sort == Sort::Manifest);
+    assert_eq!(manifests.count(), 1);
+    let parts: Vec<Part> = load.parts.iter().map(|(part, _)| *part).collect();
+    assert_eq!(there.store.lacking(&parts).unwrap(), []);
+}

@@ -1,0 +1,170 @@
+//! Acknowledgement markers: the end of each journal, stored outside the database.
+//!
+//! SQLite drops the tail of its write-ahead log at the first bad checksum. That is right after a
+//! power cut and wrong after a flipped bit: acknowledged events would vanish silently. So after
+//! every commit, the end of the session's journal is written to a small file. The marker is written
+//! after the commit is durable and is itself not synced. Hence it is never ahead of the database
+//! unless the database lost something or was replaced by an older copy (P2, P9).
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Head, Seq};
+use segno_core::ports::Disk;
+
+use crate::home::Home;
+
+/// How often a marker that changes while it is read is read again.
+const READ_ATTEMPTS: usize = 8;
+
+/// For how many sessions marker files are kept open.
+const MOST_OPEN: usize = 256;
+
+/// Reads the markers.
+#[derive(Clone)]
+pub(crate) struct AckMarkers {
+    folder: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AckMarker {
+    /// There is no marker.
+    Absent,
+    /// The marker cannot be read, so it proves nothing.
+    Unreadable,
+    /// The journal was acknowledged up to this head.
+    Acknowledged(Head),
+}
+
+impl AckMarkers {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            folder: home.heads(),
+            disk: Arc::clone(home.disk()),
+        }
+    }
+
+    fn path(&self, session: SessionId) -> PathBuf {
+        self.folder.join(session.to_string())
+    }
+
+    pub(crate) fn read(&self, session: SessionId) -> AckMarker {
+        let mut previous = None;
+        for _ in 0..READ_ATTEMPTS {
+            match self.disk.read(&self.path(session), 4096) {
+                // Created by a run that was killed before it wrote its first marker.
+                Ok(bytes) if bytes.is_empty() => return AckMarker::Absent,
+                Ok(bytes) => match decode(session, &bytes) {
+                    Some(head) => return AckMarker::Acknowledged(head),
+                    // A marker that is just being written may be read half. If it reads the same
+                    // twice, it is damaged.
+                    None if previous.as_ref() == Some(&bytes) => return AckMarker::Unreadable,
+                    None => previous = Some(bytes),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return AckMarker::Absent,
+                Err(_) => return AckMarker::Unreadable,
+            }
+        }
+        AckMarker::Unreadable
+    }
+
+    /// Every session that has a marker, and files that are not markers.
+    pub(crate) fn list(&self) -> (Vec<SessionId>, Vec<PathBuf>) {
+        let (mut sessions, mut others) = (Vec::new(), Vec::new());
+        for path in self.disk.list(&self.folder).unwrap_or_default() {
+            match path
+                .file_name()
+                .and_then(|name| name.to_str()?.parse().ok())
+            {
+                Some(session) if self.path(session) == path => sessions.push(session),
+                _ => others.push(path),
+            }
+        }
+        (sessions, others)
+    }
+
+    pub(crate) fn remove(&self, session: SessionId) -> io::Result<()> {
+        self.disk.remove(&self.path(session))?;
+        self.disk.sync_folder(&self.folder)
+    }
+}
+
+/// Writes the markers; belongs to the writer thread.
+pub(crate) struct AckWriter {
+    ack_markers: AckMarkers,
+    open: HashMap<SessionId, File>,
+}
+
+impl AckWriter {
+    pub(crate) fn new(ack_markers: AckMarkers) -> Self {
+        Self {
+            ack_markers,
+            open: HashMap::new(),
+        }
+    }
+
+    /// Writes a marker. Errors are ignored: the database has what matters, and a missing marker
+    /// only means that less can be checked.
+    pub(crate) fn write(&mut self, session: SessionId, head: Head) {
+        if self.open.len() >= MOST_OPEN && !self.open.contains_key(&session) {
+            self.open.clear();
+        }
+        let file = match self.open.entry(session) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let opened = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .mode(0o600)
+                    .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+                    .open(self.ack_markers.path(session));
+                match opened {
+                    Ok(file) => entry.insert(file),
+                    Err(_) => return,
+                }
+            }
+        };
+        // One write of fixed length within one page: a kill leaves the old marker or the new one;
+        // before the first, none or an empty one.
+        let _ = file.write_all_at(encode(session, head).as_bytes(), 0);
+    }
+
+    pub(crate) fn close(&mut self, session: SessionId) {
+        self.open.remove(&session);
+    }
+}
+
+fn encode(session: SessionId, head: Head) -> String {
+    let check = check(session, head);
+    format!("{:020} {} {check}\n", head.seq, head.hash)
+}
+
+fn decode(session: SessionId, bytes: &[u8]) -> Option<Head> {
+    let line = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
+    let mut words = line.split(' ');
+    let (seq, hash) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let head = Head {
+        seq: Seq(seq),
+        hash,
+    };
+    // Comparing the whole text also rejects other spellings of the same numbers.
+    (encode(session, head).as_bytes() == bytes).then_some(head)
+}
+
+fn check(session: SessionId, head: Head) -> String {
+    let fields = [
+        session.to_string(),
+        head.seq.to_string(),
+        head.hash.to_string(),
+    ];
+    Digest::of_fields(&fields.each_ref().map(String::as_bytes)).short()
+}

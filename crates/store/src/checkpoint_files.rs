@@ -1,0 +1,293 @@
+//! Checkpoints as files: `checkpoints/<session>/<checkpoint>.json`, two lines each.
+//!
+//! A checkpoint is written to a draft, synced and renamed, and the folder is synced, in that order:
+//! a file that has its name is complete. The folder of a session is durable before its first
+//! checkpoint has a name. The key that seals checkpoints is created with the first one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use segno_core::checkpoint::{Broken, Manifest, VERSION};
+use segno_core::digest::Digest;
+use segno_core::fault::{Point, point};
+use segno_core::id::{CheckpointId, SessionId};
+use segno_core::ports::{Access, Disk};
+use segno_core::store::{Error, Finding, Severity};
+
+use crate::home::{Home, io_error};
+
+/// The longest checkpoint that is read.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// The checkpoints of a home folder.
+pub(crate) struct CheckpointFiles {
+    root: PathBuf,
+    key: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl CheckpointFiles {
+    pub(crate) fn new(home: &Home) -> Self {
+        Self {
+            root: home.checkpoints(),
+            key: home.root().join("seal.key"),
+            disk: Arc::clone(home.disk()),
+        }
+    }
+
+    fn path(&self, session: SessionId, checkpoint: CheckpointId) -> PathBuf {
+        self.root
+            .join(session.to_string())
+            .join(format!("{checkpoint}.json"))
+    }
+
+    /// The key of this installation, if it has one.
+    fn key(&self) -> Result<Option<[u8; 32]>, Error> {
+        let damaged = || Error::Damaged {
+            object: self.key.display().to_string(),
+            reason: "it is not the key that was written here, and checkpoints cannot be told from \
+                     those of others without it; put it back from a backup of this folder"
+                .to_owned(),
+        };
+        match self.disk.read(&self.key, 64) {
+            Ok(bytes) => match bytes.split_first_chunk() {
+                Some((key, check)) if check == Digest::of(key).as_bytes() => Ok(Some(*key)),
+                _ => Err(damaged()),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(damaged()),
+            Err(error) => Err(io_error(&self.key, &error)),
+        }
+    }
+
+    /// Stores a checkpoint. `fresh` becomes the key of this installation if it has none.
+    pub(crate) fn put(&self, manifest: &Manifest, fresh: &[u8; 32]) -> Result<(), Error> {
+        let key = match self.key()? {
+            Some(key) => key,
+            None => self.create_key(fresh)?,
+        };
+        let path = self.path(manifest.session, manifest.id);
+        self.write(&path, manifest.to_text(&key).as_bytes())
+            .map_err(|error| io_error(&path, &error))
+    }
+
+    /// Creates the key. If several processes do so at once, the first one wins. The file is
+    /// complete when it has its name.
+    fn create_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], Error> {
+        let folder = self.key.parent().unwrap_or(&self.root);
+        let draft = folder.join(format!("seal.{}.draft", Digest::of(fresh)));
+        let made = || {
+            // The digest shows whether the key is still the same.
+            let sealed = [&fresh[..], Digest::of(fresh).as_bytes()].concat();
+            self.disk.create(&draft, &sealed, Access::Private)?;
+            point(Point::SealBeforePublish);
+            self.disk.publish(&draft, &self.key)?;
+            point(Point::SealAfterPublish);
+            Ok(())
+        };
+        match made().map_err(|error: io::Error| (error.kind(), error)) {
+            // Another process was first, and may have removed the draft.
+            Ok(()) | Err((io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound, _)) => {}
+            Err((_, error)) => {
+                let _ = self.disk.remove(&draft);
+                return Err(io_error(&self.key, &error));
+            }
+        }
+        let synced = self.disk.sync_folder(folder);
+        synced.map_err(|error| io_error(&self.key, &error))?;
+        self.remove_key_drafts(folder)?;
+        let gone = || io_error(&self.key, &io::ErrorKind::NotFound.into());
+        self.key()?.ok_or_else(gone)
+    }
+
+    /// Drafts of the key are useless once there is a key.
+    fn remove_key_drafts(&self, folder: &Path) -> Result<(), Error> {
+        for file in self.list_folder(folder)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("seal.") && name.ends_with(".draft") {
+                let removed = self.disk.remove(&file);
+                removed.map_err(|error| io_error(&file, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(&self.root);
+        if self.remove_stale_drafts(folder)? == FolderState::Unknown {
+            self.disk.create_folder(folder, Access::Private)?;
+            self.disk.sync_folder(&self.root)?;
+        }
+        // Two processes may write the same checkpoint at once, and must not finish each other's
+        // draft.
+        let draft = path.with_extension(format!("{}.draft", std::process::id()));
+        self.disk.remove(&draft)?;
+        self.disk.create(&draft, text, Access::Private)?;
+        point(Point::CheckpointBeforeRename);
+        self.disk.rename(&draft, path)?;
+        point(Point::CheckpointAfterRename);
+        self.disk.sync_folder(folder)
+    }
+
+    /// Removes the drafts of dead processes. Returns whether the folder is known to be durable.
+    fn remove_stale_drafts(&self, folder: &Path) -> io::Result<FolderState> {
+        let mut known = FolderState::Unknown;
+        for file in self.disk.list(folder)? {
+            if is_checkpoint(&file) {
+                // P4: whoever renamed it had made the folder durable before.
+                known = FolderState::Durable;
+            } else if writer_of(&file)
+                .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+            {
+                self.disk.remove(&file)?;
+            }
+        }
+        Ok(known)
+    }
+
+    /// All checkpoints, oldest first.
+    pub(crate) fn list(
+        &self,
+        session: Option<SessionId>,
+    ) -> Result<Vec<Result<Manifest, Error>>, Error> {
+        let key = self.key()?;
+        let files = self.files(session)?;
+        let read = |file: &PathBuf| self.read(file, key.as_ref());
+        let mut kept: Vec<_> = files.iter().map(read).collect();
+        // Ids sort by creation time; unreadable checkpoints come first.
+        kept.sort_by_key(|manifest| manifest.as_ref().ok().map(|manifest| manifest.id));
+        Ok(kept)
+    }
+
+    /// The ids of all checkpoints, oldest first. Files with other names cannot be read anyway.
+    pub(crate) fn list_ids(
+        &self,
+        session: Option<SessionId>,
+    ) -> Result<Vec<(SessionId, CheckpointId)>, Error> {
+        let name = |file: &PathBuf| {
+            let session = file.parent()?.file_name()?.to_str()?.parse().ok()?;
+            let checkpoint = file.file_stem()?.to_str()?.parse().ok()?;
+            (*file == self.path(session, checkpoint)).then_some((session, checkpoint))
+        };
+        let mut names: Vec<_> = self.files(session)?.iter().filter_map(name).collect();
+        names.sort_by_key(|(_, checkpoint)| *checkpoint);
+        Ok(names)
+    }
+
+    pub(crate) fn get(
+        &self,
+        session: SessionId,
+        checkpoint: CheckpointId,
+    ) -> Result<Option<Manifest>, Error> {
+        let path = self.path(session, checkpoint);
+        match self.disk.read(&path, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => self.parse(&path, read, self.key()?.as_ref()).map(Some),
+        }
+    }
+
+    /// Every file that should be a checkpoint.
+    fn files(&self, session: Option<SessionId>) -> Result<Vec<PathBuf>, Error> {
+        let folders = match session {
+            Some(session) => vec![self.root.join(session.to_string())],
+            None => self.list_folder(&self.root)?,
+        };
+        let mut files = Vec::new();
+        for folder in folders {
+            files.extend(
+                self.list_folder(&folder)?
+                    .into_iter()
+                    .filter(|file| is_checkpoint(file)),
+            );
+        }
+        Ok(files)
+    }
+
+    /// Reports checkpoints that cannot be read.
+    pub(crate) fn examine(&self) -> Vec<Finding> {
+        let found = match self.list(None) {
+            Ok(kept) => kept.into_iter().filter_map(Result::err).collect(),
+            Err(error) => vec![error],
+        };
+        let finding = |error: Error| Finding {
+            session: None,
+            object: self.root.display().to_string(),
+            problem: error.to_string(),
+            severity: Severity::Damage,
+        };
+        found.into_iter().map(finding).collect()
+    }
+
+    fn list_folder(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        let listed = self.disk.list(folder);
+        listed.map_err(|error| io_error(folder, &error))
+    }
+
+    fn read(&self, file: &Path, key: Option<&[u8; 32]>) -> Result<Manifest, Error> {
+        self.parse(file, self.disk.read(file, LONGEST), key)
+    }
+
+    /// Parses and verifies the bytes of a checkpoint file.
+    fn parse(
+        &self,
+        file: &Path,
+        bytes: io::Result<Vec<u8>>,
+        key: Option<&[u8; 32]>,
+    ) -> Result<Manifest, Error> {
+        let damaged = |reason: String| Error::Damaged {
+            object: format!("checkpoint {}", file.display()),
+            reason,
+        };
+        let bytes = bytes.map_err(|error| io_error(file, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+        let key = key.ok_or_else(|| damaged("the key that sealed it is gone".to_owned()))?;
+        let manifest = Manifest::from_text(&text, key).map_err(|broken| match broken {
+            Broken::Newer(found) => Error::Newer {
+                place: file.display().to_string(),
+                found,
+                known: VERSION,
+            },
+            other => damaged(other.to_string()),
+        })?;
+        if file != self.path(manifest.session, manifest.id) {
+            return Err(damaged(format!("it is checkpoint {}", manifest.id)));
+        }
+        Ok(manifest)
+    }
+
+    pub(crate) fn delete(&self, session: SessionId, checkpoint: CheckpointId) -> Result<(), Error> {
+        let path = self.path(session, checkpoint);
+        let folder = path.parent().unwrap_or(&self.root);
+        let removed = self.disk.remove(&path).and_then(|()| {
+            point(Point::CheckpointAfterForget);
+            if folder.is_dir() {
+                self.disk.sync_folder(folder)?;
+            }
+            Ok(())
+        });
+        removed.map_err(|error| io_error(&path, &error))
+    }
+}
+
+/// Whether a session's folder is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FolderState {
+    /// Its name survives a power cut.
+    Durable,
+    /// It may be missing, or be lost in a power cut.
+    Unknown,
+}
+
+fn is_checkpoint(file: &Path) -> bool {
+    let extension = file.extension();
+    extension.is_some_and(|extension| extension == "json")
+}
+
+/// The process that wrote a draft, if the file is one.
+fn writer_of(file: &Path) -> Option<Pid> {
+    let name = file.file_name()?.to_str()?.strip_suffix(".draft")?;
+    Pid::from_raw(name.rsplit('.').next()?.parse().ok()?)
+}

@@ -1,0 +1,242 @@
+//! Remotes: the conformance suite on a folder and on an S3 server, and network failures.
+
+#![expect(clippy::disallowed_methods, reason = "the test's own files")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_core::depot::{Depot, Error, Put};
+use segno_core::ports::{Boxed, Clock, Random};
+use segno_core::time::Timestamp;
+use segno_store::Warehouse;
+use segno_testkit::bucket::BucketServer;
+use segno_testkit::clock::Seeded;
+use segno_testkit::proxy::{Mishap, Proxy, Request};
+
+/// A clock whose sleeps return at once and are counted.
+struct InstantClock(std::sync::Mutex<Duration>);
+
+impl Clock for InstantClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
+        *self.0.lock().unwrap() += duration;
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn warehouse(url: &str, host: &str) -> Warehouse {
+    let variables = [
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "the-secret-of-the-key"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ENDPOINT_URL", host),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let clock = Arc::new(InstantClock(std::sync::Mutex::default()));
+    let random: Arc<dyn Random> = Arc::new(Seeded::new(1));
+    Warehouse::new(url, variables, clock, random).unwrap()
+}
+
+mod folder {
+    use super::warehouse;
+
+    segno_testkit::depot_conformance!(|| {
+        let folder = tempfile::TempDir::new().unwrap();
+        let url = format!("file://{}", folder.path().display());
+        (warehouse(&url, ""), folder)
+    });
+}
+
+mod bucket {
+    use segno_testkit::bucket::BucketServer;
+
+    use super::warehouse;
+
+    segno_testkit::depot_conformance!(|| {
+        let server = BucketServer::start();
+        (warehouse("s3://bucket/a/prefix", &server.host()), server)
+    });
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|n| (n * 31 % 251).to_le_bytes()[0])
+        .collect()
+}
+
+/// Performs every operation of a remote through a proxy that disturbs the n-th request, for every n
+/// until there are no more.
+async fn all_operations_with(mishap: fn(&Request) -> Mishap) {
+    let server = BucketServer::start();
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    let long = noise(9 * 1024 * 1024);
+    let mut number = 0;
+    loop {
+        let victim = number;
+        let proxy = Proxy::start(server.address(), move |n, request| {
+            if n == victim {
+                mishap(request)
+            } else {
+                Mishap::None
+            }
+        });
+        let depot = warehouse(&format!("s3://bucket/{number}"), &proxy.host());
+        let told =
+            |what: &str| format!("{what}, request {victim}: {:?}", proxy.asked().get(victim));
+        // Who created it may remain unknown; whether it exists may not.
+        depot
+            .create("letter", b"hello".to_vec())
+            .await
+            .unwrap_or_else(|e| panic!("{} {e}", told("create")));
+        for (name, bytes) in [("short", &long[..100]), ("long", &long[..])] {
+            std::fs::write(&path, bytes).unwrap();
+            depot
+                .upload(name, &path)
+                .await
+                .unwrap_or_else(|e| panic!("{} {e}", told("upload")));
+            std::fs::write(&path, b"").unwrap();
+            let length = bytes.len() as u64;
+            depot
+                .download(name, length, &path)
+                .await
+                .unwrap_or_else(|e| panic!("{} {e}", told("download")));
+            assert!(std::fs::read(&path).unwrap() == bytes, "{}", told(name));
+        }
+        assert_eq!(depot.read("letter", 10).await.unwrap(), b"hello");
+        assert_eq!(
+            depot.create("letter", b"other".to_vec()).await,
+            Ok(Put::Exists),
+            "{}",
+            told("create")
+        );
+        let names: Vec<String> = depot
+            .list("")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|object| object.name)
+            .collect();
+        assert_eq!(names, ["letter", "long", "short"], "{}", told("list"));
+        for name in names {
+            depot.delete(&name).await.unwrap();
+        }
+        assert_eq!(server.names(&format!("{number}/")), Vec::<String>::new());
+        if proxy.asked().len() <= number {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 12, "{number} requests were disturbed");
+}
+
+#[tokio::test]
+async fn failed_request_is_retried() {
+    all_operations_with(|_| Mishap::Refused(500, "InternalError")).await;
+}
+
+#[tokio::test]
+async fn busy_server_is_retried() {
+    all_operations_with(|_| Mishap::Refused(503, "SlowDown")).await;
+}
+
+#[tokio::test]
+async fn lost_request_is_retried() {
+    all_operations_with(|_| Mishap::Lost).await;
+}
+
+#[tokio::test]
+async fn lost_answer_does_no_harm() {
+    all_operations_with(|_| Mishap::Unanswered).await;
+}
+
+#[tokio::test]
+async fn truncated_body_is_fetched_again() {
+    all_operations_with(|_| Mishap::Cut).await;
+}
+
+#[tokio::test]
+async fn half_body_claiming_to_be_whole_is_refetched() {
+    // For short objects that are read in one request, only the reader of the content can tell.
+    all_operations_with(|request| {
+        let is_file = request.path.ends_with("/long") || request.path.ends_with("/short");
+        if is_file && request.method == "GET" {
+            Mishap::Halved
+        } else {
+            Mishap::None
+        }
+    })
+    .await;
+}
+
+async fn refused(host: &str, url: &str) -> Error {
+    warehouse(url, host).list("").await.unwrap_err()
+}
+
+#[tokio::test]
+async fn retries_of_a_busy_server_are_bounded() {
+    let server = BucketServer::start();
+    let proxy = Proxy::start(server.address(), |_, _| Mishap::Refused(503, "SlowDown"));
+    let error = refused(&proxy.host(), "s3://bucket").await;
+    assert_eq!(
+        error.to_string(),
+        "storage s3://bucket cannot be used: it answered 503 SlowDown"
+    );
+    let asked = proxy.asked().len();
+    assert!((3..=10).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn permanent_errors_are_not_retried() {
+    let server = BucketServer::start();
+    for (status, code, told) in [
+        (403, "AccessDenied", "refuses: it answered 403 AccessDenied"),
+        (400, "InvalidRequest", "it answered 400 InvalidRequest"),
+        (301, "PermanentRedirect", "another region"),
+    ] {
+        let proxy = Proxy::start(server.address(), move |_, _| Mishap::Refused(status, code));
+        let error = refused(&proxy.host(), "s3://bucket").await;
+        assert!(error.to_string().contains(told), "{error}");
+        assert_eq!(proxy.asked().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn missing_bucket_folder_and_server_differ() {
+    let server = BucketServer::start();
+    let error = refused(&server.host(), "s3://other/x").await;
+    assert!(matches!(error, Error::NoPlace { .. }), "{error:?}");
+    let put = warehouse("s3://other/x", &server.host())
+        .create("a", Vec::new())
+        .await;
+    assert!(matches!(put, Err(Error::NoPlace { .. })), "{put:?}");
+    let error = refused("", "file:///not/there").await;
+    assert!(matches!(error, Error::NoPlace { .. }), "{error:?}");
+    let error = refused("http://127.0.0.1:1", "s3://bucket").await;
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn unknown_key_is_refused_and_not_shown() {
+    let server = BucketServer::suspicious();
+    let error = refused(&server.host(), "s3://bucket").await;
+    assert!(matches!(error, Error::Denied { .. }), "{error:?}");
+    assert!(!format!("{error:?}").contains("the-secret-of-the-key"));
+}
+
+#[tokio::test]
+async fn half_a_key_is_refused_before_any_request() {
+    let variables = [("AWS_ACCESS_KEY_ID".to_owned(), "key".to_owned())];
+    let clock = Arc::new(InstantClock(std::sync::Mutex::default()));
+    let depot = Warehouse::new("s3://b", variables, clock, Arc::new(Seeded::new(1))).unwrap();
+    let error = depot.list("").await.unwrap_err();
+    assert!(matches!(error, Error::Denied { .. }), "{error:?}");
+}
