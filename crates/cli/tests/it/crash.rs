@@ -1,5 +1,5 @@
-//! Faults F1 and F2: the real binary, killed at failpoints and at system calls. This is a part of
-//! what `crash --segno PATH` does in full; `SEGNO_CRASH_SEED` draws another part.
+//! Faults F1 and F2: kills the real binary at failpoints and at system calls. This is a sample of
+//! what `crash --segno PATH` does in full; `SEGNO_CRASH_SEED` draws another sample.
 
 #![cfg(feature = "failpoints")]
 #![expect(
@@ -18,10 +18,12 @@ use segno_testkit::crash::{
 
 use crate::segno;
 
-/// How many kills a test draws: together more than a hundred, each test well below a minute.
+/// How many kills a test draws: more than a hundred in total, and each test takes well under a
+/// minute.
 const SAMPLE: usize = 12;
 
-/// A kill in the middle of a workload: an answer was given and is not yet written down.
+/// A kill in the middle of a workload: the agent has answered and the journal does not have the
+/// answer yet.
 const MIDDLE: Fault = Fault::Point {
     name: "step.after_effect",
     visit: 3,
@@ -34,7 +36,7 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
-/// Tries these kills, and panics with every broken promise.
+/// Executes these kills and panics with every broken guarantee.
 #[track_caller]
 fn survive(kills: &[Kill]) -> Vec<Outcome> {
     let outcomes = attempt_all(segno(), kills, 1, |outcome| {
@@ -45,7 +47,7 @@ fn survive(kills: &[Kill]) -> Vec<Outcome> {
     let wrong = outcomes.iter().filter(|outcome| !outcome.wrongs.is_empty());
     let wrong: Vec<String> = wrong.map(explain).collect();
     assert!(tally.is_good(), "{tally}\n{}", wrong.join("\n"));
-    // Some calls depend on which thread was waiting when, and do not come every time.
+    // Some system calls depend on which thread waits at the time and do not occur in every run.
     let killed = usize::try_from(tally.hits).unwrap();
     assert!(killed * 4 >= kills.len() * 3, "too many misses: {tally}");
     outcomes
@@ -61,14 +63,14 @@ fn survive_syscalls(workload: Workload, home: Home, before: Option<&Fault>, size
     survive(&sample(kills, size, seed()));
 }
 
-/// The resume after a kill in the middle, killed at each of its failpoints.
-fn resumes(workload: Workload) -> Vec<Kill> {
+/// The kills at each failpoint of the resume that follows a kill in the middle.
+fn kills_during_resume(workload: Workload) -> Vec<Kill> {
     let first = Kill::once(workload, Home::Fresh, MIDDLE);
     survive(&[first]).iter().flat_map(at_points_again).collect()
 }
 
 #[test]
-fn every_failpoint_is_visited_by_some_workload_or_deed() {
+fn every_failpoint_is_visited() {
     let runs = Workload::CHAINS
         .iter()
         .map(|workload| count_visits(segno(), *workload));
@@ -76,11 +78,11 @@ fn every_failpoint_is_visited_by_some_workload_or_deed() {
     let killed = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
     let outcomes = survive(&[killed]);
     visited.extend(outcomes[0].visits.keys().cloned());
-    for deed in deeds::Deed::ALL {
-        let ground = deeds::Ground::new(segno(), *deed);
-        visited.extend(deeds::count_visits(&ground).into_keys());
+    for operation in deeds::Deed::ALL {
+        let fixture = deeds::Ground::new(segno(), *operation);
+        visited.extend(deeds::count_visits(&fixture).into_keys());
     }
-    // Killed at with real agents, by a module beside this one.
+    // `cli_agents_killed` kills at these points, with real agents.
     let records = records::trials();
     visited.extend(records.iter().map(|trial| trial.point.name().to_owned()));
     let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
@@ -96,7 +98,7 @@ fn every_failpoint_kills_and_nothing_is_lost() {
         .iter()
         .flat_map(|workload| at_points(segno(), *workload));
     let mut drawn: Vec<Kill> = sample(points.collect(), usize::MAX, seed());
-    drawn.extend(resumes(Workload::Scripted));
+    drawn.extend(kills_during_resume(Workload::Scripted));
     let mut seen = BTreeSet::new();
     drawn.retain(|kill| match kill.faults.last() {
         Some(Fault::Point { name, .. }) => seen.insert(*name),
@@ -105,7 +107,7 @@ fn every_failpoint_kills_and_nothing_is_lost() {
     let runs: Tally = survive(&drawn).iter().collect();
     let points = deeds::Deed::ALL
         .iter()
-        .flat_map(|deed| deeds::at_points(&deeds::Ground::new(segno(), *deed)));
+        .flat_map(|operation| deeds::at_points(&deeds::Ground::new(segno(), *operation)));
     let mut drawn: Vec<deeds::Trial> = sample(points.collect(), usize::MAX, seed());
     drawn.retain(|trial| match trial {
         deeds::Trial::Killed {
@@ -124,89 +126,89 @@ fn every_failpoint_kills_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_scripted_run_killed_at_a_failpoint_goes_on() {
+fn scripted_run_resumes_after_a_kill_at_a_failpoint() {
     survive_points(Workload::Scripted, SAMPLE);
 }
 
 #[test]
-fn a_run_with_long_answers_killed_at_a_failpoint_goes_on() {
+fn run_with_long_answers_resumes_after_a_failpoint_kill() {
     survive_points(Workload::Long, SAMPLE);
 }
 
 #[test]
-fn a_run_of_a_command_killed_at_a_failpoint_goes_on() {
+fn command_run_resumes_after_a_kill_at_a_failpoint() {
     survive_points(Workload::Command, SAMPLE);
 }
 
-/// Killed at some of its journal positions.
+/// Kills a workload at some of its journal positions.
 fn survive_positions(workload: Workload) {
     let kills = at_every_position(segno(), workload);
     survive(&sample(kills, SAMPLE, seed()));
 }
 
 #[test]
-fn a_chain_killed_at_a_journal_position_goes_on() {
+fn chain_resumes_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Chain);
 }
 
 #[test]
-fn tasks_killed_at_a_journal_position_go_on() {
+fn tasks_resume_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Tasks);
 }
 
 #[test]
-fn a_choice_killed_at_a_journal_position_stands() {
+fn route_survives_a_kill_at_a_journal_position() {
     survive_positions(Workload::Routing);
 }
 
 #[test]
-fn branches_killed_at_a_journal_position_go_on() {
+fn branches_resume_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Parallel);
 }
 
 #[test]
-fn drafts_killed_at_a_journal_position_go_on() {
+fn drafts_resume_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Evaluator);
 }
 
 #[test]
-fn workers_killed_at_a_journal_position_go_on() {
+fn workers_resume_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Orchestrator);
 }
 
 #[test]
-fn a_loop_killed_at_a_journal_position_goes_on() {
+fn loop_resumes_after_a_kill_at_a_journal_position() {
     survive_positions(Workload::Graph);
 }
 
 #[test]
-fn a_resume_killed_at_a_failpoint_goes_on() {
+fn resume_killed_at_a_failpoint_can_be_resumed() {
     let kills = Workload::CHAINS
         .iter()
-        .flat_map(|workload| resumes(*workload));
+        .flat_map(|workload| kills_during_resume(*workload));
     survive(&sample(kills.collect(), SAMPLE, seed()));
 }
 
 #[test]
-fn a_scripted_run_killed_at_a_system_call_goes_on() {
+fn scripted_run_resumes_after_a_kill_at_a_syscall() {
     survive_syscalls(Workload::Scripted, Home::Used, None, SAMPLE);
 }
 
 #[test]
-fn a_run_with_long_answers_killed_at_a_system_call_goes_on() {
+fn run_with_long_answers_resumes_after_a_syscall_kill() {
     survive_syscalls(Workload::Long, Home::Used, None, SAMPLE);
 }
 
 #[test]
-fn a_run_of_a_command_killed_at_a_system_call_goes_on() {
+fn command_run_resumes_after_a_kill_at_a_syscall() {
     survive_syscalls(Workload::Command, Home::Used, None, SAMPLE);
 }
 
 #[test]
-fn a_run_killed_while_it_makes_its_home_goes_on() {
+fn run_killed_while_creating_its_home_can_be_resumed() {
     require_strace();
     let (mut kills, _) = at_syscalls(segno(), Workload::Scripted, Home::Fresh, None);
-    // The main thread is alone until there is a database.
+    // Only the main thread runs until the database exists.
     let is_main = |kill: &Kill| kill.to_string().contains("/main.");
     let made = kills.iter().position(|kill| !is_main(kill));
     kills.truncate(made.unwrap());
@@ -214,12 +216,12 @@ fn a_run_killed_while_it_makes_its_home_goes_on() {
 }
 
 #[test]
-fn a_resume_killed_at_a_system_call_goes_on() {
+fn resume_killed_at_a_syscall_can_be_resumed() {
     survive_syscalls(Workload::Long, Home::Fresh, Some(&MIDDLE), SAMPLE);
 }
 
 #[test]
-fn a_segno_that_forgets_is_noticed() {
+fn harness_detects_a_segno_that_loses_its_home() {
     let sandbox = crate::sandbox();
     let segno = segno().display();
     let forgetful = sandbox.script(
@@ -228,7 +230,7 @@ fn a_segno_that_forgets_is_noticed() {
             "#!/bin/sh\nif [ \"$1\" = resume ]; then rm -r \"$SEGNO_HOME\"; exec {segno} run chain.yaml --json; fi\nexec {segno} \"$@\"\n"
         ),
     );
-    // Whoever counts the calls: the agent's own ledger, or a model server outside.
+    // Two counters of the calls: the agent's own ledger, and a model server outside.
     for workload in [Workload::Scripted, Workload::Chain] {
         let kill = Kill::once(workload, Home::Fresh, MIDDLE);
         let outcomes = attempt_all(&forgetful, &[kill], 1, |_| ());

@@ -1,6 +1,7 @@
-//! Faults F1, F2, F5, F23 and F29 in what is done with checkpoints: the real binary is killed, finds
-//! its disk full, finds files that change, and runs beside others of its kind (P4, P5, P8). This is a
-//! part of what `crash --segno PATH --part checkpoints` does in full; `SEGNO_CRASH_SEED` draws another.
+//! Faults F1, F2, F5, F23 and F29 in checkpoint operations: the real binary is killed, meets a full
+//! disk, meets files that change, and runs concurrently with other Segno processes (P4, P5, P8).
+//! This is a sample of what `crash --segno PATH --part checkpoints` does in full;
+//! `SEGNO_CRASH_SEED` draws another sample.
 
 #![cfg(feature = "failpoints")]
 #![expect(
@@ -21,20 +22,21 @@ use segno_testkit::sandbox::wait;
 use crate::crash::seed;
 use crate::{sandbox, segno};
 
-/// How many kills at system calls a test draws of a deed.
+/// How many kills at system calls a test draws for each operation.
 const SAMPLE: usize = 3;
-/// And at failpoints: each of those is killed at once by a test beside this one.
+/// How many kills at failpoints it draws: `crash::every_failpoint_kills_and_nothing_is_lost`
+/// already kills once at each failpoint.
 const POINTS: usize = 1;
 
-/// Goes through these, and panics with every broken promise.
+/// Executes these trials and panics with every broken guarantee.
 #[track_caller]
 pub(crate) fn survive(trials: &[Trial]) -> Tally {
-    let (tally, wrong) = disturb(segno(), trials);
+    let (tally, wrong) = run_trials(segno(), trials);
     assert!(tally.is_good(), "{tally}\n{wrong}");
     tally
 }
 
-fn disturb(segno: &Path, trials: &[Trial]) -> (Tally, String) {
+fn run_trials(segno: &Path, trials: &[Trial]) -> (Tally, String) {
     let outcomes = attempt_all(segno, trials, 1, |outcome| {
         println!("{} {:?}", outcome.trial, outcome.hit);
     });
@@ -45,30 +47,30 @@ fn disturb(segno: &Path, trials: &[Trial]) -> (Tally, String) {
     (tally, wrong.join("\n"))
 }
 
-/// Some of the places where these deeds can be killed.
+/// Kills these operations at a sample of the points where they can be killed.
 #[track_caller]
 fn survive_kills(deeds: &[Deed]) {
     require_strace();
     let mut trials = Vec::new();
-    for deed in deeds {
-        let ground = Ground::new(segno(), *deed);
-        trials.extend(sample(at_points(&ground), POINTS, seed()));
-        let (calls, _) = at_syscalls(&ground);
+    for operation in deeds {
+        let fixture = Ground::new(segno(), *operation);
+        trials.extend(sample(at_points(&fixture), POINTS, seed()));
+        let (calls, _) = at_syscalls(&fixture);
         trials.extend(sample(calls, SAMPLE, seed()));
     }
     let tally = survive(&trials);
-    // Some calls depend on which thread was waiting when, and do not come every time.
+    // Some system calls depend on which thread waits at the time and do not occur in every run.
     let killed = usize::try_from(tally.hits).unwrap();
     assert!(killed * 4 >= trials.len() * 3, "too many misses: {tally}");
 }
 
 #[test]
-fn a_checkpoint_that_is_killed_is_listed_whole_or_not_at_all() {
+fn killed_checkpoint_is_listed_whole_or_not_at_all() {
     survive_kills(&[Deed::First, Deed::Create]);
 }
 
 #[test]
-fn a_kill_while_the_seal_is_made_does_not_stop_later_checkpoints() {
+fn kill_while_creating_the_seal_key_blocks_no_checkpoint() {
     require_strace();
     let trials = [
         "first/main.write:1",
@@ -80,7 +82,7 @@ fn a_kill_while_the_seal_is_made_does_not_stop_later_checkpoints() {
 }
 
 #[test]
-fn first_checkpoints_at_once_are_sealed_with_one_key() {
+fn concurrent_first_checkpoints_share_one_seal_key() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     sandbox.segno(&["run", "chain.yaml"]).good();
@@ -89,8 +91,12 @@ fn first_checkpoints_at_once_are_sealed_with_one_key() {
     for child in children {
         wait(child).good();
     }
-    let said = sandbox.segno(&["checkpoint", "verify"]).good();
-    assert!(said.stdout.starts_with("8 checkpoints"), "{}", said.stdout);
+    let output = sandbox.segno(&["checkpoint", "verify"]).good();
+    assert!(
+        output.stdout.starts_with("8 checkpoints"),
+        "{}",
+        output.stdout
+    );
     let mut names: Vec<_> = std::fs::read_dir(sandbox.home())
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
@@ -101,49 +107,49 @@ fn first_checkpoints_at_once_are_sealed_with_one_key() {
 }
 
 #[test]
-fn a_restore_that_is_killed_leaves_old_or_new_files_and_can_be_repeated() {
+fn killed_restore_leaves_old_or_new_files_and_is_repeatable() {
     survive_kills(&[Deed::Restore, Deed::Elsewhere, Deed::Afresh]);
 }
 
 #[test]
-fn checkpoints_that_are_let_go_of_or_had_back_when_it_is_killed_are_one_or_the_other() {
+fn killed_prune_or_undo_leaves_each_checkpoint_in_one_state() {
     survive_kills(&[Deed::Prune, Deed::Undo]);
 }
 
 #[test]
-fn a_sweep_that_is_killed_takes_nothing_that_a_checkpoint_needs() {
+fn killed_gc_deletes_nothing_a_checkpoint_needs() {
     survive_kills(&[Deed::Gc]);
 }
 
 #[test]
-fn a_disk_that_is_full_for_checkpoints_costs_nothing_that_was_kept() {
+fn full_disk_loses_no_stored_checkpoint() {
     let mut trials = Vec::new();
-    for deed in Deed::ALL {
-        trials.extend(on_full_disks(*deed).into_iter().take(1));
+    for operation in Deed::ALL {
+        trials.extend(on_full_disks(*operation).into_iter().take(1));
     }
-    // With some room that is not enough for a whole restore.
+    // Some free space, but not enough for a whole restore.
     trials.push("restore/full:256".parse().unwrap());
     let tally = survive(&trials);
     assert!(tally.of("full disks") >= 8, "{tally}");
 }
 
 #[test]
-fn files_that_change_while_they_are_kept_are_whole_or_called_unstable() {
+fn changing_files_are_captured_whole_or_marked_unstable() {
     survive(&[Trial::Changing { seed: seed() }]);
 }
 
 #[test]
-fn two_captures_and_a_sweep_at_once_lose_nothing() {
+fn concurrent_captures_and_gc_lose_nothing() {
     survive(&[Trial::Together { seed: seed() }]);
 }
 
 #[test]
-fn a_damaged_checkpoint_is_named_or_comes_back_as_it_was_and_the_others_do() {
+fn damaged_checkpoint_is_reported_or_restores_unchanged() {
     let kept = Kept::make(segno());
-    let (judge, lot) = (Judge::new(&kept), Seeded::new(seed()));
+    let (judge, random) = (Judge::new(&kept), Seeded::new(seed()));
     let mut named = 0;
     for turn in 0..400 {
-        let damage = kept.draw(&lot);
+        let damage = kept.draw(&random);
         let ruling = judge.judge(&damage);
         assert_eq!(ruling.wrongs, [""; 0], "{damage:?}");
         named += usize::from(!ruling.named.is_empty());
@@ -155,19 +161,19 @@ fn a_damaged_checkpoint_is_named_or_comes_back_as_it_was_and_the_others_do() {
     assert!(named > 200, "{named} were named");
 }
 
-/// Whoever damages, forgets, replaces or leaves things lying about is caught.
+/// A Segno that damages, loses or replaces data, or leaves data behind, is caught.
 #[test]
-fn a_segno_that_breaks_a_promise_about_checkpoints_is_noticed() {
+fn harness_detects_broken_checkpoint_guarantees() {
     let sandbox = sandbox();
     let segno = segno().display();
-    let ends_with = |name: &str, when: &str, harm: &str| {
+    let harmful_wrapper = |name: &str, when: &str, harm: &str| {
         let script = format!(
             "#!/bin/sh\n{segno} \"$@\"\ncode=$?\ncase \"$*\" in {when}) [ -z \"$SEGNO_FAILPOINT\" ] || {{ {harm}; }};; esac\n[ $code -lt 128 ] || exit 137\nexit $code\n"
         );
         sandbox.script(name, &script)
     };
-    let try_it = |segno: &Path, trial: &str| disturb(segno, &[trial.parse().unwrap()]);
-    let harmless = ends_with("harmless", "*", "true");
+    let try_it = |segno: &Path, trial: &str| run_trials(segno, &[trial.parse().unwrap()]);
+    let harmless = harmful_wrapper("harmless", "*", "true");
     let (tally, wrong) = try_it(&harmless, "create/pack.after_rename:1");
     assert!(tally.is_good() && tally.of("failpoints") == 1, "{wrong}");
     let restore = "checkpoint\\ restore*--exact";
@@ -215,7 +221,7 @@ fn a_segno_that_breaks_a_promise_about_checkpoints_is_noticed() {
             "restore/restore.before_finish:1",
         ),
     ] {
-        let broken = ends_with(name, when, harm);
+        let broken = harmful_wrapper(name, when, harm);
         let (tally, _) = try_it(&broken, trial);
         assert!(
             !tally.is_good() && tally.of("failpoints") == 1,

@@ -1,5 +1,5 @@
-//! Commands that change the settings of agents, killed at every write-like system call (F2), as
-//! `crash --segno PATH --part hooks` does it.
+//! Kills commands that change the settings of CLI agents at every system call that writes (F2), as
+//! `crash --segno PATH --part hooks` does.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use segno_testkit::crash::{Counted, Tally, explain, require_strace};
 
 use crate::{sandbox, segno};
 
-fn disturb(segno: &Path) -> (Tally, Vec<String>) {
+fn run_trials(segno: &Path) -> (Tally, Vec<String>) {
     require_strace();
     let trials = trials(segno);
     let outcomes = attempt_all(segno, &trials, 1, |_| ());
@@ -19,14 +19,14 @@ fn disturb(segno: &Path) -> (Tally, Vec<String>) {
 }
 
 #[test]
-fn settings_of_agents_are_old_or_new_wherever_segno_is_killed() {
-    let (tally, wrong) = disturb(segno());
+fn killed_hooks_command_leaves_old_or_new_settings() {
+    let (tally, wrong) = run_trials(segno());
     assert_eq!(wrong, [""; 0]);
     assert!(tally.hits >= 30 && tally.missed == 0, "{tally}");
 }
 
 #[test]
-fn a_segno_that_writes_settings_in_place_is_noticed() {
+fn harness_detects_settings_written_in_place() {
     let sandbox = sandbox();
     let script = format!(
         "#!/bin/sh\ntext=$(cat ~/.claude/settings.json)\necho \"$text\" > ~/.claude/settings.json\nexec {} \"$@\"\n",

@@ -1,6 +1,7 @@
-//! Flipped bits, cut files and old copies: found, refused by name, or without effect (P2, P9).
+//! Flipped bits, truncated files and old copies: Segno detects them, refuses them by name, or they
+//! have no effect (P2, P9).
 //!
-//! `cargo run --release -p segno-testkit --bin flips` does the same to every bit there is.
+//! `cargo run --release -p segno-testkit --bin flips` does the same to every bit.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -11,7 +12,7 @@ use segno_testkit::sandbox::{Sandbox, until};
 
 use crate::sandbox;
 
-/// What is drawn is the same every time; a failure names its damage.
+/// Every run draws the same damage; a failure names its damage.
 const SEED: u64 = 20_261_115;
 
 static LOG: LazyLock<Specimen> = LazyLock::new(|| make(Leaves::Log));
@@ -31,7 +32,7 @@ fn flip(sandbox: &Sandbox, sound: &[u8], at: usize) {
     clippy::disallowed_methods,
     reason = "a fault is put into the file as it is"
 )]
-fn database(sandbox: &Sandbox) -> Vec<u8> {
+fn read_database(sandbox: &Sandbox) -> Vec<u8> {
     std::fs::read(sandbox.home().join("segno.db")).unwrap()
 }
 
@@ -39,7 +40,7 @@ fn database(sandbox: &Sandbox) -> Vec<u8> {
     clippy::disallowed_methods,
     reason = "a fault is put into the file as it is"
 )]
-fn put_back(sandbox: &Sandbox, bytes: &[u8]) {
+fn write_database(sandbox: &Sandbox, bytes: &[u8]) {
     std::fs::write(sandbox.home().join("segno.db"), bytes).unwrap();
 }
 
@@ -48,7 +49,7 @@ fn make(leaves: Leaves) -> Specimen {
 }
 
 #[track_caller]
-fn no_answer_changed(damage: &Damage, verdict: &Verdict) {
+fn assert_no_answer_changed(damage: &Damage, verdict: &Verdict) {
     assert!(
         verdict.changed.is_empty(),
         "{damage:?}: {:#?}",
@@ -58,19 +59,22 @@ fn no_answer_changed(damage: &Damage, verdict: &Verdict) {
 
 fn in_process(specimen: &Specimen, damages: impl IntoIterator<Item = Damage>) {
     let copy = Copy::new();
-    none_changed(damages, |damage| {
+    assert_none_changed(damages, |damage| {
         specimen.judge(&copy, damage, Depth::Whole)
     });
 }
 
 fn by_binary(specimen: &Specimen, damages: impl IntoIterator<Item = Damage>) {
     let copy = Copy::new();
-    none_changed(damages, |damage| specimen.judge_binary(&copy, damage));
+    assert_none_changed(damages, |damage| specimen.judge_binary(&copy, damage));
 }
 
-/// All are judged before any is told: one fault in the program shows in many places.
+/// Judges every damage before it reports any, because one bug in the program shows in many places.
 #[track_caller]
-fn none_changed(damages: impl IntoIterator<Item = Damage>, judge: impl Fn(&Damage) -> Verdict) {
+fn assert_none_changed(
+    damages: impl IntoIterator<Item = Damage>,
+    judge: impl Fn(&Damage) -> Verdict,
+) {
     let mut changed = Vec::new();
     let mut judged = 0;
     for damage in damages {
@@ -88,25 +92,26 @@ fn none_changed(damages: impl IntoIterator<Item = Damage>, judge: impl Fn(&Damag
     );
 }
 
-fn drawn(specimen: &Specimen, count: usize) -> Vec<Damage> {
-    let chance = Seeded::new(SEED);
-    (0..count).map(|_| specimen.draw(&chance)).collect()
+fn draw_damages(specimen: &Specimen, count: usize) -> Vec<Damage> {
+    let random = Seeded::new(SEED);
+    (0..count).map(|_| specimen.draw(&random)).collect()
 }
 
-/// Where a file may end: at every boundary of a sector and beside it, and at its very ends.
-fn cuts(specimen: &Specimen, step: usize) -> Vec<Damage> {
-    let mut cuts = Vec::new();
+/// Truncations of each file: to every sector boundary and one byte more, to nothing, and by one
+/// byte.
+fn truncations(specimen: &Specimen, step: usize) -> Vec<Damage> {
+    let mut truncations = Vec::new();
     for file in specimen.targets() {
         let whole = specimen.files[&file].len();
         let step = step.max(whole / 64);
         let lengths = (0..whole).step_by(step).flat_map(|at| [at, at + 1]);
         let lengths = lengths.chain([whole - 1]).filter(|length| *length < whole);
-        cuts.extend(lengths.map(|length| Damage::Truncate {
+        truncations.extend(lengths.map(|length| Damage::Truncate {
             file: file.clone(),
             length,
         }));
     }
-    cuts
+    truncations
 }
 
 fn replacements(specimen: &Specimen) -> Vec<Damage> {
@@ -117,59 +122,59 @@ fn replacements(specimen: &Specimen) -> Vec<Damage> {
 }
 
 #[test]
-fn a_flipped_bit_beside_a_log_never_changes_an_answer() {
-    in_process(&LOG, drawn(&LOG, 1000));
+fn flipped_bit_with_a_wal_never_changes_an_answer() {
+    in_process(&LOG, draw_damages(&LOG, 1000));
 }
 
 #[test]
-fn a_flipped_bit_without_a_log_never_changes_an_answer() {
-    in_process(&DATABASE, drawn(&DATABASE, 1000));
+fn flipped_bit_without_a_wal_never_changes_an_answer() {
+    in_process(&DATABASE, draw_damages(&DATABASE, 1000));
 }
 
 #[test]
-fn the_real_binary_never_gives_a_changed_answer_from_a_flipped_bit() {
-    by_binary(&LOG, drawn(&LOG, 60));
-    by_binary(&DATABASE, drawn(&DATABASE, 60));
+fn binary_never_changes_an_answer_after_a_flipped_bit() {
+    by_binary(&LOG, draw_damages(&LOG, 60));
+    by_binary(&DATABASE, draw_damages(&DATABASE, 60));
 }
 
 #[test]
-fn a_file_cut_short_beside_a_log_never_shortens_an_answer() {
-    in_process(&LOG, cuts(&LOG, 512));
+fn truncated_file_with_a_wal_never_shortens_an_answer() {
+    in_process(&LOG, truncations(&LOG, 512));
 }
 
 #[test]
-fn a_file_cut_short_without_a_log_never_shortens_an_answer() {
-    in_process(&DATABASE, cuts(&DATABASE, 512));
+fn truncated_file_without_a_wal_never_shortens_an_answer() {
+    in_process(&DATABASE, truncations(&DATABASE, 512));
 }
 
 #[test]
-fn the_real_binary_never_shortens_an_answer_when_a_file_is_cut() {
-    by_binary(&LOG, cuts(&LOG, 16 * 1024));
-    by_binary(&DATABASE, cuts(&DATABASE, 16 * 1024));
+fn binary_never_shortens_an_answer_after_a_truncation() {
+    by_binary(&LOG, truncations(&LOG, 16 * 1024));
+    by_binary(&DATABASE, truncations(&DATABASE, 16 * 1024));
 }
 
 #[test]
-fn a_file_gone_or_replaced_beside_a_log_never_changes_an_answer() {
+fn replaced_file_with_a_wal_never_changes_an_answer() {
     in_process(&LOG, replacements(&LOG));
 }
 
 #[test]
-fn a_file_gone_or_replaced_without_a_log_never_changes_an_answer() {
+fn replaced_file_without_a_wal_never_changes_an_answer() {
     in_process(&DATABASE, replacements(&DATABASE));
 }
 
 #[test]
-fn the_real_binary_never_takes_another_thing_for_its_file() {
+fn binary_never_accepts_a_replaced_file() {
     by_binary(&LOG, replacements(&LOG));
     by_binary(&DATABASE, replacements(&DATABASE));
 }
 
 #[test]
-fn an_older_database_beside_newer_notes_is_refused_by_name() {
+fn database_older_than_its_ack_markers_is_refused_by_name() {
     for specimen in [&*LOG, &*DATABASE] {
         let copy = Copy::new();
         let verdict = specimen.judge_binary(&copy, &Damage::OlderDatabase);
-        no_answer_changed(&Damage::OlderDatabase, &verdict);
+        assert_no_answer_changed(&Damage::OlderDatabase, &verdict);
         assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
         let refusal = &verdict.refused["resume"];
         assert!(refusal.contains("is an older copy"), "{refusal}");
@@ -177,16 +182,16 @@ fn an_older_database_beside_newer_notes_is_refused_by_name() {
 }
 
 #[test]
-fn a_database_without_its_log_is_refused_by_name() {
+fn database_without_its_wal_is_refused_by_name() {
     let damage = Damage::Gone("segno.db-wal".into());
     let verdict = LOG.judge_binary(&Copy::new(), &damage);
-    no_answer_changed(&damage, &verdict);
+    assert_no_answer_changed(&damage, &verdict);
     assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
     let refusal = &verdict.refused["resume"];
     assert!(refusal.contains(&LOG.interrupted.to_string()), "{refusal}");
 }
 
-/// A killed session whose row no longer matches its check, beside one that was completed.
+/// A killed session whose row does not match its checksum any more, next to a completed one.
 fn one_damaged_row() -> Sandbox {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
@@ -206,22 +211,25 @@ fn one_damaged_row() -> Sandbox {
     child.wait().unwrap();
     sandbox.write("go", "");
     sandbox.segno(&["sessions", "list"]).good();
-    let sound = database(&sandbox);
-    // The lease of the killed session names its owner. Earlier states of the row may be left in
-    // unused bytes, so the place is the one that makes a difference.
+    let sound = read_database(&sandbox);
+    // The lease of the killed session names its owner. Unused bytes may hold earlier states of the
+    // row, so this searches for the position where a flip makes a difference.
     let word = b"\"started\":";
-    let places = (0..sound.len()).filter(|at| sound[*at..].starts_with(word));
-    let wounds = |at: &usize| {
+    let positions = (0..sound.len()).filter(|at| sound[*at..].starts_with(word));
+    let flip_is_reported = |at: &usize| {
         flip(&sandbox, &sound, at + 1);
         let listed = sandbox.segno(&["sessions", "list"]).good();
         listed.stdout.contains("damaged: ")
     };
-    assert!(places.into_iter().any(|at| wounds(&at)), "no place wounds");
+    assert!(
+        positions.into_iter().any(|at| flip_is_reported(&at)),
+        "no place wounds"
+    );
     sandbox
 }
 
 #[test]
-fn a_damaged_session_asked_for_by_name_is_called_damaged_not_unknown() {
+fn damaged_session_is_reported_as_damaged_not_unknown() {
     let sandbox = one_damaged_row();
     let listed = sandbox.segno(&["sessions", "list"]).good();
     assert!(listed.stdout.contains("damaged: "), "{}", listed.stdout);
@@ -236,14 +244,14 @@ fn a_damaged_session_asked_for_by_name_is_called_damaged_not_unknown() {
 }
 
 #[test]
-fn a_damaged_session_can_be_moved_to_the_trash_and_destroyed() {
+fn damaged_session_can_be_trashed_and_deleted() {
     let sandbox = one_damaged_row();
     let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
     let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
     let is_id = |word: &&str| word.len() == 26;
     let id = damaged.unwrap().split(' ').find(is_id).unwrap().to_owned();
-    let said = sandbox.segno(&["sessions", "delete", &id]).good();
-    assert!(said.stdout.contains("is damaged"), "{}", said.stdout);
+    let output = sandbox.segno(&["sessions", "delete", &id]).good();
+    assert!(output.stdout.contains("is damaged"), "{}", output.stdout);
     let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
     assert!(
         listed.contains("whole") && !listed.contains("damaged"),
@@ -251,12 +259,12 @@ fn a_damaged_session_can_be_moved_to_the_trash_and_destroyed() {
     );
     let trash = sandbox.segno(&["sessions", "trash"]).good().stdout;
     assert!(trash.contains(&id) && trash.contains("damaged"), "{trash}");
-    // Which blobs it refers to is not known while it can be had back.
-    let said = sandbox.segno(&["sessions", "cleanup"]).good();
+    // The blobs that it references are unknown while it can still be restored.
+    let output = sandbox.segno(&["sessions", "cleanup"]).good();
     assert!(
-        said.stderr.contains("no blobs were removed"),
+        output.stderr.contains("no blobs were removed"),
         "{}",
-        said.stderr
+        output.stderr
     );
     sandbox.segno(&["sessions", "restore", &id]).good();
     let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
@@ -264,27 +272,27 @@ fn a_damaged_session_can_be_moved_to_the_trash_and_destroyed() {
     sandbox
         .segno(&["sessions", "delete", &id, "--now", "--yes"])
         .good();
-    let said = sandbox.segno(&["doctor"]).good();
+    let output = sandbox.segno(&["doctor"]).good();
     assert!(
-        said.stdout.starts_with("verified 1 session"),
+        output.stdout.starts_with("verified 1 session"),
         "{}",
-        said.stdout
+        output.stdout
     );
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
 }
 
 #[test]
-fn a_session_that_the_database_lost_can_be_moved_to_the_trash_and_destroyed() {
+fn session_lost_from_the_database_can_be_trashed_and_deleted() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "kept"])
         .good();
-    let before = database(&sandbox);
+    let before = read_database(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "lost", "--out", "apart"])
         .good();
-    put_back(&sandbox, &before);
+    write_database(&sandbox, &before);
     let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
     let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
     let is_id = |word: &&str| word.trim_end_matches(':').len() == 26;
@@ -303,13 +311,13 @@ fn a_session_that_the_database_lost_can_be_moved_to_the_trash_and_destroyed() {
 }
 
 #[test]
-fn a_resume_of_the_newest_is_refused_while_a_session_is_damaged() {
+fn resume_of_the_newest_is_refused_beside_a_damaged_session() {
     let sandbox = one_damaged_row();
     sandbox.segno(&["resume"]).refused(17, &["damaged"]);
 }
 
 #[test]
-fn an_automatic_resume_does_not_begin_anew_beside_a_damaged_session() {
+fn auto_resume_starts_nothing_beside_a_damaged_session() {
     let sandbox = one_damaged_row();
     let before = sandbox.calls().len();
     sandbox
@@ -319,7 +327,7 @@ fn an_automatic_resume_does_not_begin_anew_beside_a_damaged_session() {
 }
 
 #[test]
-fn a_damaged_journal_does_not_hide_the_others_from_status() {
+fn damaged_journal_does_not_hide_others_from_status() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
     sandbox.write("answers.yaml", "default: {fail: {kind: auth}}\n");
@@ -335,14 +343,14 @@ fn a_damaged_journal_does_not_hide_the_others_from_status() {
     child.kill().unwrap();
     child.wait().unwrap();
     sandbox.segno(&["sessions", "list"]).good();
-    let sound = database(&sandbox);
+    let sound = read_database(&sandbox);
     let answer = b"answer of steps/0";
     let at = sound
         .windows(answer.len())
         .rposition(|window| window == answer)
         .unwrap();
     flip(&sandbox, &sound, at);
-    let said = sandbox.segno(&["status"]);
-    assert!(said.stdout.contains("first"), "{said:?}");
-    assert!(said.stdout.contains("damaged"), "{said:?}");
+    let output = sandbox.segno(&["status"]);
+    assert!(output.stdout.contains("first"), "{output:?}");
+    assert!(output.stdout.contains("damaged"), "{output:?}");
 }

@@ -1,4 +1,4 @@
-//! The examples run as they stand, offline.
+//! Every example runs unchanged and offline.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn specs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn there_is_one_for_each_pattern_and_each_runs_offline() {
+fn every_pattern_has_an_example_that_runs_offline() {
     let sandbox = sandbox();
     let mut patterns = Vec::new();
     for spec in specs() {
@@ -34,11 +34,11 @@ fn there_is_one_for_each_pattern_and_each_runs_offline() {
         let shown = valid.json().remove(0);
         patterns.push(shown["pattern"].as_str().unwrap().to_owned());
         let name = shown["name"].as_str().unwrap();
-        let said = sandbox.segno(&["run", spec]);
-        if said.status.code() == Some(19) {
+        let output = sandbox.segno(&["run", spec]);
+        if output.status.code() == Some(19) {
             sandbox.segno(&["answer", name, "yes", "--resume"]).good();
         } else {
-            said.good();
+            output.good();
         }
     }
     patterns.sort();
@@ -58,11 +58,11 @@ fn there_is_one_for_each_pattern_and_each_runs_offline() {
     assert_eq!(artifacts.count(), 7);
 }
 
-/// The answer of a model that is content with everything: whatever shape is wanted is in it.
+/// The answer of a model that accepts everything: it contains every shape that a spec can require.
 const ANYTHING: &str = "OK: {\"route\": \"billing\", \"score\": 90} [{\"task\": \"look\"}]";
 
 #[test]
-fn each_runs_with_a_model_when_one_line_is_changed() {
+fn every_example_runs_with_a_model_after_one_line_changes() {
     let server = ModelServer::start(|_, _| Play::Text(ANYTHING.into()));
     for spec in specs() {
         let sandbox = sandbox();
@@ -71,11 +71,11 @@ fn each_runs_with_a_model_when_one_line_is_changed() {
         let line = text.lines().find(is_runtime).unwrap();
         let other = format!("runtime: {{provider: openai, host: \"{}\"}}", server.host());
         sandbox.write("spec.yaml", &text.replace(line, &other));
-        let mut said = sandbox.segno(&["run", "spec.yaml"]);
-        if said.status.code() == Some(19) {
-            said = sandbox.segno(&["answer", "release-notes", "yes", "--resume"]);
+        let mut output = sandbox.segno(&["run", "spec.yaml"]);
+        if output.status.code() == Some(19) {
+            output = sandbox.segno(&["answer", "release-notes", "yes", "--resume"]);
         }
-        said.good();
+        output.good();
     }
     assert!(server.asked().len() >= 20);
 }

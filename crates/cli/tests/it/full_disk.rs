@@ -1,7 +1,8 @@
-//! A disk that is full: a clear refusal, nothing lost, and it goes on when there is room (P1, P14).
+//! A full disk: Segno refuses clearly, loses nothing, and continues when there is space again (P1,
+//! P14).
 //!
-//! Each scenario is one shell script in a mount namespace of its own, with a small file system in
-//! memory as the disk. What the commands say is left in files of the work folder.
+//! Each scenario is one shell script in its own mount namespace, with a small file system in memory
+//! as the disk. The scripts store the output of the commands in files of the work folder.
 
 use std::process::Command;
 
@@ -9,8 +10,8 @@ use segno_testkit::sandbox::{Sandbox, finish};
 
 use crate::sandbox;
 
-/// `disk` is the small disk, `fill` takes all of it, `say NAME WORDS…` runs segno and keeps what it
-/// said, `until_calls N` waits until the agent was called that often.
+/// `disk` is the path of the small disk, `fill` uses up its space, `say NAME WORDS…` runs segno and
+/// stores its output, `until_calls N` waits until the agent was called N times.
 const PRELUDE: &str = r#"
 disk="$HOME/disk"
 mkdir -p "$disk"
@@ -46,7 +47,7 @@ look() {
 }
 "#;
 
-fn in_own_disk(sandbox: &Sandbox, scenario: &str) {
+fn run_on_small_disk(sandbox: &Sandbox, scenario: &str) {
     let mut command = Command::new("unshare");
     sandbox.furnish(&mut command);
     let flags = if is_root() { "-m" } else { "-Urm" };
@@ -60,14 +61,14 @@ fn in_own_disk(sandbox: &Sandbox, scenario: &str) {
     finish(command).good();
 }
 
-/// Whether this is root, who needs no user namespace to mount.
+/// Whether this process is root, which needs no user namespace to mount.
 fn is_root() -> bool {
-    let said = finish({
+    let output = finish({
         let mut command = Command::new("id");
         command.arg("-u");
         command
     });
-    said.stdout.trim() == "0"
+    output.stdout.trim() == "0"
 }
 
 fn code(sandbox: &Sandbox, name: &str) -> i32 {
@@ -76,34 +77,34 @@ fn code(sandbox: &Sandbox, name: &str) -> i32 {
 }
 
 #[track_caller]
-fn good(sandbox: &Sandbox, name: &str) -> String {
-    let (out, err) = said(sandbox, name);
+fn assert_success(sandbox: &Sandbox, name: &str) -> String {
+    let (out, err) = read_output(sandbox, name);
     assert_eq!(code(sandbox, name), 0, "{name}\n{out}\n{err}");
     out
 }
 
 #[track_caller]
-fn refused_for_room(sandbox: &Sandbox, name: &str) {
-    let (out, err) = said(sandbox, name);
+fn assert_refused_for_space(sandbox: &Sandbox, name: &str) {
+    let (out, err) = read_output(sandbox, name);
     assert_eq!(code(sandbox, name), 12, "{name}\n{out}\n{err}");
     assert!(err.contains("[F0101]"), "{name}\n{err}");
     assert!(err.contains("hint: make room"), "{name}\n{err}");
 }
 
-fn said(sandbox: &Sandbox, name: &str) -> (String, String) {
+fn read_output(sandbox: &Sandbox, name: &str) -> (String, String) {
     (
         sandbox.read(&format!("{name}.out")),
         sandbox.read(&format!("{name}.err")),
     )
 }
 
-/// A chain of four whose second answer waits until `go` is there.
+/// A chain of four steps whose second answer waits until the file `go` exists.
 fn waiting_chain(sandbox: &Sandbox, answer: &str) {
     let wait = "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done";
     sandbox.command_chain(4, &format!("{wait}\n{answer}"));
 }
 
-const FILLED_UNDER_WAY: &str = r#"
+const FILL_MID_ANSWER: &str = r#"
 say run run chain.yaml &
 until_calls 2
 fill
@@ -117,24 +118,24 @@ look free
 "#;
 
 #[track_caller]
-fn nothing_was_lost(sandbox: &Sandbox) {
+fn assert_nothing_lost(sandbox: &Sandbox) {
     let calls = |name: &str| -> Vec<String> {
         let step = |line: &str| line.split(' ').nth(2).unwrap().to_owned();
         sandbox.read(name).lines().map(step).collect()
     };
     assert_eq!(calls("calls.full"), ["steps/0", "steps/1"]);
-    refused_for_room(sandbox, "run");
+    assert_refused_for_space(sandbox, "run");
     for name in ["full.list", "full.show", "full.logs", "full.doctor"] {
-        good(sandbox, name);
+        assert_success(sandbox, name);
     }
-    let logs = good(sandbox, "full.logs");
+    let logs = assert_success(sandbox, "full.logs");
     assert_eq!(logs.matches("✓ steps").count(), 2, "{logs}");
-    good(sandbox, "resume");
+    assert_success(sandbox, "resume");
     assert_eq!(
         calls("calls.log"),
         ["steps/0", "steps/1", "steps/2", "steps/3"]
     );
-    good(sandbox, "free.doctor");
+    assert_success(sandbox, "free.doctor");
     assert!(
         sandbox
             .read("artifacts/out.txt")
@@ -143,64 +144,64 @@ fn nothing_was_lost(sandbox: &Sandbox) {
 }
 
 #[test]
-fn an_answer_under_way_when_the_disk_fills_up_is_kept() {
+fn answer_in_flight_survives_a_disk_that_fills_up() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, "");
-    in_own_disk(&sandbox, FILLED_UNDER_WAY);
-    nothing_was_lost(&sandbox);
+    run_on_small_disk(&sandbox, FILL_MID_ANSWER);
+    assert_nothing_lost(&sandbox);
 }
 
 #[test]
-fn a_long_answer_under_way_when_the_disk_fills_up_is_kept() {
+fn long_answer_in_flight_survives_a_disk_that_fills_up() {
     let sandbox = sandbox();
     let long = "[ \"$SEGNO_STEP\" != steps/1 ] || { head -c 300000 /dev/zero | tr '\\0' x; }";
     waiting_chain(&sandbox, long);
-    in_own_disk(&sandbox, FILLED_UNDER_WAY);
-    nothing_was_lost(&sandbox);
+    run_on_small_disk(&sandbox, FILL_MID_ANSWER);
+    assert_nothing_lost(&sandbox);
 }
 
 #[test]
-fn what_is_kept_can_be_read_while_not_a_byte_is_free() {
+fn sessions_can_be_read_on_a_full_disk() {
     let sandbox = sandbox();
     sandbox.command_chain(2, "");
-    in_own_disk(
+    run_on_small_disk(
         &sandbox,
         "say chain run chain.yaml\nfill\nlook once\nlook again\n",
     );
-    good(&sandbox, "chain");
+    assert_success(&sandbox, "chain");
     for round in ["once", "again"] {
         for command in ["list", "show", "logs", "doctor"] {
-            good(&sandbox, &format!("{round}.{command}"));
+            assert_success(&sandbox, &format!("{round}.{command}"));
         }
     }
 }
 
 #[test]
-fn nothing_is_begun_on_a_disk_that_is_full_from_the_start() {
+fn no_run_starts_on_a_full_disk() {
     let sandbox = sandbox();
     sandbox.command_chain(2, "");
-    in_own_disk(
+    run_on_small_disk(
         &sandbox,
         "fill\nsay first run chain.yaml\nrm \"$disk/filler\"\nsay second run chain.yaml\ncp calls.log calls.two\nfill\nsay third run chain.yaml --name third --out elsewhere\nlook full\nrm \"$disk/filler\"\nlook free\n",
     );
-    refused_for_room(&sandbox, "first");
-    good(&sandbox, "second");
-    refused_for_room(&sandbox, "third");
+    assert_refused_for_space(&sandbox, "first");
+    assert_success(&sandbox, "second");
+    assert_refused_for_space(&sandbox, "third");
     assert_eq!(sandbox.read("calls.two"), sandbox.read("calls.log"));
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
     for name in ["free.list", "free.show", "free.logs", "free.doctor"] {
-        good(&sandbox, name);
+        assert_success(&sandbox, name);
     }
     for name in ["full.list", "full.show", "full.logs", "full.doctor"] {
-        good(&sandbox, name);
+        assert_success(&sandbox, name);
     }
 }
 
 #[test]
-fn a_checkpoint_is_carried_whole_or_not_at_all_when_the_disk_is_full() {
+fn checkpoint_transfer_on_a_full_disk_is_all_or_nothing() {
     let sandbox = sandbox();
     sandbox.command_chain(1, "");
-    in_own_disk(
+    run_on_small_disk(
         &sandbox,
         r#"
 head -c 3000000 /dev/urandom > big.bin
@@ -224,13 +225,13 @@ say verify checkpoint verify
 say doctor doctor
 "#,
     );
-    good(&sandbox, "create");
+    assert_success(&sandbox, "create");
     assert_eq!(code(&sandbox, "export.full"), 12);
     assert_eq!(sandbox.read("export.ls"), "filler\nhome\n");
-    good(&sandbox, "export.free");
+    assert_success(&sandbox, "export.free");
     assert_eq!(code(&sandbox, "import.full"), 12);
-    assert!(good(&sandbox, "list.full").contains("no checkpoints"));
-    assert!(good(&sandbox, "import.free").contains("its session came along"));
-    good(&sandbox, "verify");
-    good(&sandbox, "doctor");
+    assert!(assert_success(&sandbox, "list.full").contains("no checkpoints"));
+    assert!(assert_success(&sandbox, "import.free").contains("its session came along"));
+    assert_success(&sandbox, "verify");
+    assert_success(&sandbox, "doctor");
 }

@@ -1,4 +1,5 @@
-//! One writer (P3): many who ask, one who gets it, and a stopped one who wakes up too late.
+//! One writer (P3): many processes ask for the lease, one gets it, and a stopped process wakes up
+//! too late.
 
 #![expect(clippy::disallowed_methods, reason = "the machine is the subject")]
 
@@ -10,8 +11,8 @@ use segno_testkit::sandbox::{Sandbox, until, wait};
 
 use crate::sandbox;
 
-/// Processes whose command line mentions the sandbox's agent.
-fn agents(sandbox: &Sandbox) -> usize {
+/// Counts the processes whose command line contains the sandbox's agent.
+fn agent_processes(sandbox: &Sandbox) -> usize {
     let marker = sandbox.work().join("agent.sh").display().to_string();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -25,11 +26,11 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// The second step waits until the file `go` is there.
+/// The second step waits until the file `go` exists.
 const WAITING: &str = "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sleep 0.01; done";
 
-/// A chain whose second step waits until the file `go` is there, killed while it waits.
-fn interrupted(sandbox: &Sandbox) {
+/// Starts a chain whose second step waits until the file `go` exists, and kills it while it waits.
+fn start_and_kill(sandbox: &Sandbox) {
     sandbox.command_chain(3, WAITING);
     let mut child = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
     until("the second step is in flight", || {
@@ -39,8 +40,9 @@ fn interrupted(sandbox: &Sandbox) {
     child.wait().unwrap();
 }
 
-/// A worker that was stopped in the middle of its second step, and whose lease has run out since.
-fn stopped_and_overdue(sandbox: &Sandbox) -> Child {
+/// A run that was stopped (SIGSTOP) in the middle of its second step and whose lease has expired
+/// since.
+fn start_and_stop_past_lease(sandbox: &Sandbox) -> Child {
     sandbox.configure("[lease]\nttl_ms = 300\n");
     sandbox.command_chain(3, WAITING);
     let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
@@ -49,36 +51,36 @@ fn stopped_and_overdue(sandbox: &Sandbox) -> Child {
     });
     signal(stopped.id(), Signal::STOP);
     until("the lease has run out", || {
-        let said = sandbox.segno(&["sessions", "list", "--json"]).good();
-        said.json()[0]["status"] == "interrupted"
+        let output = sandbox.segno(&["sessions", "list", "--json"]).good();
+        output.json()[0]["status"] == "interrupted"
     });
     stopped
 }
 
 #[test]
-fn of_fifty_resumes_at_once_exactly_one_runs() {
+fn exactly_one_of_fifty_concurrent_resumes_runs() {
     let sandbox = sandbox();
-    interrupted(&sandbox);
+    start_and_kill(&sandbox);
     let resumes: Vec<_> = (0..50).map(|_| sandbox.start(&["resume", "one"])).collect();
     until("one of them asks the second step again", || {
         sandbox.calls().len() == 3
     });
     let ids: Vec<u32> = resumes.iter().map(Child::id).collect();
     let mut runner = None;
-    let mut said = Vec::new();
-    // The winner waits for `go`, so whoever ends before that was refused.
+    let mut outputs = Vec::new();
+    // The winner waits for `go`, so every process that ends before that was refused.
     for child in resumes {
         if runner.is_none() && owner(&sandbox) == Some(child.id()) {
             runner = Some(child);
         } else {
-            said.push(wait(child));
+            outputs.push(wait(child));
         }
     }
     let winner = runner.expect("someone runs it");
-    assert_eq!(said.len(), 49);
-    for said in said {
+    assert_eq!(outputs.len(), 49);
+    for output in outputs {
         let named = format!("process {} on ", winner.id());
-        said.refused(21, &["one", &named, "since", "until", "[S0107]", "hint:"]);
+        output.refused(21, &["one", &named, "since", "until", "[S0107]", "hint:"]);
     }
     assert!(ids.contains(&winner.id()));
     sandbox.write("go", "");
@@ -99,40 +101,42 @@ fn owner(sandbox: &Sandbox) -> Option<u32> {
 }
 
 #[test]
-fn a_stopped_worker_is_ended_before_it_is_overtaken() {
+fn stopped_run_is_killed_before_it_is_taken_over() {
     let sandbox = sandbox();
-    let stopped = stopped_and_overdue(&sandbox);
-    assert!(agents(&sandbox) > 0, "its agent still runs");
-    let taker = sandbox.start(&["resume", "one"]);
+    let stopped = start_and_stop_past_lease(&sandbox);
+    assert!(agent_processes(&sandbox) > 0, "its agent still runs");
+    let new_owner = sandbox.start(&["resume", "one"]);
     let ended = wait(stopped);
     assert!(ended.crashed(), "{ended:?}");
     until("the second step is asked again", || {
         sandbox.calls().len() == 3
     });
-    until("only the taker's agent is left", || agents(&sandbox) <= 2);
+    until("only the taker's agent is left", || {
+        agent_processes(&sandbox) <= 2
+    });
     sandbox.write("go", "");
-    wait(taker).good();
-    until("no agent is left", || agents(&sandbox) == 0);
+    wait(new_owner).good();
+    until("no agent is left", || agent_processes(&sandbox) == 0);
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
 }
 
-/// Where the taker cannot see the old owner (another container, another machine), it cannot end it
-/// either. Then only the run number stands between the two.
+/// A new owner that cannot see the old one (another container, another machine) cannot kill it
+/// either. Then only the run number separates the two.
 #[test]
-fn a_woken_worker_cannot_write_with_an_old_run() {
+fn stale_run_cannot_append() {
     let sandbox = sandbox();
-    let stopped = stopped_and_overdue(&sandbox);
-    // A process namespace of its own hides the stopped worker from the taker.
+    let stopped = start_and_stop_past_lease(&sandbox);
+    // A separate process namespace hides the stopped run from the new owner.
     let mut elsewhere = std::process::Command::new("unshare");
     sandbox.furnish(&mut elsewhere);
     elsewhere
         .args(["--pid", "--fork", "--mount-proc"])
         .arg(sandbox.binary())
         .args(["resume", "one", "--json"]);
-    let taker = elsewhere
+    let new_owner = elsewhere
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -144,9 +148,12 @@ fn a_woken_worker_cannot_write_with_an_old_run() {
     let late = wait(stopped).refused(21, &["taken over", "run 1", "run 2", "[S0104]"]);
     assert!(!late.stdout.contains("answer"), "{late:?}");
     sandbox.write("go", "");
-    let taken = wait(taker).good();
-    assert_eq!(taken.json().last().unwrap()["output"], "answer of steps/2");
-    until("no agent is left", || agents(&sandbox) == 0);
+    let resumed = wait(new_owner).good();
+    assert_eq!(
+        resumed.json().last().unwrap()["output"],
+        "answer of steps/2"
+    );
+    until("no agent is left", || agent_processes(&sandbox) == 0);
     let runs: Vec<_> = sandbox
         .segno(&["logs", "one", "--json"])
         .good()

@@ -1,13 +1,12 @@
-//! The real binary, started as a person would start it.
+//! Integration tests: they start the real binary the way a user starts it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test answers")]
 
-mod adoption;
 mod bad_input;
 mod chat;
+mod cli_agents;
+mod cli_agents_killed;
 mod commands;
-mod companions;
-mod companions_killed;
 mod crash;
 mod crash_checkpoints;
 mod crash_settings;
@@ -20,8 +19,9 @@ mod lease;
 mod mcp;
 mod models;
 mod real_tree;
+mod remote;
 mod resume;
-mod storage;
+mod transcript_import;
 mod watch;
 
 use std::path::Path;

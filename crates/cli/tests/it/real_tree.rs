@@ -1,5 +1,5 @@
-//! A real tree: the sources that this workspace is built from, in a git repository with work in all
-//! the places where git can have some.
+//! A real tree: the sources that this workspace is built from, in a git repository with work in
+//! every place where git can hold it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use segno_testkit::sandbox::{Sandbox, finish};
 
 use crate::sandbox;
 
-/// How many files there must be.
+/// The minimum number of files.
 const ENOUGH: usize = 5_000;
 
-/// Where cargo has unpacked what it has fetched.
+/// The folders where cargo has unpacked the crates that it fetched.
 fn sources() -> Vec<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -46,13 +46,13 @@ fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
 }
 
 fn run(program: &str, words: &[&str]) {
-    let said = Command::new(program).args(words).output().unwrap();
-    let told = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success(), "{program} {words:?}: {told}");
+    let output = Command::new(program).args(words).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{program} {words:?}: {stdout}");
 }
 
 #[test]
-fn a_repository_of_real_sources_comes_back_to_the_byte() {
+fn repository_of_real_sources_is_restored_exactly() {
     let sandbox = sandbox();
     let work = sandbox.work();
     let mut files = 0;
@@ -83,19 +83,19 @@ fn a_repository_of_real_sources_comes_back_to_the_byte() {
     sandbox.write("untracked.txt", "4\n");
     sandbox.scripted_chain(1, 0);
     sandbox.segno(&["run", "chain.yaml"]).good();
-    let kept = sandbox.segno(&["checkpoint", "create", "--json"]).good();
-    let kept = kept.json().remove(0);
-    let id = kept["checkpoint"].as_str().unwrap();
+    let checkpoint = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    let checkpoint = checkpoint.json().remove(0);
+    let id = checkpoint["checkpoint"].as_str().unwrap();
     assert_eq!(
-        kept["left_out"], 0,
-        "what git tracks is never left out: {kept}"
+        checkpoint["left_out"], 0,
+        "what git tracks is never left out: {checkpoint}"
     );
     let into = work.parent().unwrap().join("elsewhere");
     let (here, there) = (work.to_str().unwrap(), into.to_str().unwrap());
     sandbox
         .segno(&["checkpoint", "restore", id, "--into", there])
         .good();
-    // Before git is asked: it may write to its index.
+    // Compares before git runs, because git may write to its index.
     run("diff", &["-r", "--no-dereference", here, there]);
     for question in [
         &["status", "--porcelain=v2", "--branch", "--show-stash"][..],

@@ -1,11 +1,11 @@
-//! A chain that is stopped, and goes on.
+//! A chain that is killed and resumed.
 
 use segno_testkit::sandbox::{Sandbox, until, wait};
 
 use crate::sandbox;
 
 #[test]
-fn a_killed_run_goes_on_without_asking_again() {
+fn resume_repeats_no_finished_step() {
     let sandbox = sandbox();
     sandbox.command_chain(
         5,
@@ -18,26 +18,27 @@ fn a_killed_run_goes_on_without_asking_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     sandbox.write("go", "");
-    let said = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).good();
     assert_eq!(
         sandbox.calls(),
         [
             "steps/0", "steps/1", "steps/2", "steps/3", "steps/3", "steps/4"
         ]
     );
-    assert_eq!(said.stdout, "answer of steps/4\n");
+    assert_eq!(output.stdout, "answer of steps/4\n");
     assert_eq!(sandbox.read("artifacts/out.txt"), "answer of steps/4");
     assert!(
-        said.stderr
+        output
+            .stderr
             .contains("resumed: 3 of 5 steps were already done"),
         "{}",
-        said.stderr
+        output.stderr
     );
     sandbox.segno(&["doctor"]).good();
 }
 
-/// Processes that work in the sandbox, segno's own excepted.
-fn family(sandbox: &Sandbox) -> usize {
+/// Counts the processes that work in the sandbox, except Segno's own.
+fn sandbox_processes(sandbox: &Sandbox) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let works_here = |entry: &std::fs::DirEntry| {
         entry
@@ -52,7 +53,8 @@ fn family(sandbox: &Sandbox) -> usize {
 #[test]
 fn a_killed_run_leaves_no_process_behind() {
     let sandbox = sandbox();
-    // A family that does what it can to stay: deaf to signals, in sessions of their own, orphaned.
+    // A process tree that does what it can to survive: deaf to signals, in its own sessions,
+    // orphaned.
     sandbox.command_chain(
         1,
         "trap '' TERM HUP INT QUIT PIPE
@@ -65,14 +67,18 @@ fn a_killed_run_leaves_no_process_behind() {
     until("the family is complete", || {
         grown.iter().all(|file| file.exists())
     });
-    assert!(family(&sandbox) >= 8, "{}", family(&sandbox));
+    assert!(
+        sandbox_processes(&sandbox) >= 8,
+        "{}",
+        sandbox_processes(&sandbox)
+    );
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the family is gone", || family(&sandbox) == 0);
+    until("the family is gone", || sandbox_processes(&sandbox) == 0);
 }
 
 #[test]
-fn a_completed_session_is_over() {
+fn completed_session_cannot_be_resumed() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
     let child = sandbox.start(&["run", "chain.yaml", "--name", "done"]);

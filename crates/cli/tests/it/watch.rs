@@ -1,4 +1,4 @@
-//! Transcripts mirrored while they grow, by the real binary.
+//! `segno watch` mirrors transcripts while they grow.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 
 use crate::sandbox;
 
-/// The binary, and a folder that Claude Code keeps everything in, which is not there at first.
-struct Set {
+/// The binary, and a Claude Code configuration folder that does not exist at first.
+struct Fixture {
     sandbox: Sandbox,
 }
 
-impl Set {
+impl Fixture {
     fn new() -> Self {
         Self { sandbox: sandbox() }
     }
@@ -53,8 +53,8 @@ impl Set {
         Watcher::start(self.command(&["watch", "--json"]))
     }
 
-    /// Adds something that was said.
-    fn say(&self, session: u32, turn: u32, words: &str) {
+    /// Appends a message to a transcript.
+    fn append_message(&self, session: u32, turn: u32, words: &str) {
         let path = self.transcript(session);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut file = fs::OpenOptions::new()
@@ -67,7 +67,7 @@ impl Set {
     }
 
     fn line(&self, session: u32, turn: u32, words: &str) -> String {
-        let record = |turn: u32| format!("0a11c0de-0000-4000-8000-{turn:012}");
+        let uuid = |turn: u32| format!("0a11c0de-0000-4000-8000-{turn:012}");
         let (kind, message) = if turn.is_multiple_of(2) {
             ("user", json!({"role": "user", "content": words}))
         } else {
@@ -80,7 +80,7 @@ impl Set {
             ("assistant", message)
         };
         let line = json!({
-            "type": kind, "uuid": record(turn), "parentUuid": turn.checked_sub(1).map(record),
+            "type": kind, "uuid": uuid(turn), "parentUuid": turn.checked_sub(1).map(uuid),
             "sessionId": id(session), "cwd": self.sandbox.work(), "version": "2.1.325",
             "isSidechain": false, "timestamp": format!("2026-11-15T10:00:{turn:02}.000Z"),
             "message": message,
@@ -88,8 +88,8 @@ impl Set {
         format!("{line}\n")
     }
 
-    /// Everything that is kept of a session.
-    fn kept(&self, session: &str) -> String {
+    /// Everything in the journal of a session.
+    fn full_log(&self, session: &str) -> String {
         self.segno(&["logs", session, "--full"]).good().stdout
     }
 
@@ -105,7 +105,7 @@ fn id(session: u32) -> String {
     format!("5e550000-0000-4000-8000-{session:012}")
 }
 
-/// A watcher that runs.
+/// A running `segno watch` process.
 struct Watcher {
     child: Child,
     lines: Receiver<Value>,
@@ -120,7 +120,7 @@ impl Drop for Watcher {
 }
 
 impl Watcher {
-    /// Returns when it watches.
+    /// Returns when the process is watching.
     fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -146,16 +146,17 @@ impl Watcher {
         }
     }
 
-    /// Waits until a transcript was mirrored up to its present end; returns its session.
+    /// Waits until a transcript is mirrored up to its current end; returns its session.
     #[track_caller]
-    fn mirrors(&self, path: &Path) -> String {
+    fn wait_until_mirrored(&self, path: &Path) -> String {
         let length = fs::metadata(path).unwrap().len();
-        self.tells(path, |line| line["bytes"] == length)
+        self.wait_for_line(path, |line| line["bytes"] == length)
     }
 
-    /// Waits until something of a transcript was mirrored that is as wanted; returns its session.
+    /// Waits until the watcher reports a line about this transcript that satisfies `is_wanted`;
+    /// returns its session.
     #[track_caller]
-    fn tells(&self, path: &Path, is_wanted: impl Fn(&Value) -> bool) -> String {
+    fn wait_for_line(&self, path: &Path, is_wanted: impl Fn(&Value) -> bool) -> String {
         let wanted =
             |line: &&Value| line["file"].as_str().map(Path::new) == Some(path) && is_wanted(line);
         loop {
@@ -177,27 +178,27 @@ impl Watcher {
 }
 
 #[test]
-fn a_transcript_is_mirrored_while_it_grows_and_kept_when_it_is_gone() {
-    let set = Set::new();
-    let watcher = set.watch();
-    // Not even the folder was there when it began.
-    set.say(1, 0, "Tell me of turnips.");
-    let session = watcher.mirrors(&set.transcript(1));
-    set.say(1, 1, "A turnip is a root.");
-    assert_eq!(watcher.mirrors(&set.transcript(1)), session);
-    set.say(1, 2, "And of beets?");
-    watcher.mirrors(&set.transcript(1));
-    fs::remove_file(set.transcript(1)).unwrap();
-    // Another one goes on being mirrored.
-    set.say(2, 0, "Hello.");
-    assert_ne!(watcher.mirrors(&set.transcript(2)), session);
-    let kept = set.kept(&session);
+fn mirrored_transcript_survives_its_deletion() {
+    let fixture = Fixture::new();
+    let watcher = fixture.watch();
+    // Not even the folder existed when the watcher started.
+    fixture.append_message(1, 0, "Tell me of turnips.");
+    let session = watcher.wait_until_mirrored(&fixture.transcript(1));
+    fixture.append_message(1, 1, "A turnip is a root.");
+    assert_eq!(watcher.wait_until_mirrored(&fixture.transcript(1)), session);
+    fixture.append_message(1, 2, "And of beets?");
+    watcher.wait_until_mirrored(&fixture.transcript(1));
+    fs::remove_file(fixture.transcript(1)).unwrap();
+    // The watcher still mirrors another transcript.
+    fixture.append_message(2, 0, "Hello.");
+    assert_ne!(watcher.wait_until_mirrored(&fixture.transcript(2)), session);
+    let log = fixture.full_log(&session);
     for words in [
         "Tell me of turnips.",
         "A turnip is a root.",
         "And of beets?",
     ] {
-        assert!(kept.contains(words), "{words}: {kept}");
+        assert!(log.contains(words), "{words}: {log}");
     }
     assert!(
         watcher.signal(Signal::INT).success(),
@@ -206,117 +207,121 @@ fn a_transcript_is_mirrored_while_it_grows_and_kept_when_it_is_gone() {
 }
 
 #[test]
-fn nothing_is_lost_when_the_watcher_is_killed() {
-    let set = Set::new();
-    set.say(1, 0, "before");
-    let watcher = set.watch();
-    let session = watcher.mirrors(&set.transcript(1));
-    set.say(1, 1, "Roots under way.");
+fn killed_watcher_loses_nothing() {
+    let fixture = Fixture::new();
+    fixture.append_message(1, 0, "before");
+    let watcher = fixture.watch();
+    let session = watcher.wait_until_mirrored(&fixture.transcript(1));
+    fixture.append_message(1, 1, "Roots under way.");
     watcher.signal(Signal::KILL);
-    set.say(1, 2, "Beets while nobody watched.");
-    set.say(2, 0, "new while nobody watched");
-    let watcher = set.watch();
-    assert_eq!(watcher.mirrors(&set.transcript(1)), session);
-    watcher.mirrors(&set.transcript(2));
-    let kept = set.kept(&session);
+    fixture.append_message(1, 2, "Beets while nobody watched.");
+    fixture.append_message(2, 0, "new while nobody watched");
+    let watcher = fixture.watch();
+    assert_eq!(watcher.wait_until_mirrored(&fixture.transcript(1)), session);
+    watcher.wait_until_mirrored(&fixture.transcript(2));
+    let log = fixture.full_log(&session);
     for words in ["Roots under way.", "Beets while nobody watched."] {
-        let said = format!("\"text\":\"{words}\"");
-        assert_eq!(kept.matches(&said).count(), 1, "{words}: {kept}");
+        let output = format!("\"text\":\"{words}\"");
+        assert_eq!(log.matches(&output).count(), 1, "{words}: {log}");
     }
     watcher.signal(Signal::TERM);
-    assert_eq!(set.sessions(), 2);
+    assert_eq!(fixture.sessions(), 2);
 }
 
 #[test]
-fn what_is_emptied_replaced_renamed_or_nonsense_does_not_stop_it() {
-    let set = Set::new();
-    let watcher = set.watch();
-    set.say(1, 0, "first");
-    let session = watcher.mirrors(&set.transcript(1));
-    fs::write(set.transcript(1), "").unwrap();
-    fs::write(set.transcript(2), "\0\0 not json\n{\"type\":").unwrap();
-    fs::rename(set.transcript(1), set.transcript(3)).unwrap();
-    fs::create_dir(set.transcript(4)).unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", set.transcript(5)).unwrap();
-    set.say(6, 0, "still there");
-    watcher.mirrors(&set.transcript(6));
-    fs::remove_dir_all(set.root()).unwrap();
-    set.say(7, 0, "anew");
-    watcher.mirrors(&set.transcript(7));
-    assert!(set.kept(&session).contains("first"));
+fn broken_transcripts_do_not_stop_the_watcher() {
+    let fixture = Fixture::new();
+    let watcher = fixture.watch();
+    fixture.append_message(1, 0, "first");
+    let session = watcher.wait_until_mirrored(&fixture.transcript(1));
+    fs::write(fixture.transcript(1), "").unwrap();
+    fs::write(fixture.transcript(2), "\0\0 not json\n{\"type\":").unwrap();
+    fs::rename(fixture.transcript(1), fixture.transcript(3)).unwrap();
+    fs::create_dir(fixture.transcript(4)).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", fixture.transcript(5)).unwrap();
+    fixture.append_message(6, 0, "still there");
+    watcher.wait_until_mirrored(&fixture.transcript(6));
+    fs::remove_dir_all(fixture.root()).unwrap();
+    fixture.append_message(7, 0, "anew");
+    watcher.wait_until_mirrored(&fixture.transcript(7));
+    assert!(fixture.full_log(&session).contains("first"));
 }
 
 #[test]
-fn one_round_takes_what_is_there_and_ends() {
-    let set = Set::new();
+fn watch_once_mirrors_everything_and_exits() {
+    let fixture = Fixture::new();
     for session in 0..5 {
-        set.say(session, 0, "hello");
+        fixture.append_message(session, 0, "hello");
     }
-    let said = set.segno(&["watch", "--once", "--json", "claude"]).good();
-    assert_eq!(said.json().len(), 5, "{}", said.stdout);
-    let said = set.segno(&["watch", "--once", "--json"]).good();
-    assert_eq!(said.stdout, "", "nothing is new");
-    set.say(3, 1, "more");
-    let said = set.segno(&["watch", "--once"]).good();
+    let output = fixture
+        .segno(&["watch", "--once", "--json", "claude"])
+        .good();
+    assert_eq!(output.json().len(), 5, "{}", output.stdout);
+    let output = fixture.segno(&["watch", "--once", "--json"]).good();
+    assert_eq!(output.stdout, "", "nothing is new");
+    fixture.append_message(3, 1, "more");
+    let output = fixture.segno(&["watch", "--once"]).good();
     assert!(
-        said.stdout.starts_with("updated ") && said.stdout.contains(&id(3)),
+        output.stdout.starts_with("updated ") && output.stdout.contains(&id(3)),
         "{}",
-        said.stdout
+        output.stdout
     );
-    assert_eq!(set.sessions(), 5);
+    assert_eq!(fixture.sessions(), 5);
 }
 
 #[test]
-fn there_is_one_watcher_at_a_time() {
-    let set = Set::new();
-    let watcher = set.watch();
+fn second_watcher_is_refused() {
+    let fixture = Fixture::new();
+    let watcher = fixture.watch();
     let who = format!("by process {} since ", watcher.child.id());
     for words in [&["watch"][..], &["watch", "--once"]] {
-        set.segno(words)
+        fixture
+            .segno(words)
             .refused(21, &["watched already", &who, "H0103"]);
     }
     watcher.signal(Signal::KILL);
-    set.segno(&["watch", "--once"]).good();
+    fixture.segno(&["watch", "--once"]).good();
 }
 
 #[test]
-fn what_a_hook_told_of_is_mirrored_wherever_it_is() {
-    let set = Set::new();
-    set.segno(&["hooks", "install", "claude"]).good();
-    set.say(1, 0, "elsewhere");
-    let tell = |session: u32| {
-        let home = set.sandbox.home();
-        let mut hook = set.command(&["__hook", "claude", home.to_str().unwrap()]);
+fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
+    let fixture = Fixture::new();
+    fixture.segno(&["hooks", "install", "claude"]).good();
+    fixture.append_message(1, 0, "elsewhere");
+    let run_hook = |session: u32| {
+        let home = fixture.sandbox.home();
+        let mut hook = fixture.command(&["__hook", "claude", home.to_str().unwrap()]);
         let mut child = hook.stdin(Stdio::piped()).spawn().unwrap();
-        let said = json!({"session_id": id(session), "transcript_path": set.transcript(session)});
+        let event =
+            json!({"session_id": id(session), "transcript_path": fixture.transcript(session)});
         child
             .stdin
             .take()
             .unwrap()
-            .write_all(said.to_string().as_bytes())
+            .write_all(event.to_string().as_bytes())
             .unwrap();
         wait(child).good();
     };
-    let notes = || {
-        fs::read_dir(set.sandbox.home().join("spool"))
+    let spool_files = || {
+        fs::read_dir(fixture.sandbox.home().join("spool"))
             .unwrap()
             .count()
     };
-    tell(1);
-    assert_eq!(notes(), 1);
-    // This one looks at another folder.
-    let mut command = set.sandbox.command(&["watch", "--json"]);
-    command.env("CLAUDE_CONFIG_DIR", set.sandbox.work().join("nothing"));
+    run_hook(1);
+    assert_eq!(spool_files(), 1);
+    // This watcher watches another folder.
+    let mut command = fixture.sandbox.command(&["watch", "--json"]);
+    command.env("CLAUDE_CONFIG_DIR", fixture.sandbox.work().join("nothing"));
     let watcher = Watcher::start(command);
-    watcher.mirrors(&set.transcript(1));
-    set.say(2, 0, "also elsewhere");
-    tell(2);
-    watcher.mirrors(&set.transcript(2));
-    until("the notes are done with", || notes() == 0);
+    watcher.wait_until_mirrored(&fixture.transcript(1));
+    fixture.append_message(2, 0, "also elsewhere");
+    run_hook(2);
+    watcher.wait_until_mirrored(&fixture.transcript(2));
+    until("the notes are done with", || spool_files() == 0);
 }
 
 #[test]
-fn what_real_agents_do_by_themselves_is_kept() {
+fn transcripts_of_real_agents_are_mirrored() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
         let (stage, sandbox) = (Stage::new(&server), sandbox());
@@ -334,15 +339,16 @@ fn what_real_agents_do_by_themselves_is_kept() {
         let prompt = format!("Do the task. {}", standard().marker());
         let (status, lines) = agent.start(&stage, &prompt).end();
         assert!(status.success(), "{lines:#?}");
-        let record = agent.record(&stage, &agent.session(&lines)).unwrap();
-        // Programs end their records with notes in which nothing is said, and nothing is told of these.
-        let session = watcher.tells(&record, |_| true);
+        let transcript = agent.record(&stage, &agent.session(&lines)).unwrap();
+        // Programs end their transcripts with records that hold no message, and the watcher reports
+        // nothing for those.
+        let session = watcher.wait_for_line(&transcript, |_| true);
         let has_the_end = || {
-            let kept = finish(segno(&["logs", &session, "--full"])).good().stdout;
-            kept.contains("Done: the plan, three files and a count.")
+            let log = finish(segno(&["logs", &session, "--full"])).good().stdout;
+            log.contains("Done: the plan, three files and a count.")
         };
         until("the end is mirrored", has_the_end);
-        fs::remove_file(record).unwrap();
+        fs::remove_file(transcript).unwrap();
         assert!(has_the_end(), "{agent:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Words on the command line.
+//! Arguments on the command line.
 
 use crate::commands::scripted;
 use std::ffi::OsStr;
@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use segno_testkit::sandbox::{Sandbox, finish};
 
-use crate::bad_input::assert_nothing_kept;
-use crate::commands::{failing_chain, shown, standings};
+use crate::bad_input::assert_nothing_stored;
+use crate::commands::{failing_chain, session_statuses, shown};
 use crate::sandbox;
 
-fn stuck(sandbox: &Sandbox, name: &str) -> String {
+fn failed_session(sandbox: &Sandbox, name: &str) -> String {
     failing_chain(sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", name])
@@ -22,7 +22,7 @@ fn stuck(sandbox: &Sandbox, name: &str) -> String {
 #[test]
 fn an_unknown_session_is_named() {
     let sandbox = sandbox();
-    let id = stuck(&sandbox, "report");
+    let id = failed_session(&sandbox, "report");
     let other = id.replace(&id[20..], "000000");
     let commands = [
         &["resume"][..],
@@ -44,14 +44,17 @@ fn an_unknown_session_is_named() {
     for reference in ["REPORT", "", " ", "..", "../report", "%", &other] {
         refused(&["sessions", "delete", "--yes"], reference);
     }
-    assert_eq!(standings(&sandbox), [("report".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("report".into(), "failed".into())]
+    );
 }
 
 #[test]
-fn an_ambiguous_beginning_is_told_with_what_it_may_mean() {
+fn ambiguous_prefix_is_refused_with_the_candidates() {
     let sandbox = sandbox();
-    stuck(&sandbox, "report-a");
-    stuck(&sandbox, "report-b");
+    failed_session(&sandbox, "report-a");
+    failed_session(&sandbox, "report-b");
     for reference in ["rep", "report-", "0"] {
         sandbox
             .segno(&["sessions", "delete", reference, "--yes"])
@@ -66,19 +69,19 @@ fn an_ambiguous_beginning_is_told_with_what_it_may_mean() {
                 ],
             );
     }
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
 #[test]
-fn a_whole_name_is_meant_although_another_begins_like_it() {
+fn full_name_wins_over_a_longer_one() {
     let sandbox = sandbox();
-    stuck(&sandbox, "report");
-    stuck(&sandbox, "report-2");
+    failed_session(&sandbox, "report");
+    failed_session(&sandbox, "report-2");
     assert_eq!(shown(&sandbox, "report")["name"], "report");
 }
 
 #[test]
-fn an_id_with_a_leading_dash_is_no_option_behind_two_dashes() {
+fn leading_dash_is_no_option_after_two_dashes() {
     let sandbox = sandbox();
     sandbox
         .segno(&["resume", "-x"])
@@ -93,7 +96,7 @@ fn an_id_with_a_leading_dash_is_no_option_behind_two_dashes() {
 }
 
 #[test]
-fn a_name_that_cannot_be_typed_is_refused() {
+fn invalid_session_name_is_refused() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     let long = "n".repeat(65);
@@ -116,11 +119,11 @@ fn a_name_that_cannot_be_typed_is_refused() {
         .segno(&["run", "chain.yaml", "--name=-x"])
         .refused(2, &["--name"]);
     assert!(sandbox.calls().is_empty());
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn words_that_are_not_utf_8_are_refused() {
+fn arguments_that_are_not_utf_8_are_refused() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     let bad = OsStr::from_bytes(b"\xff");
@@ -137,11 +140,11 @@ fn words_that_are_not_utf_8_are_refused() {
     let mut command = sandbox.command(&["run"]);
     command.arg(OsStr::from_bytes(b"\xff.yaml"));
     finish(command).refused(12, &["\u{fffd}.yaml", "No such file"]);
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn words_that_are_empty_are_refused() {
+fn empty_arguments_are_refused() {
     let sandbox = sandbox();
     sandbox.segno(&["run", ""]).refused(2, &["[SPEC]"]);
     sandbox.segno(&["validate", ""]).refused(2, &["<SPEC>"]);
@@ -150,13 +153,13 @@ fn words_that_are_empty_are_refused() {
     sandbox
         .segno(&["run", "chain.yaml", "--out", ""])
         .refused(2, &["--out"]);
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn numbers_that_are_no_days_are_refused() {
+fn invalid_numbers_of_days_are_refused() {
     let sandbox = sandbox();
-    stuck(&sandbox, "report");
+    failed_session(&sandbox, "report");
     for days in [
         "99999999999999999999",
         "1.5",
@@ -196,11 +199,11 @@ fn numbers_that_are_no_days_are_refused() {
             "18446744073709551615",
         ])
         .good();
-    assert_eq!(standings(&sandbox).len(), 1);
+    assert_eq!(session_statuses(&sandbox).len(), 1);
 }
 
 #[test]
-fn words_outside_of_their_list_are_refused_with_the_list() {
+fn unknown_values_are_refused_with_the_known_ones() {
     let sandbox = sandbox();
     sandbox
         .segno(&["sessions", "list", "--status", "bogus"])
@@ -214,7 +217,7 @@ fn words_outside_of_their_list_are_refused_with_the_list() {
 }
 
 #[test]
-fn an_argument_of_a_hundred_kilobytes_is_just_a_wrong_one() {
+fn very_long_argument_is_refused_normally() {
     let sandbox = sandbox();
     let long = "x".repeat(100_000);
     sandbox.segno(&["resume", &long]).refused(17, &["[S0101]"]);
@@ -224,7 +227,7 @@ fn an_argument_of_a_hundred_kilobytes_is_just_a_wrong_one() {
 }
 
 #[test]
-fn a_wrong_argument_cannot_steer_the_terminal() {
+fn wrong_argument_cannot_control_the_terminal() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     for words in [
@@ -232,8 +235,8 @@ fn a_wrong_argument_cannot_steer_the_terminal() {
         &["bog\u{1b}[31m"],
         &["resume", "--x\u{1b}[31m"],
     ] {
-        let said = sandbox.segno(words).refused(2, &[]);
-        assert!(!said.stderr.contains('\u{1b}'), "{:?}", said.stderr);
+        let output = sandbox.segno(words).refused(2, &[]);
+        assert!(!output.stderr.contains('\u{1b}'), "{:?}", output.stderr);
     }
 }
 
@@ -247,12 +250,12 @@ fn a_secret_in_a_wrong_argument_is_not_shown() {
         "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5",
     ]);
     command.env("MY_API_TOKEN", "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5");
-    let said = finish(command).refused(2, &["NAME=VALUE"]);
-    assert!(!said.stderr.contains("canary"), "{}", said.stderr);
+    let output = finish(command).refused(2, &["NAME=VALUE"]);
+    assert!(!output.stderr.contains("canary"), "{}", output.stderr);
 }
 
 #[test]
-fn validate_cannot_be_made_to_steer_the_terminal() {
+fn validate_cannot_control_the_terminal() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     fs::rename(
@@ -260,12 +263,12 @@ fn validate_cannot_be_made_to_steer_the_terminal() {
         sandbox.work().join("a\u{1b}[31m.yaml"),
     )
     .unwrap();
-    let said = sandbox.segno(&["validate", "a\u{1b}[31m.yaml"]).good();
-    assert!(!said.stdout.contains('\u{1b}'), "{:?}", said.stdout);
+    let output = sandbox.segno(&["validate", "a\u{1b}[31m.yaml"]).good();
+    assert!(!output.stdout.contains('\u{1b}'), "{:?}", output.stdout);
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_with_the_way_out() {
+fn taken_name_is_refused_with_a_hint() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     sandbox

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::sandbox;
 
 #[test]
-fn a_setting_that_is_none_is_noticed_by_name() {
+fn unknown_setting_is_reported_by_name() {
     for (content, key) in [
         ("[lease]\nttl = 5\n", "`lease.ttl` is not a setting"),
         ("[leese]\nttl_ms = 5\n", "`leese.ttl_ms` is not a setting"),
@@ -14,19 +14,19 @@ fn a_setting_that_is_none_is_noticed_by_name() {
     ] {
         let sandbox = sandbox();
         sandbox.configure(content);
-        let said = sandbox.segno(&["status"]).good();
-        assert!(said.stderr.contains("config.toml"), "{}", said.stderr);
-        assert!(said.stderr.contains(key), "{}", said.stderr);
+        let output = sandbox.segno(&["status"]).good();
+        assert!(output.stderr.contains("config.toml"), "{}", output.stderr);
+        assert!(output.stderr.contains(key), "{}", output.stderr);
         assert!(
-            said.stderr.contains("lease.ttl_ms, cleanup.max_age_days"),
+            output.stderr.contains("lease.ttl_ms, cleanup.max_age_days"),
             "{}",
-            said.stderr
+            output.stderr
         );
     }
 }
 
 #[test]
-fn a_setting_of_another_type_or_size_is_refused() {
+fn setting_of_wrong_type_or_range_is_refused() {
     for content in [
         "[lease]\nttl_ms = \"soon\"\n",
         "[lease]\nttl_ms = -1\n",
@@ -48,7 +48,7 @@ fn a_setting_of_another_type_or_size_is_refused() {
 }
 
 #[test]
-fn settings_that_everyone_may_write_are_refused() {
+fn world_writable_settings_are_refused() {
     let sandbox = sandbox();
     sandbox.configure("[lease]\nttl_ms = 1000\n");
     let file = sandbox.home().join("config.toml");
@@ -61,7 +61,7 @@ fn settings_that_everyone_may_write_are_refused() {
 }
 
 #[test]
-fn settings_that_are_no_file_are_refused() {
+fn settings_that_are_not_a_file_are_refused() {
     let sandbox = sandbox();
     sandbox.configure("");
     let file = sandbox.home().join("config.toml");
@@ -76,8 +76,8 @@ fn settings_that_are_no_file_are_refused() {
 fn settings_beside_the_spec_are_not_read() {
     let sandbox = sandbox();
     sandbox.write("config.toml", "[lease]\nttl_ms = \"evil\"\n");
-    let said = sandbox.segno(&["status"]).good();
-    assert_eq!(said.stderr, "");
+    let output = sandbox.segno(&["status"]).good();
+    assert_eq!(output.stderr, "");
 }
 
 #[test]

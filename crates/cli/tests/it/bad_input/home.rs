@@ -1,4 +1,4 @@
-//! Places that cannot keep sessions.
+//! Homes that cannot store sessions.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use segno_testkit::sandbox::{Sandbox, finish};
 
-use crate::commands::{failing_chain, root, standings};
+use crate::commands::{failing_chain, root, session_statuses};
 use crate::sandbox;
 
 #[track_caller]
@@ -30,17 +30,17 @@ fn a_home_below_a_file_is_named() {
     sandbox.write("file", "");
     let mut command = sandbox.command(&["sessions", "list"]);
     command.env("SEGNO_HOME", sandbox.work().join("file/home"));
-    let said = finish(command);
-    assert!(!said.status.success());
+    let output = finish(command);
+    assert!(!output.status.success());
     assert!(
-        said.stderr.contains("file/home") && said.stderr.contains("Not a directory"),
+        output.stderr.contains("file/home") && output.stderr.contains("Not a directory"),
         "{}",
-        said.stderr
+        output.stderr
     );
     assert_eq!(sandbox.read("file"), "");
 }
 
-/// The binary as a person who may not do everything: if we are root, as nobody.
+/// Runs the binary as a user without special rights: as `nobody` if this process is root.
 fn as_nobody(sandbox: &Sandbox) -> Command {
     if !rustix::process::geteuid().is_root() {
         return sandbox.command(&[]);
@@ -58,7 +58,7 @@ fn as_nobody(sandbox: &Sandbox) -> Command {
 }
 
 #[test]
-fn a_home_that_may_not_be_entered_is_named() {
+fn home_without_permission_is_named() {
     let sandbox = sandbox();
     let home = sandbox.home();
     fs::create_dir(&home).unwrap();
@@ -68,26 +68,30 @@ fn a_home_that_may_not_be_entered_is_named() {
     }
     fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
     command.args(["sessions", "list"]);
-    let said = finish(command);
+    let output = finish(command);
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
-    assert!(!said.status.success());
-    let place = home.display().to_string();
-    assert!(said.stderr.contains(&place), "{}", said.stderr);
-    assert!(said.stderr.contains("Permission denied"), "{}", said.stderr);
+    assert!(!output.status.success());
+    let home_path = home.display().to_string();
+    assert!(output.stderr.contains(&home_path), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("Permission denied"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
 }
 
 #[test]
-fn a_home_that_others_may_write_is_refused_with_the_way_out() {
+fn home_writable_by_others_is_refused_with_a_hint() {
     for mode in [0o777, 0o770, 0o702] {
         let sandbox = sandbox();
         failing_chain(&sandbox);
         fs::create_dir(sandbox.home()).unwrap();
         fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(mode)).unwrap();
-        let way_out = format!("chmod go-w {}", sandbox.home().display());
+        let hint = format!("chmod go-w {}", sandbox.home().display());
         sandbox.segno(&["run", "chain.yaml"]).refused(
             12,
-            &["is not safe", "others may write to it", "[F0104]", &way_out],
+            &["is not safe", "others may write to it", "[F0104]", &hint],
         );
         assert!(sandbox.calls().is_empty());
         assert!(!sandbox.home().join("segno.db").exists());
@@ -95,7 +99,7 @@ fn a_home_that_others_may_write_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_home_of_someone_else_is_refused() {
+fn home_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -127,7 +131,7 @@ fn a_relative_home_is_refused() {
 }
 
 #[test]
-fn no_home_at_all_is_told_with_the_way_out() {
+fn missing_home_is_refused_with_a_hint() {
     let sandbox = sandbox();
     for home in [None, Some(""), Some("relative")] {
         let mut command = sandbox.command(&["status"]);
@@ -141,7 +145,7 @@ fn no_home_at_all_is_told_with_the_way_out() {
 }
 
 #[test]
-fn without_a_place_of_its_own_it_keeps_to_the_places_of_the_person() {
+fn default_home_is_in_the_users_state_folder() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["status"]);
     command.env_remove("SEGNO_HOME");
@@ -150,7 +154,7 @@ fn without_a_place_of_its_own_it_keeps_to_the_places_of_the_person() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_left_alone() {
+fn database_of_a_newer_version_is_left_unchanged() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
@@ -182,7 +186,10 @@ fn a_store_of_a_newer_version_is_left_alone() {
         &sandbox,
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 2')\nc.commit()\nc.close()",
     );
-    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "failed".into())]
+    );
 }
 
 #[test]
@@ -218,7 +225,7 @@ fn a_file_that_is_no_database_is_not_overwritten() {
 }
 
 #[test]
-fn a_folder_whose_name_is_not_utf_8_is_refused_or_used_but_no_other() {
+fn folder_name_that_is_not_utf_8_creates_no_other_folder() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     let folder = sandbox.work().join(OsStr::from_bytes(b"bad\xff"));
@@ -228,12 +235,12 @@ fn a_folder_whose_name_is_not_utf_8_is_refused_or_used_but_no_other() {
     }
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.current_dir(&folder);
-    let said = finish(command);
-    assert!(!sandbox.work().join("bad\u{fffd}").exists(), "{said:?}");
+    let output = finish(command);
+    assert!(!sandbox.work().join("bad\u{fffd}").exists(), "{output:?}");
 }
 
 #[test]
-fn a_database_of_another_program_is_left_alone() {
+fn foreign_database_is_left_unchanged() {
     let sandbox = sandbox();
     sandbox.configure("");
     let file = sandbox.home().join("segno.db");
@@ -256,7 +263,7 @@ fn a_file_in_the_place_of_the_home_is_named() {
 }
 
 #[test]
-fn an_unsafe_home_is_refused_before_anything_is_made_in_it() {
+fn unsafe_home_is_refused_before_anything_is_written() {
     let sandbox = sandbox();
     fs::create_dir(sandbox.home()).unwrap();
     fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -265,7 +272,7 @@ fn an_unsafe_home_is_refused_before_anything_is_made_in_it() {
 }
 
 #[test]
-fn nothing_that_is_kept_needs_no_home() {
+fn commands_that_store_nothing_need_no_home() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     for words in [

@@ -1,5 +1,5 @@
-//! Input that is wrong, and places that cannot be used: each is named, with the reason and the way
-//! out, and leaves nothing half-done behind.
+//! Invalid input and unusable paths: Segno reports each by name, with the reason and a remedy, and
+//! leaves nothing half-done behind.
 
 #![expect(
     clippy::disallowed_methods,
@@ -15,11 +15,11 @@ mod terminal;
 
 use segno_testkit::sandbox::Sandbox;
 
-use crate::commands::standings;
+use crate::commands::session_statuses;
 
-/// No session was left behind, and what is kept is sound.
+/// Asserts that no session was left behind and that the home is sound.
 #[track_caller]
-fn assert_nothing_kept(sandbox: &Sandbox) {
-    assert!(standings(sandbox).is_empty());
+fn assert_nothing_stored(sandbox: &Sandbox) {
+    assert!(session_statuses(sandbox).is_empty());
     sandbox.segno(&["doctor"]).good();
 }

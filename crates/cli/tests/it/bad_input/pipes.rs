@@ -1,10 +1,10 @@
-//! Nobody reads what is said: that is no reason to stop.
+//! Closed pipes: a run continues when nobody reads its output.
 
 use std::process::Command;
 
 use segno_testkit::sandbox::{Said, Sandbox, finish};
 
-use crate::commands::{failing_chain, standings, waiting_chain};
+use crate::commands::{failing_chain, session_statuses, waiting_chain};
 use crate::sandbox;
 
 /// Runs a line of shell, in which `segno` is the binary.
@@ -17,7 +17,7 @@ fn shell(sandbox: &Sandbox, line: &str) -> Said {
 }
 
 #[test]
-fn a_list_that_nobody_reads_ends_quietly() {
+fn command_with_a_closed_pipe_ends_silently() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
@@ -33,11 +33,11 @@ fn a_list_that_nobody_reads_ends_quietly() {
         "completion bash",
     ] {
         for end in ["| head -0", ">&-", "| true"] {
-            let said = shell(
+            let output = shell(
                 &sandbox,
                 &format!("{{ segno {command}; echo $? > code; }} {end}"),
             );
-            assert_eq!(said.stderr, "", "{command} {end}");
+            assert_eq!(output.stderr, "", "{command} {end}");
             if end != ">&-" {
                 assert_eq!(sandbox.read("code"), "0\n", "{command} {end}");
             }
@@ -46,7 +46,7 @@ fn a_list_that_nobody_reads_ends_quietly() {
 }
 
 #[test]
-fn a_run_that_nobody_listens_to_still_completes_and_is_kept() {
+fn run_with_closed_pipes_completes_and_is_stored() {
     for end in [
         "| head -0",
         ">&-",
@@ -68,7 +68,7 @@ fn a_run_that_nobody_listens_to_still_completes_and_is_kept() {
         assert_eq!(sandbox.read("code"), "0\n", "{end}");
         assert_eq!(sandbox.calls().len(), 5, "{end}");
         assert_eq!(
-            standings(&sandbox),
+            session_statuses(&sandbox),
             [("chain".into(), "completed".into())],
             "{end}"
         );
@@ -78,7 +78,7 @@ fn a_run_that_nobody_listens_to_still_completes_and_is_kept() {
 }
 
 #[test]
-fn a_follower_whose_reader_leaves_ends() {
+fn follower_ends_when_its_reader_closes_the_pipe() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 30, 1);
     let (live, _) = crate::commands::start_waiting(&sandbox, &[]);
@@ -88,7 +88,7 @@ fn a_follower_whose_reader_leaves_ends() {
     command.env("SEGNO", sandbox.binary());
     command.args(["-c", &format!("segno() {{ \"$SEGNO\" \"$@\"; }}\n{line}")]);
     let child = command.spawn().unwrap();
-    // Something new must be written before it can see that nobody reads.
+    // The follower notices the closed pipe only when it writes something new.
     sandbox.write("go", "");
     live.finish().good();
     segno_testkit::sandbox::wait(child);

@@ -3,15 +3,15 @@
 use std::fmt::Write;
 use std::fs;
 
-use crate::bad_input::assert_nothing_kept;
-use crate::commands::{edit, scripted, tidy};
+use crate::bad_input::assert_nothing_stored;
+use crate::commands::{edit, normalize, scripted};
 use crate::sandbox;
 
 const GOOD: &str = "version: 0\nname: x\nruntime: {provider: scripted, script: answers.yaml}\nagents: {a: {prompt: p}}\npattern: {type: chain, config: {steps: [{agent: a, input: x}]}}\n";
 
-/// Both commands that read a spec refuse it, and say the same.
+/// Asserts that both commands that read a spec refuse it with the same message.
 #[track_caller]
-fn refused(content: &[u8], code: i32, words: &[&str]) {
+fn assert_refused(content: &[u8], code: i32, words: &[&str]) {
     let sandbox = sandbox();
     sandbox.write("answers.yaml", "default: {text: fine}\n");
     fs::write(sandbox.work().join("spec.yaml"), content).unwrap();
@@ -22,20 +22,20 @@ fn refused(content: &[u8], code: i32, words: &[&str]) {
     assert_eq!(validated.stderr, run.stderr);
     assert!(run.stderr.contains("spec.yaml"), "{}", run.stderr);
     assert_eq!(run.stdout, "");
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn broken_yaml_is_told_with_its_line() {
-    refused(
+fn broken_yaml_is_reported_with_its_line() {
+    assert_refused(
         b"version: 0\nname: [\n",
         3,
         &["line 2", "unclosed bracket", "[W0101]"],
     );
-    refused(b"", 3, &["empty", "[W0101]"]);
-    refused(b"version: 0\0", 3, &["line 1", "[W0101]"]);
-    refused(b"just words", 3, &["[W0101]"]);
-    refused(
+    assert_refused(b"", 3, &["empty", "[W0101]"]);
+    assert_refused(b"version: 0\0", 3, &["line 1", "[W0101]"]);
+    assert_refused(b"just words", 3, &["[W0101]"]);
+    assert_refused(
         b"version: 0\nversion: 0\n",
         3,
         &["line 2", "version", "[W0101]"],
@@ -43,20 +43,20 @@ fn broken_yaml_is_told_with_its_line() {
 }
 
 #[test]
-fn broken_json_is_told_with_its_line() {
-    refused(b"{\"version\": 0,\n\"name\": \n", 3, &["line", "[W0101]"]);
+fn broken_json_is_reported_with_its_line() {
+    assert_refused(b"{\"version\": 0,\n\"name\": \n", 3, &["line", "[W0101]"]);
 }
 
 #[test]
-fn an_unknown_key_is_told_with_the_nearest() {
+fn unknown_key_is_reported_with_the_nearest_one() {
     let spec = GOOD.replace("runtime:", "runtme:");
-    refused(
+    assert_refused(
         spec.as_bytes(),
         3,
         &["/runtme (line 3): unknown key; did you mean `runtime`?"],
     );
     let spec = GOOD.replace("prompt:", "promt:");
-    refused(
+    assert_refused(
         spec.as_bytes(),
         3,
         &["/agents/a/promt (line 4)", "did you mean `prompt`?"],
@@ -64,19 +64,19 @@ fn an_unknown_key_is_told_with_the_nearest() {
 }
 
 #[test]
-fn a_version_that_is_neither_a_number_nor_a_text_is_refused() {
+fn version_that_is_no_number_or_string_is_refused() {
     let spec = GOOD.replace("version: 0", "version: [7]");
-    refused(spec.as_bytes(), 3, &["/version (line 1)", "not [7]"]);
+    assert_refused(spec.as_bytes(), 3, &["/version (line 1)", "not [7]"]);
 }
 
 #[test]
-fn an_alias_bomb_does_not_go_off() {
+fn yaml_alias_bomb_is_refused() {
     let mut spec = String::from("version: 0\nname: x\na0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {
         let before = vec![format!("*a{}", n - 1); 9].join(", ");
         writeln!(spec, "a{n}: &a{n} [{before}]").unwrap();
     }
-    refused(
+    assert_refused(
         spec.as_bytes(),
         3,
         &["too many values", "aliases", "[W0101]"],
@@ -84,19 +84,19 @@ fn an_alias_bomb_does_not_go_off() {
 }
 
 #[test]
-fn a_spec_without_bottom_is_refused() {
+fn too_deeply_nested_spec_is_refused() {
     let spec = format!(
         "version: 0\nname: {}{}",
         "[".repeat(20_000),
         "]".repeat(20_000)
     );
-    refused(spec.as_bytes(), 3, &["line 2", "[W0101]"]);
+    assert_refused(spec.as_bytes(), 3, &["line 2", "[W0101]"]);
 }
 
 #[test]
 fn a_spec_that_is_too_long_is_not_read() {
     let spec = format!("# {}\n{GOOD}", "x".repeat(10 << 20));
-    refused(
+    assert_refused(
         spec.as_bytes(),
         12,
         &["longer than 10485760 bytes", "[F0201]"],
@@ -104,12 +104,12 @@ fn a_spec_that_is_too_long_is_not_read() {
 }
 
 #[test]
-fn a_spec_that_is_no_text_is_refused() {
-    refused(b"\x7fELF\xff\xfe\0\0", 12, &["not UTF-8 text", "[F0201]"]);
+fn spec_that_is_not_utf_8_is_refused() {
+    assert_refused(b"\x7fELF\xff\xfe\0\0", 12, &["not UTF-8 text", "[F0201]"]);
 }
 
 #[test]
-fn a_spec_that_is_no_file_is_refused_without_waiting() {
+fn spec_that_is_not_a_file_is_refused_without_blocking() {
     let sandbox = sandbox();
     let fifo = std::ffi::CString::new("fifo.yaml").unwrap();
     let folder = fs::File::open(sandbox.work()).unwrap();
@@ -124,11 +124,11 @@ fn a_spec_that_is_no_file_is_refused_without_waiting() {
     sandbox
         .segno(&["run", "nowhere.yaml"])
         .refused(12, &["nowhere.yaml", "No such file", "[F0201]"]);
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn a_missing_variable_is_named_with_the_way_to_give_it() {
+fn missing_variable_is_named_with_a_hint() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -140,7 +140,7 @@ fn a_missing_variable_is_named_with_the_way_to_give_it() {
         "name: chain",
         "name: chain\ninputs: {required: {topic: string, count: integer}, optional: {tone: {type: string, enum: [dry, warm]}}}",
     );
-    let said = sandbox.segno(&[
+    let output = sandbox.segno(&[
         "run",
         "chain.yaml",
         "--var",
@@ -150,8 +150,8 @@ fn a_missing_variable_is_named_with_the_way_to_give_it() {
         "--var",
         "tone=cold",
     ]);
-    let said = said.refused(3, &[]);
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r#"
+    let output = output.refused(3, &[]);
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r#"
     error: [ROOT]/work/chain.yaml cannot be run: its inputs do not fit [W0103]
       cause: input `count` must be of type integer, not "many"
              input `tone` must be one of "dry", "warm", not "cold"
@@ -160,7 +160,7 @@ fn a_missing_variable_is_named_with_the_way_to_give_it() {
       hint: give it with `--var topic=…`
     "#);
     assert!(sandbox.calls().is_empty());
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
@@ -176,19 +176,19 @@ fn a_variable_given_twice_or_without_a_value_is_refused() {
     sandbox
         .segno(&["run", "chain.yaml", "--var", "=1"])
         .refused(3, &["no input ``"]);
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }
 
 #[test]
-fn a_name_in_a_spec_cannot_write_to_the_terminal() {
+fn names_in_a_spec_cannot_control_the_terminal() {
     let spec = GOOD.replace("name: x", "name: \"x\\e[31m\"");
-    refused(
+    assert_refused(
         spec.as_bytes(),
         3,
         &["/name (line 2)", "control characters"],
     );
     let spec = GOOD.replace("agents:", "\"a\\e]0;title\\a\": 1\nagents:");
-    refused(spec.as_bytes(), 3, &["unknown key"]);
+    assert_refused(spec.as_bytes(), 3, &["unknown key"]);
 }
 
 #[test]
@@ -202,5 +202,5 @@ fn a_script_that_cannot_be_used_is_named() {
     sandbox
         .segno(&["run", "spec.yaml"])
         .refused(12, &["answers.yaml", "txet", "line 2", "[F0201]"]);
-    assert_nothing_kept(&sandbox);
+    assert_nothing_stored(&sandbox);
 }

@@ -1,4 +1,4 @@
-//! What reaches a terminal.
+//! What Segno writes to a terminal.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use segno_testkit::sandbox::{Sandbox, chain, finish, until};
 use crate::commands::{failing_chain, root};
 use crate::sandbox;
 
-/// A terminal of its own, in which a line of shell runs to its end.
+/// A terminal in which a line of shell runs to its end.
 struct Terminal<'a> {
     sandbox: &'a Sandbox,
 }
@@ -28,7 +28,7 @@ impl Terminal<'_> {
         finish(command).good().stdout
     }
 
-    /// Begins a line, in a terminal of this size that stays open when it has run.
+    /// Starts a line in a terminal of this size, which stays open afterwards.
     fn begin(&self, columns: u16, rows: u16, line: &str) {
         let line = format!(
             "segno() {{ \"$SEGNO\" \"$@\"; }}; {line}; touch over; while [ ! -e closed ]; do sleep 0.01; done"
@@ -87,7 +87,7 @@ fn typescript(sandbox: &Sandbox, line: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// What is left of it without what redraws the live line.
+/// Asserts that the output has no control characters except those that redraw the live line.
 #[track_caller]
 fn assert_harmless(written: &str) {
     let rest = written.replace("\r\u{1b}[2K", "");
@@ -113,9 +113,9 @@ fn a_narrow_terminal_shows_one_line_per_session() {
 }
 
 #[test]
-fn whoever_is_at_the_terminal_is_asked_there() {
+fn questions_are_asked_at_the_terminal() {
     let sandbox = sandbox();
-    crate::commands::asking(&sandbox);
+    crate::commands::write_asking_workflow(&sandbox);
     let terminal = Terminal { sandbox: &sandbox };
     terminal.begin(80, 24, "segno run report.yaml");
     until("the question stands there", || {
@@ -130,7 +130,7 @@ fn whoever_is_at_the_terminal_is_asked_there() {
 }
 
 #[test]
-fn a_run_in_a_narrow_terminal_leaves_no_trace_of_its_live_line() {
+fn narrow_terminal_keeps_no_trace_of_the_live_line() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 300);
     let terminal = Terminal { sandbox: &sandbox };
@@ -141,7 +141,7 @@ fn a_run_in_a_narrow_terminal_leaves_no_trace_of_its_live_line() {
 }
 
 #[test]
-fn a_wide_terminal_shows_the_run_as_it_goes() {
+fn wide_terminal_shows_the_live_line() {
     let sandbox = sandbox();
     crate::commands::waiting_chain(&sandbox, 2, 1);
     let terminal = Terminal { sandbox: &sandbox };
@@ -159,7 +159,7 @@ fn a_wide_terminal_shows_the_run_as_it_goes() {
 }
 
 #[test]
-fn an_agent_cannot_steer_the_terminal() {
+fn agent_output_cannot_control_the_terminal() {
     let sandbox = sandbox();
     sandbox.script(
         "agent.sh",
@@ -188,13 +188,13 @@ fn an_agent_cannot_steer_the_terminal() {
     ] {
         assert_harmless(&typescript(&sandbox, &format!("\"$SEGNO\" {command}")));
     }
-    // Whoever reads it from a file gets it as it was.
+    // A file gets the text unchanged.
     sandbox.segno(&["run", "chain.yaml", "--force"]).good();
     assert!(sandbox.read("artifacts/out.txt").contains('b'));
 }
 
 #[test]
-fn variables_and_files_cannot_steer_the_terminal() {
+fn variables_and_file_names_cannot_control_the_terminal() {
     let sandbox = sandbox();
     crate::commands::scripted(
         &sandbox,
@@ -238,7 +238,7 @@ fn a_terminal_that_cannot_redraw_gets_plain_lines() {
 }
 
 #[test]
-fn doctor_leaves_what_was_on_the_screen() {
+fn doctor_keeps_the_earlier_screen_content() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
@@ -249,7 +249,7 @@ fn doctor_leaves_what_was_on_the_screen() {
 }
 
 #[test]
-fn what_is_piped_is_not_cut_to_the_terminal() {
+fn piped_output_is_not_truncated() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);

@@ -1,15 +1,15 @@
-//! Chats that are killed in the middle of an answer, and two at once.
+//! Chats that are killed in the middle of an answer, and concurrent messages.
 
 use segno_testkit::sandbox::{finish, until};
 
-use super::{commanded, entries, open, say, shown};
+use super::{commanded, events, open, say, shown};
 use crate::commands::{Live, until_gone};
 
-/// An agent that waits for the file `go` when it answers the second message.
+/// An agent that waits for the file `go` before it answers the second message.
 const WAITS: &str =
     "if [ $number = 1 ]; then\n  echo $$ > agent.pid\n  while [ ! -e go ]; do sleep 0.01; done\nfi";
 
-/// A chat whose second message is being answered.
+/// A chat whose answer to the second message is in flight.
 fn answering(sandbox: &segno_testkit::sandbox::Sandbox) -> (Live, String) {
     open(sandbox, "first").good();
     let live = Live::start(sandbox, &["chat", "--session", "talk", "second"]);
@@ -20,25 +20,25 @@ fn answering(sandbox: &segno_testkit::sandbox::Sandbox) -> (Live, String) {
 }
 
 #[test]
-fn a_killed_exchange_is_answered_by_a_resume_and_nothing_before_it_is_asked_again() {
+fn resume_answers_only_the_killed_exchange() {
     let sandbox = commanded(WAITS);
     let (live, pid) = answering(&sandbox);
     live.kill();
     until_gone(&pid);
     assert_eq!(shown(&sandbox)["status"], "interrupted");
     sandbox.write("go", "");
-    let said = sandbox.segno(&["resume", "talk"]).good();
-    assert_eq!(said.stdout, "answer 1\n");
+    let output = sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(output.stdout, "answer 1\n");
     assert_eq!(sandbox.calls(), ["messages/0", "messages/1", "messages/1"]);
     assert!(sandbox.read("asked-1").contains("[user] first"));
     assert_eq!(shown(&sandbox)["chat"]["messages"], 2);
-    // What is answered is not asked again, however often it is resumed.
+    // An answered message is not asked again, no matter how often the chat is resumed.
     sandbox.segno(&["resume", "talk"]).good();
     assert_eq!(sandbox.calls().len(), 3);
 }
 
 #[test]
-fn a_killed_exchange_is_left_when_something_else_is_said_and_its_words_are_not_lost() {
+fn new_message_abandons_a_killed_exchange_but_keeps_its_text() {
     let sandbox = commanded(WAITS);
     let (live, pid) = answering(&sandbox);
     live.kill();
@@ -48,15 +48,15 @@ fn a_killed_exchange_is_left_when_something_else_is_said_and_its_words_are_not_l
     let asked = sandbox.read("asked-2");
     let broken = asked.find("[user] second\n[user] (The answer to this message was broken off");
     assert!(broken.is_some(), "{asked}");
-    let endings = entries(&sandbox, "exchange_ended");
-    let endings: Vec<_> = endings.iter().map(|entry| &entry["ending"]).collect();
+    let endings = events(&sandbox, "exchange_ended");
+    let endings: Vec<_> = endings.iter().map(|event| &event["ending"]).collect();
     assert_eq!(endings, ["end_turn", "left", "end_turn"]);
     sandbox.segno(&["resume", "talk"]).good();
     assert_eq!(sandbox.calls().len(), 3, "what was left stays left");
 }
 
 #[test]
-fn of_two_messages_at_once_one_is_refused() {
+fn second_of_two_concurrent_messages_is_refused() {
     let sandbox = commanded(WAITS);
     let (live, _) = answering(&sandbox);
     say(&sandbox, "third").refused(21, &["is being run by process"]);
@@ -67,7 +67,7 @@ fn of_two_messages_at_once_one_is_refused() {
 }
 
 #[test]
-fn a_chat_is_whole_wherever_it_is_killed() {
+fn chat_is_consistent_wherever_it_is_killed() {
     for point in [
         "step.before_effect",
         "step.after_effect",
@@ -95,7 +95,7 @@ fn a_chat_is_whole_wherever_it_is_killed() {
 }
 
 #[test]
-fn a_chat_that_is_killed_before_anything_was_said_takes_messages() {
+fn chat_killed_before_its_first_message_accepts_messages() {
     let sandbox = commanded("");
     let words = ["chat", "--spec", "bot.yaml", "--name", "talk", "first"];
     let mut command = sandbox.command(&words);

@@ -5,11 +5,11 @@
     reason = "the machine is the subject: tests look at files and wait for processes"
 )]
 
+mod cli_agents;
+mod expiry;
 mod kills;
 mod models;
-mod programs;
 mod refusals;
-mod rest;
 mod terminal;
 
 use segno_testkit::sandbox::{Said, Sandbox};
@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use crate::sandbox;
 
-/// A sandbox with the spec `bot.yaml`, whose agent answers as `answers` says; calls are counted in
-/// `calls.log`.
+/// A sandbox with the spec `bot.yaml`, whose agent answers as `answers` says; `calls.log` counts
+/// the calls.
 fn scripted(answers: &str) -> Sandbox {
     let sandbox = sandbox();
     sandbox.write("answers.yaml", &format!("ledger: calls.log\n{answers}\n"));
@@ -26,8 +26,8 @@ fn scripted(answers: &str) -> Sandbox {
     sandbox
 }
 
-/// A sandbox whose agent is a program that keeps what it was asked in `asked-N`, runs `body`, and
-/// answers with its number.
+/// A sandbox whose agent is a program that writes its input to `asked-N`, runs `body`, and answers
+/// with its number.
 fn commanded(body: &str) -> Sandbox {
     let sandbox = sandbox();
     sandbox.script(
@@ -55,26 +55,26 @@ fn open(sandbox: &Sandbox, message: &str) -> Said {
     sandbox.segno(&["chat", "--spec", "bot.yaml", "--name", "talk", message])
 }
 
-/// Says something in the chat `talk`.
+/// Sends a message in the chat `talk`.
 fn say(sandbox: &Sandbox, message: &str) -> Said {
     sandbox.segno(&["chat", "--session", "talk", message])
 }
 
 /// `sessions show --json` of the chat `talk`.
 fn shown(sandbox: &Sandbox) -> Value {
-    let said = sandbox.segno(&["sessions", "show", "talk", "--json"]);
-    said.good().json().remove(0)
+    let output = sandbox.segno(&["sessions", "show", "talk", "--json"]);
+    output.good().json().remove(0)
 }
 
-/// The entries of one kind in the journal of `talk`.
-fn entries(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
-    let said = sandbox.segno(&["logs", "talk", "--json"]).good();
-    let own = said.json().into_iter();
+/// The events of one kind in the journal of `talk`.
+fn events(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
+    let output = sandbox.segno(&["logs", "talk", "--json"]).good();
+    let own = output.json().into_iter();
     own.filter(|entry| entry["kind"] == kind).collect()
 }
 
 #[test]
-fn an_answer_is_printed_alone_and_the_chat_goes_on_when_named() {
+fn chat_prints_only_the_answer_and_continues_by_name() {
     let sandbox = scripted(
         "answers: [{step: messages/0, text: one, usage: {input_tokens: 3, output_tokens: 2, cost_usd: 0.5}}]\ndefault: {text: two, usage: {input_tokens: 5, output_tokens: 1}}",
     );
@@ -99,11 +99,11 @@ fn an_answer_is_printed_alone_and_the_chat_goes_on_when_named() {
 }
 
 #[test]
-fn a_script_gets_one_line_of_json_with_what_the_exchange_took() {
+fn json_output_is_one_line_with_the_usage() {
     let sandbox = scripted("default: {text: fine, usage: {input_tokens: 3, output_tokens: 2}}");
     open(&sandbox, "hello").good();
-    let said = sandbox.segno(&["chat", "--session", "talk", "more", "--json"]);
-    let lines = said.good().json();
+    let output = sandbox.segno(&["chat", "--session", "talk", "more", "--json"]);
+    let lines = output.good().json();
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
     assert_eq!(line["kind"], "exchange");
@@ -117,7 +117,7 @@ fn a_script_gets_one_line_of_json_with_what_the_exchange_took() {
 }
 
 #[test]
-fn a_message_comes_from_stdin_if_none_is_given() {
+fn message_defaults_to_stdin() {
     let sandbox = commanded("");
     for words in [
         &["chat", "--spec", "bot.yaml"][..],
@@ -126,8 +126,8 @@ fn a_message_comes_from_stdin_if_none_is_given() {
         let mut command = sandbox.command(words);
         let file = sandbox.write("message", "first line\nsecond line\n");
         command.stdin(std::fs::File::open(file).unwrap());
-        let said = segno_testkit::sandbox::finish(command).good();
-        assert_eq!(said.stdout, "answer 0\n");
+        let output = segno_testkit::sandbox::finish(command).good();
+        assert_eq!(output.stdout, "answer 0\n");
         let asked = sandbox.read("asked-0");
         assert!(
             asked.ends_with("first line\nsecond line\n") || asked.ends_with("second line"),
@@ -137,42 +137,42 @@ fn a_message_comes_from_stdin_if_none_is_given() {
 }
 
 #[test]
-fn an_agent_that_keeps_nothing_is_told_what_was_said_and_then_the_message() {
+fn stateless_agent_receives_the_history_before_the_message() {
     let sandbox = commanded("");
     open(&sandbox, "my name is Ada").good();
     say(&sandbox, "who am I?").good();
     assert!(!sandbox.read("asked-0").contains("quoted"));
     let asked = sandbox.read("asked-1");
-    let said = asked.find("[user] my name is Ada").unwrap();
+    let question = asked.find("[user] my name is Ada").unwrap();
     let answered = asked.find("[agent] answer 0").unwrap();
     let message = asked.rfind("who am I?").unwrap();
-    assert!(said < answered && answered < message, "{asked}");
+    assert!(question < answered && answered < message, "{asked}");
     assert_eq!(asked.matches("who am I?").count(), 1, "{asked}");
 }
 
 #[test]
-fn a_chat_of_this_folder_is_taken_up_only_when_asked_for() {
+fn chat_of_this_folder_continues_only_on_request() {
     let sandbox = scripted("default: {text: fine}");
     for _ in 0..2 {
         sandbox
             .segno(&["chat", "--spec", "bot.yaml", "hello"])
             .good();
     }
-    let names = crate::commands::standings(&sandbox);
+    let names = crate::commands::session_statuses(&sandbox);
     let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["chat-2", "chat"]);
     sandbox.segno(&["chat", "--continue", "more"]).good();
-    let said = sandbox.segno(&["sessions", "show", "chat-2", "--json"]);
-    assert_eq!(said.good().json()[0]["chat"]["messages"], 2);
+    let output = sandbox.segno(&["sessions", "show", "chat-2", "--json"]);
+    assert_eq!(output.good().json()[0]["chat"]["messages"], 2);
 }
 
 #[test]
-fn a_secret_in_a_message_or_an_answer_is_kept_nowhere() {
+fn secret_in_a_message_or_answer_is_never_stored() {
     let secret = "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4";
     let sandbox = scripted(&format!("default: {{text: \"the key is {secret}\"}}"));
-    let said = open(&sandbox, &format!("use {secret}")).good();
-    assert!(!said.stdout.contains(secret), "{said:?}");
-    assert!(said.stderr.contains("looks like a secret"), "{said:?}");
+    let output = open(&sandbox, &format!("use {secret}")).good();
+    assert!(!output.stdout.contains(secret), "{output:?}");
+    assert!(output.stderr.contains("looks like a secret"), "{output:?}");
     say(&sandbox, "again").good();
     for entry in std::fs::read_dir(sandbox.home()).unwrap() {
         let path = entry.unwrap().path();
@@ -187,16 +187,16 @@ fn a_secret_in_a_message_or_an_answer_is_kept_nowhere() {
 }
 
 #[test]
-fn a_copy_of_a_chat_knows_what_was_said_and_goes_on_by_itself() {
+fn fork_of_a_chat_knows_the_history() {
     let sandbox = commanded("");
     open(&sandbox, "my name is Ada").good();
     sandbox
         .segno(&["sessions", "fork", "talk", "--name", "twin"])
         .good();
-    let said = sandbox
+    let output = sandbox
         .segno(&["chat", "--session", "twin", "who am I?"])
         .good();
-    assert_eq!(said.stdout, "answer 1\n");
+    assert_eq!(output.stdout, "answer 1\n");
     assert!(sandbox.read("asked-1").contains("[user] my name is Ada"));
     assert_eq!(shown(&sandbox)["chat"]["messages"], 1);
 }

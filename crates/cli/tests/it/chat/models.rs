@@ -1,15 +1,15 @@
-//! Chats with models behind an API: what they are really sent.
+//! Chats with API models: the requests that they receive.
 
 use segno_testkit::model::{Asked, ModelServer, Play};
 use segno_testkit::sandbox::{Said, Sandbox, finish, until};
 use serde_json::{Value, json};
 
-use super::{entries, shown};
+use super::{events, shown};
 use crate::sandbox;
 
 const APIS: [&str; 2] = ["anthropic", "openai"];
 
-fn place(provider: &str, server: &ModelServer, more: &str) -> Sandbox {
+fn bot_sandbox(provider: &str, server: &ModelServer, more: &str) -> Sandbox {
     let sandbox = sandbox();
     sandbox.write(
         "bot.yaml",
@@ -42,7 +42,7 @@ fn say(sandbox: &Sandbox, message: &str) -> Said {
     segno(sandbox, &["chat", "--session", "talk", message])
 }
 
-/// Who said what, as it was sent; without the system's words.
+/// The role and text of each message in a request, without the system prompt.
 fn sent(asked: &Asked) -> Vec<(String, String)> {
     let messages = asked.body["messages"].as_array().unwrap();
     let words = |message: &Value| {
@@ -80,10 +80,10 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_model_is_sent_what_was_said_as_messages() {
+fn model_receives_the_history_as_messages() {
     for provider in APIS {
         let server = ModelServer::start(|number, _| Play::Text(format!("answer {number}")));
-        let sandbox = place(provider, &server, "");
+        let sandbox = bot_sandbox(provider, &server, "");
         assert_eq!(open(&sandbox, "one", &[]).good().stdout, "answer 0\n");
         say(&sandbox, "two").good();
         assert_eq!(say(&sandbox, "three").good().stdout, "answer 2\n");
@@ -101,7 +101,7 @@ fn a_model_is_sent_what_was_said_as_messages() {
     }
 }
 
-/// A calculator first, and words when it has answered.
+/// A model that calls the calculator first, and answers with text when it has the result.
 fn calculating() -> ModelServer {
     ModelServer::start(|_, asked| {
         let all = asked.body["messages"].as_array().unwrap();
@@ -118,10 +118,10 @@ fn calculating() -> ModelServer {
 const CALCULATOR: &str = "tools: {python: [calculator]}\n";
 
 #[test]
-fn calls_and_their_results_stay_in_the_history_and_are_counted() {
+fn tool_calls_and_results_stay_in_the_history() {
     for provider in APIS {
         let server = calculating();
-        let sandbox = place(provider, &server, CALCULATOR);
+        let sandbox = bot_sandbox(provider, &server, CALCULATOR);
         open(&sandbox, "calculate", &[]).good();
         say(&sandbox, "thanks").good();
         let asked = server.asked();
@@ -139,7 +139,7 @@ fn calls_and_their_results_stay_in_the_history_and_are_counted() {
 }
 
 #[test]
-fn a_call_without_a_result_is_told_as_unknown_and_never_dropped() {
+fn call_without_a_result_is_sent_as_unknown() {
     let server = ModelServer::start(|number, _| match number {
         0 => {
             let code = "open('begun', 'w').close(); import time; time.sleep(600)";
@@ -150,16 +150,16 @@ fn a_call_without_a_result_is_told_as_unknown_and_never_dropped() {
         }
         _ => Play::Text("let me look".into()),
     });
-    let sandbox = place("anthropic", &server, "tools: {python: [python_exec]}\n");
+    let sandbox = bot_sandbox("anthropic", &server, "tools: {python: [python_exec]}\n");
     let words = ["chat", "--spec", "bot.yaml", "--name", "talk", "do it"];
     let mut child = command(&sandbox, &words).spawn().unwrap();
     until("the program runs", || sandbox.work().join("begun").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    let kinds = |kind: &str| entries(&sandbox, kind).len();
+    let kinds = |kind: &str| events(&sandbox, kind).len();
     assert_eq!((kinds("model_replied"), kinds("tool_finished")), (1, 0));
-    let said = say(&sandbox, "well?").good();
-    assert!(said.stderr.contains("outcome is unknown"), "{said:?}");
+    let output = say(&sandbox, "well?").good();
+    assert!(output.stderr.contains("outcome is unknown"), "{output:?}");
     let asked = server.asked();
     let text = format!("{:?}", sent(asked.last().unwrap()));
     for words in [
@@ -171,7 +171,7 @@ fn a_call_without_a_result_is_told_as_unknown_and_never_dropped() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    // It stays so: nothing is dropped later either.
+    // This stays so: later requests do not drop it either.
     say(&sandbox, "and now?").good();
     let text = format!("{:?}", sent(server.asked().last().unwrap()));
     assert!(
@@ -181,7 +181,7 @@ fn a_call_without_a_result_is_told_as_unknown_and_never_dropped() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_continued_and_is_one_answer() {
+fn truncated_answer_is_continued_as_one_answer() {
     for provider in APIS {
         let server = ModelServer::start(|number, _| match number {
             0 => Play::Long("Once upon ".into()),
@@ -189,9 +189,9 @@ fn an_answer_that_was_cut_off_is_continued_and_is_one_answer() {
             2 => Play::Text("the end.".into()),
             _ => Play::Text("yes".into()),
         });
-        let sandbox = place(provider, &server, "");
-        let said = open(&sandbox, "a tale", &[]).good();
-        assert_eq!(said.stdout, "Once upon a time, the end.\n");
+        let sandbox = bot_sandbox(provider, &server, "");
+        let output = open(&sandbox, "a tale", &[]).good();
+        assert_eq!(output.stdout, "Once upon a time, the end.\n");
         let asked = server.asked();
         assert_eq!(asked.len(), 3);
         let last = sent(&asked[2]);
@@ -204,14 +204,14 @@ fn an_answer_that_was_cut_off_is_continued_and_is_one_answer() {
             ("user", "really?"),
         ]);
         assert_eq!(sent(&server.asked()[3]), history, "{provider}");
-        let ended = entries(&sandbox, "exchange_ended");
+        let ended = events(&sandbox, "exchange_ended");
         assert_eq!(ended[0]["replies"], 3);
         assert_eq!(ended[0]["ending"], "end_turn");
     }
 }
 
 #[test]
-fn a_model_that_does_not_come_to_an_end_is_stopped_at_the_limit_and_can_go_on() {
+fn max_turns_stops_a_model_and_the_chat_continues() {
     for (play, words) in [
         (Play::Long("more ".into()), "more more more \n"),
         (
@@ -227,10 +227,10 @@ fn a_model_that_does_not_come_to_an_end_is_stopped_at_the_limit_and_can_go_on() 
             0..3 => first.clone(),
             _ => Play::Text("done".into()),
         });
-        let sandbox = place("anthropic", &server, CALCULATOR);
-        let said = open(&sandbox, "work", &["--max-turns", "3"]).good();
-        assert_eq!(said.stdout, words);
-        assert!(said.stderr.contains("answered 3 times"), "{said:?}");
+        let sandbox = bot_sandbox("anthropic", &server, CALCULATOR);
+        let output = open(&sandbox, "work", &["--max-turns", "3"]).good();
+        assert_eq!(output.stdout, words);
+        assert!(output.stderr.contains("answered 3 times"), "{output:?}");
         assert_eq!(server.asked().len(), 3, "not once more");
         let chat = shown(&sandbox)["chat"].clone();
         assert_eq!(chat["last_ending"], "max_turns");
@@ -245,9 +245,9 @@ fn a_model_that_does_not_come_to_an_end_is_stopped_at_the_limit_and_can_go_on() 
 }
 
 #[test]
-fn twenty_turns_are_the_usual_limit() {
+fn default_limit_is_twenty_turns() {
     let server = ModelServer::start(|_, _| Play::Long("x".into()));
-    let sandbox = place("openai", &server, "");
+    let sandbox = bot_sandbox("openai", &server, "");
     open(&sandbox, "work", &[]).good();
     assert_eq!(server.asked().len(), 20);
     let shown = shown(&sandbox);
@@ -255,9 +255,9 @@ fn twenty_turns_are_the_usual_limit() {
 }
 
 #[test]
-fn what_does_not_fit_any_more_is_left_out_from_the_oldest_on_and_said() {
+fn oldest_messages_that_do_not_fit_are_excluded() {
     let server = ModelServer::start(|_, _| Play::Text("fine".into()));
-    let sandbox = place("anthropic", &server, "");
+    let sandbox = bot_sandbox("anthropic", &server, "");
     let letters = "abcdefghi";
     for (number, letter) in letters.chars().enumerate() {
         let text = letter.to_string().repeat(1_000_000);
@@ -278,26 +278,26 @@ fn what_does_not_fit_any_more_is_left_out_from_the_oldest_on_and_said() {
         sent[0].1
     );
     let begin = |(_, text): &(String, String)| text.chars().next().unwrap();
-    let kept: String = sent
+    let included: String = sent
         .iter()
         .filter(|(_, text)| text.len() == 1_000_000)
         .map(begin)
         .collect();
-    assert_eq!(kept, "bcdefghi");
+    assert_eq!(included, "bcdefghi");
     assert_eq!(sent.last().unwrap().1, "and now?");
 }
 
 #[test]
-fn a_continued_answer_that_is_killed_goes_on_where_it_was() {
+fn failed_continuation_resumes_where_it_stopped() {
     let server = ModelServer::start(|number, _| match number {
         0 => Play::Long("Once upon ".into()),
         1 => Play::HangUp,
         _ => Play::Text("a time.".into()),
     });
-    let sandbox = place("anthropic", &server, "");
+    let sandbox = bot_sandbox("anthropic", &server, "");
     open(&sandbox, "a tale", &[]).refused(10, &[]);
-    let said = segno(&sandbox, &["resume", "talk"]).good();
-    assert_eq!(said.stdout, "Once upon a time.\n");
+    let output = segno(&sandbox, &["resume", "talk"]).good();
+    assert_eq!(output.stdout, "Once upon a time.\n");
     until("it was asked three times", || server.asked().len() == 3);
     assert_eq!(sent(&server.asked()[2]).len(), 3);
 }

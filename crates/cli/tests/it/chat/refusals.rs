@@ -1,4 +1,4 @@
-//! Messages that are not taken, and answers that a terminal must not act on.
+//! Messages that a chat refuses, and failures of its agent.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use super::{open, say, scripted, spec};
 use crate::commands::scripted as workflow;
 
 #[test]
-fn nobody_is_spoken_to_who_was_not_named() {
+fn chat_needs_a_named_agent() {
     let sandbox = scripted("default: {text: fine}");
     sandbox
         .segno(&["chat", "hello"])
@@ -22,7 +22,7 @@ fn nobody_is_spoken_to_who_was_not_named() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_named_with_those_that_are() {
+fn unknown_agent_is_refused_with_the_known_ones() {
     let sandbox = scripted("default: {text: fine}");
     sandbox
         .segno(&["chat", "--agent", "nobody", "hello"])
@@ -47,21 +47,21 @@ fn an_agent_that_is_not_there_is_named_with_those_that_are() {
 }
 
 #[test]
-fn an_empty_message_asks_nobody_and_makes_no_session() {
+fn empty_message_is_refused_without_a_session() {
     let sandbox = scripted("default: {text: fine}");
     for message in ["", " \n\t "] {
         open(&sandbox, message).refused(2, &["the message is empty", "[R0142]"]);
     }
-    // Nothing is on stdin.
+    // Stdin is empty.
     sandbox
         .segno(&["chat", "--spec", "bot.yaml"])
         .refused(2, &["[R0142]"]);
-    assert_eq!(crate::commands::standings(&sandbox), []);
+    assert_eq!(crate::commands::session_statuses(&sandbox), []);
     assert_eq!(sandbox.calls().len(), 0);
 }
 
 #[test]
-fn two_megabytes_are_refused_and_one_is_taken() {
+fn message_over_one_megabyte_is_refused() {
     let sandbox = scripted("default: {text: fine}");
     for (bytes, code) in [(2 << 20, 2), (1 << 20, 0)] {
         let mut command = sandbox.command(&["chat", "--spec", "bot.yaml"]);
@@ -70,17 +70,17 @@ fn two_megabytes_are_refused_and_one_is_taken() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Whoever has read enough closes the pipe.
+        // A chat that has read enough closes the pipe.
         let _ = child.stdin.take().unwrap().write_all(&vec![b'a'; bytes]);
-        let said = wait(child);
-        assert_eq!(said.code(), code, "{bytes} {said:?}");
-        assert_eq!(said.stderr.contains("[R0143]"), code == 2, "{said:?}");
+        let output = wait(child);
+        assert_eq!(output.code(), code, "{bytes} {output:?}");
+        assert_eq!(output.stderr.contains("[R0143]"), code == 2, "{output:?}");
     }
     assert_eq!(sandbox.calls().len(), 1);
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused() {
+fn message_that_is_not_utf_8_is_refused() {
     let sandbox = scripted("default: {text: fine}");
     let file = sandbox.write("message", "");
     std::fs::write(&file, b"caf\xe9").unwrap();
@@ -90,7 +90,7 @@ fn bytes_that_are_no_text_are_refused() {
 }
 
 #[test]
-fn a_workflow_takes_no_messages() {
+fn workflow_refuses_messages() {
     let sandbox = scripted("default: {text: fine}");
     workflow(&sandbox, &["input: one"], "default: {text: fine}");
     sandbox
@@ -103,7 +103,7 @@ fn a_workflow_takes_no_messages() {
 }
 
 #[test]
-fn a_failure_is_told_and_the_next_message_or_a_resume_goes_on() {
+fn failed_exchange_is_reported_and_can_be_resumed() {
     let sandbox = scripted(
         "answers: [{contains: bad, fail: {kind: auth, message: no key}}]\ndefault: {text: fine}",
     );
@@ -114,8 +114,8 @@ fn a_failure_is_told_and_the_next_message_or_a_resume_goes_on() {
         "better.yaml",
         "ledger: calls.log\ndefault: {text: better}\n",
     );
-    let said = sandbox.segno(&["resume", "talk"]).good();
-    assert_eq!(said.stdout, "better\n");
+    let output = sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(output.stdout, "better\n");
     assert_eq!(say(&sandbox, "more").good().stdout, "better\n");
     let calls = ["messages/0", "messages/0", "messages/0", "messages/1"];
     assert_eq!(sandbox.calls(), calls);

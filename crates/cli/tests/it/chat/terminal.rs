@@ -1,4 +1,4 @@
-//! A person at a terminal.
+//! A user at a terminal.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,18 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use segno_testkit::sandbox::{Sandbox, finish, until};
 
-use super::{commanded, entries, scripted, shown};
+use super::{commanded, events, scripted, shown};
 use crate::commands::root;
 
-/// A chat in a terminal of its own.
+/// A chat in its own terminal.
 struct Terminal<'a> {
     sandbox: &'a Sandbox,
-    /// Its server's own: one that is going down does not answer for the next.
+    /// The socket of its own tmux server: a server that shuts down does not answer for the next
+    /// one.
     socket: PathBuf,
 }
 
 impl<'a> Terminal<'a> {
-    /// Starts segno in it, and waits for the prompt.
+    /// Starts segno in the terminal, and waits for the prompt.
     fn start(sandbox: &'a Sandbox, words: &str) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -40,7 +41,7 @@ impl<'a> Terminal<'a> {
             "-c",
             &line,
         ]);
-        terminal.shows(1, "> ");
+        terminal.wait_for(1, "> ");
         terminal
     }
 
@@ -61,9 +62,9 @@ impl<'a> Terminal<'a> {
         self.tmux(&["capture-pane", "-p", "-S", "-500"])
     }
 
-    /// Waits until so many lines of the screen begin with these words.
+    /// Waits until this many lines of the screen start with these words.
     #[track_caller]
-    fn shows(&self, times: usize, words: &str) {
+    fn wait_for(&self, times: usize, words: &str) {
         let begins = |line: &&str| line.starts_with(words.trim_end());
         until(&format!("{words:?} is shown {times} times"), || {
             self.screen().lines().filter(begins).count() >= times
@@ -77,13 +78,13 @@ impl<'a> Terminal<'a> {
     /// Types a line and sends it.
     fn type_line(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
-        self.shows(1, &format!("> {text}"));
+        self.wait_for(1, &format!("> {text}"));
         self.key("Enter");
     }
 
-    /// Waits for the end, and returns the exit code.
+    /// Waits until segno has ended, and returns its exit code as `wait_for_exit N`.
     #[track_caller]
-    fn over(&self) -> String {
+    fn wait_for_exit(&self) -> String {
         until("segno has ended", || {
             self.sandbox.read("over").ends_with('\n')
         });
@@ -101,51 +102,51 @@ impl Drop for Terminal<'_> {
     }
 }
 
-const TALK: &str = "chat --spec bot.yaml --name talk";
+const CHAT: &str = "chat --spec bot.yaml --name talk";
 
 #[test]
-fn messages_are_typed_and_answered_until_the_person_leaves() {
-    for leave in ["/quit", "/pause", "C-d", "C-c"] {
+fn typed_messages_are_answered_until_the_user_quits() {
+    for quit in ["/quit", "/pause", "C-d", "C-c"] {
         let sandbox = commanded("");
-        let terminal = Terminal::start(&sandbox, TALK);
+        let terminal = Terminal::start(&sandbox, CHAT);
         terminal.type_line("hello");
-        terminal.shows(1, "answer 0");
+        terminal.wait_for(1, "answer 0");
         until("it waits for the person", || {
             shown(&sandbox)["status"] == "waiting"
         });
         terminal.type_line("/nothing");
-        terminal.shows(1, "there is no `/nothing`");
-        // A path is no command.
+        terminal.wait_for(1, "there is no `/nothing`");
+        // A path is not a command.
         terminal.type_line("/etc/hosts is what?");
-        terminal.shows(1, "answer 1");
+        terminal.wait_for(1, "answer 1");
         terminal.type_line("/status");
-        terminal.shows(1, "talk with bot, 2 messages, 2 turns, 0 tool calls");
-        if leave.starts_with('/') {
-            terminal.type_line(leave);
+        terminal.wait_for(1, "talk with bot, 2 messages, 2 turns, 0 tool calls");
+        if quit.starts_with('/') {
+            terminal.type_line(quit);
         } else {
-            terminal.key(leave);
+            terminal.key(quit);
         }
-        assert_eq!(terminal.over(), "over 0");
-        terminal.shows(1, "`segno chat --session talk` goes on");
-        assert_eq!(shown(&sandbox)["status"], "paused", "{leave}");
+        assert_eq!(terminal.wait_for_exit(), "over 0");
+        terminal.wait_for(1, "`segno chat --session talk` goes on");
+        assert_eq!(shown(&sandbox)["status"], "paused", "{quit}");
         assert!(sandbox.read("asked-1").contains("[user] hello"));
     }
 }
 
 #[test]
-fn whoever_says_nothing_leaves_nothing_behind() {
+fn chat_without_a_message_leaves_no_session() {
     let sandbox = commanded("");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.key("C-d");
-    assert_eq!(terminal.over(), "over 0");
-    assert_eq!(crate::commands::standings(&sandbox), []);
+    assert_eq!(terminal.wait_for_exit(), "over 0");
+    assert_eq!(crate::commands::session_statuses(&sandbox), []);
 }
 
 #[test]
-fn what_is_pasted_is_one_message_however_long_it_is() {
+fn pasted_text_is_one_message() {
     let sandbox = commanded("");
-    let terminal = Terminal::start(&sandbox, TALK);
-    // Longer than what a terminal takes as one line by itself.
+    let terminal = Terminal::start(&sandbox, CHAT);
+    // Longer than a terminal itself accepts as one line.
     let lines: Vec<String> = (0..200)
         .map(|number| format!("{number} {}", "long ".repeat(30)))
         .collect();
@@ -154,10 +155,10 @@ fn what_is_pasted_is_one_message_however_long_it_is() {
     let file = sandbox.write("pasted", &text);
     terminal.tmux(&["load-buffer", file.to_str().unwrap()]);
     terminal.tmux(&["paste-buffer", "-p"]);
-    terminal.shows(1, "  last");
+    terminal.wait_for(1, "  last");
     assert_eq!(sandbox.calls().len(), 0, "nothing is sent by itself");
     terminal.key("Enter");
-    terminal.shows(1, "answer 0");
+    terminal.wait_for(1, "answer 0");
     let asked = sandbox.read("asked-0");
     assert!(asked.trim_end().ends_with(&text), "{} bytes", asked.len());
 }
@@ -165,41 +166,41 @@ fn what_is_pasted_is_one_message_however_long_it_is() {
 #[test]
 fn ctrl_c_stops_an_answer_and_keeps_the_chat() {
     let sandbox = commanded("if [ $number = 0 ]; then echo $$ > agent.pid; sleep 600; fi");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("slow");
     until("the agent is at work", || {
         sandbox.read("agent.pid").ends_with('\n')
     });
     terminal.key("C-c");
-    terminal.shows(1, "stopped");
+    terminal.wait_for(1, "stopped");
     crate::commands::until_gone(sandbox.read("agent.pid").trim());
     assert_eq!(shown(&sandbox)["status"], "waiting");
     terminal.type_line("quick");
-    terminal.shows(1, "answer 1");
+    terminal.wait_for(1, "answer 1");
     let asked = sandbox.read("asked-1");
     assert!(asked.contains("[user] slow\n[user] (The answer to this message was broken off"));
-    assert_eq!(entries(&sandbox, "exchange_ended")[0]["ending"], "stopped");
+    assert_eq!(events(&sandbox, "exchange_ended")[0]["ending"], "stopped");
     assert_eq!(sandbox.calls(), ["messages/0", "messages/1"]);
 }
 
 #[test]
-fn what_is_cleared_is_told_to_nobody_and_stays_in_the_journal() {
+fn cleared_messages_are_not_sent_but_stay_in_the_journal() {
     let sandbox = commanded("");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("my name is Ada");
-    terminal.shows(1, "answer 0");
+    terminal.wait_for(1, "answer 0");
     terminal.type_line("/clear");
-    terminal.shows(1, "forgotten");
+    terminal.wait_for(1, "forgotten");
     terminal.type_line("who am I?");
-    terminal.shows(1, "answer 1");
+    terminal.wait_for(1, "answer 1");
     assert!(!sandbox.read("asked-1").contains("Ada"));
-    assert_eq!(entries(&sandbox, "chat_cleared").len(), 1);
-    let said = sandbox.segno(&["sessions", "search", "Ada"]).good();
-    assert!(said.stdout.contains("talk"), "{said:?}");
+    assert_eq!(events(&sandbox, "chat_cleared").len(), 1);
+    let output = sandbox.segno(&["sessions", "search", "Ada"]).good();
+    assert!(output.stdout.contains("talk"), "{output:?}");
 }
 
 #[test]
-fn a_chat_that_was_killed_goes_on_with_what_it_was_asked_when_it_is_opened_again() {
+fn reopened_chat_answers_its_killed_exchange() {
     let sandbox = commanded("if [ ! -e go ]; then echo $$ > agent.pid; sleep 600; fi");
     let mut child = sandbox.start(&["chat", "--spec", "bot.yaml", "--name", "talk", "hello"]);
     until("the agent is at work", || {
@@ -210,36 +211,36 @@ fn a_chat_that_was_killed_goes_on_with_what_it_was_asked_when_it_is_opened_again
     sandbox.write("go", "");
     for words in ["chat --session talk", "resume talk"] {
         let terminal = Terminal::start(&sandbox, words);
-        terminal.shows(1, "chat talk (");
+        terminal.wait_for(1, "chat talk (");
         if words.starts_with("chat") {
-            terminal.shows(1, "the last message was not answered to the end");
-            terminal.shows(1, "answer 0");
+            terminal.wait_for(1, "the last message was not answered to the end");
+            terminal.wait_for(1, "answer 0");
         }
         terminal.type_line("/quit");
-        assert_eq!(terminal.over(), "over 0");
+        assert_eq!(terminal.wait_for_exit(), "over 0");
     }
     assert_eq!(sandbox.calls(), ["messages/0", "messages/0"]);
 }
 
 #[test]
-fn a_chat_at_a_prompt_is_paused_when_nothing_was_said_for_a_while() {
+fn idle_prompt_pauses_the_chat() {
     let sandbox = commanded("");
     sandbox.configure("[chat]\nidle_after_s = 1\n");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("hello");
-    terminal.shows(1, "answer 0");
+    terminal.wait_for(1, "answer 0");
     until("it is paused", || shown(&sandbox)["status"] == "paused");
     terminal.type_line("still there");
-    terminal.shows(1, "answer 1");
+    terminal.wait_for(1, "answer 1");
     assert_eq!(shown(&sandbox)["chat"]["messages"], 2);
 }
 
 #[test]
-fn a_terminal_acts_on_nothing_that_an_agent_says() {
+fn agent_output_cannot_control_the_terminal() {
     let sandbox = scripted("default: {text: \"\\e]0;owned\\a\\e[2Jdone \\u202Eevil\"}");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("hello");
-    terminal.shows(1, "␛]0;owned␇␛[2Jdone");
+    terminal.wait_for(1, "␛]0;owned␇␛[2Jdone");
     let title = terminal.tmux(&["display-message", "-p", "#{pane_title}"]);
     assert!(!title.contains("owned"), "{title}");
     assert!(
@@ -249,18 +250,18 @@ fn a_terminal_acts_on_nothing_that_an_agent_says() {
 }
 
 #[test]
-fn the_terminal_is_as_it_was_when_a_signal_ends_a_chat() {
-    // At the prompt, and while an answer that is shown already is written down.
-    ended_by_a_signal("waiting", &["paused"]);
-    ended_by_a_signal("running", &["paused", "interrupted"]);
+fn signal_restores_the_terminal_modes() {
+    // At the prompt, and while the journal still commits an answer that is on the screen already.
+    assert_signal_restores_terminal("waiting", &["paused"]);
+    assert_signal_restores_terminal("running", &["paused", "interrupted"]);
 }
 
 #[track_caller]
-fn ended_by_a_signal(from: &str, then: &[&str]) {
+fn assert_signal_restores_terminal(from: &str, then: &[&str]) {
     let sandbox = commanded("");
-    let terminal = Terminal::start(&sandbox, TALK);
+    let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("hello");
-    terminal.shows(1, "answer 0");
+    terminal.wait_for(1, "answer 0");
     if from == "waiting" {
         until("it waits", || shown(&sandbox)["status"] == from);
     }
@@ -271,7 +272,7 @@ fn ended_by_a_signal(from: &str, then: &[&str]) {
         .unwrap();
     let pid = String::from_utf8(children.stdout).unwrap();
     Command::new("kill").arg(pid.trim()).status().unwrap();
-    assert_eq!(terminal.over(), "over 143");
+    assert_eq!(terminal.wait_for_exit(), "over 143");
     let status = shown(&sandbox)["status"].as_str().unwrap().to_owned();
     assert!(then.contains(&status.as_str()), "{status}");
     let tty = terminal.tmux(&["display-message", "-p", "#{pane_tty}"]);

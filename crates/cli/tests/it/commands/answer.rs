@@ -1,6 +1,8 @@
+//! `segno answer`: questions that a run asks the user.
+
 use segno_testkit::sandbox::{Sandbox, until};
 
-use super::{Live, tidy};
+use super::{Live, normalize};
 use crate::sandbox;
 
 const SPEC: &str = "version: 0
@@ -10,7 +12,7 @@ agents: {a: {prompt: Answer.}}
 pattern: {type: chain, config: {steps: [{agent: a, input: facts}, {type: hitl, prompt: Publish it?, context_display: \"It says: {{ steps[0].response }}\", default: \"no\", timeout_seconds: 3600}, {agent: a, input: \"{{ hitl_response }}\"}]}}
 ";
 
-pub(crate) fn asking(sandbox: &Sandbox) {
+pub(crate) fn write_asking_workflow(sandbox: &Sandbox) {
     sandbox.write("report.yaml", SPEC);
     sandbox.write(
         "answers.yaml",
@@ -19,11 +21,11 @@ pub(crate) fn asking(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_run_that_asks_ends_with_19_and_goes_on_with_the_answer() {
+fn question_ends_the_run_with_19_and_the_answer_resumes_it() {
     let sandbox = sandbox();
-    asking(&sandbox);
-    let said = sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    write_asking_workflow(&sandbox);
+    let output = sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     session report ([ID])
       … steps/0 a
       ✓ steps/0 [TOOK]
@@ -32,8 +34,8 @@ fn a_run_that_asks_ends_with_19_and_goes_on_with_the_answer() {
       It says: the tide
       hint: answer with `segno answer report --step steps/1 TEXT`, then `segno resume report`
     ");
-    let said = sandbox.segno(&["answer", "report"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    let output = sandbox.segno(&["answer", "report"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     steps/1: Publish it?
       It says: the tide
       default: no
@@ -44,37 +46,37 @@ fn a_run_that_asks_ends_with_19_and_goes_on_with_the_answer() {
     sandbox
         .segno(&["resume"])
         .refused(19, &["waits for a person", "[R0108]"]);
-    let said = sandbox
+    let output = sandbox
         .segno(&["answer", "report", "yes", "--resume"])
         .good();
-    assert!(said.stdout.ends_with("published\n"), "{}", said.stdout);
+    assert!(output.stdout.ends_with("published\n"), "{}", output.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
 }
 
 #[test]
-fn an_answer_that_was_given_survives_and_is_not_taken_twice() {
+fn answer_is_stored_and_accepted_once() {
     let sandbox = sandbox();
-    asking(&sandbox);
+    write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     sandbox.segno(&["answer", "report", "yes"]).good();
     sandbox
         .segno(&["answer", "report", "no"])
         .refused(2, &["asks nothing", "[R0111]"]);
-    let said = sandbox.segno(&["resume"]).good();
-    assert_eq!(said.stdout, "published\n");
+    let output = sandbox.segno(&["resume"]).good();
+    assert_eq!(output.stdout, "published\n");
     sandbox
         .segno(&["answer", "report", "no"])
         .refused(2, &["[R0111]"]);
 }
 
 #[test]
-fn json_tells_what_is_asked_and_that_it_is_answered() {
+fn json_shows_the_question_and_its_answer() {
     let sandbox = sandbox();
-    asking(&sandbox);
-    let said = sandbox
+    write_asking_workflow(&sandbox);
+    let output = sandbox
         .segno(&["run", "report.yaml", "--json"])
         .refused(19, &[]);
-    let kinds: Vec<String> = said
+    let kinds: Vec<String> = output
         .json()
         .iter()
         .map(|line| line["kind"].as_str().unwrap().to_owned())
@@ -84,18 +86,18 @@ fn json_tells_what_is_asked_and_that_it_is_answered() {
     assert_eq!(asked[0]["prompt"], "Publish it?");
     assert_eq!(asked[0]["context"], "It says: the tide");
     assert_eq!(asked[0]["default"], "no");
-    let told = sandbox
+    let answered = sandbox
         .segno(&["answer", "report", "yes", "--json"])
         .good()
         .json();
-    assert_eq!(told[0]["kind"], "answered");
-    assert_eq!(told[0]["path"], "steps/1");
+    assert_eq!(answered[0]["kind"], "answered");
+    assert_eq!(answered[0]["path"], "steps/1");
 }
 
 #[test]
-fn an_answer_with_a_secret_is_kept_without_it() {
+fn secret_in_an_answer_is_redacted() {
     let sandbox = sandbox();
-    asking(&sandbox);
+    write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     let secret = ["sk-ant-api03-", &"aB3".repeat(31), "-aB3aB3AA"].concat();
     sandbox.segno(&["answer", "report", &secret]).good();
@@ -105,9 +107,9 @@ fn an_answer_with_a_secret_is_kept_without_it() {
 }
 
 #[test]
-fn whoever_waits_can_be_cancelled() {
+fn waiting_session_can_be_cancelled() {
     let sandbox = sandbox();
-    asking(&sandbox);
+    write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     sandbox.segno(&["cancel", "report"]).good();
     sandbox
@@ -116,7 +118,7 @@ fn whoever_waits_can_be_cancelled() {
 }
 
 #[test]
-fn an_answer_reaches_a_run_that_waits_for_others() {
+fn answer_reaches_a_run_with_other_branches() {
     let sandbox = sandbox();
     sandbox.write(
         "both.yaml",
@@ -137,16 +139,16 @@ pattern: {type: parallel, config: {branches: [{id: l, steps: [{agent: a, input: 
     });
     sandbox.segno(&["answer", "both", "yes"]).good();
     sandbox.write("go", "");
-    // The branch that asked had ended its part of the run before; its answer counts at the resume.
-    let said = live.finish();
-    assert_eq!(said.code(), 19);
-    let said = sandbox.segno(&["resume"]).good();
-    assert_eq!(said.stdout, "Branch l:\ndone\n\n---\n\nBranch r:\nyes\n");
+    // The branch that asked had already ended its part of the run; its answer counts at the resume.
+    let output = live.finish();
+    assert_eq!(output.code(), 19);
+    let output = sandbox.segno(&["resume"]).good();
+    assert_eq!(output.stdout, "Branch l:\ndone\n\n---\n\nBranch r:\nyes\n");
 }
 
 #[cfg(feature = "failpoints")]
 #[test]
-fn a_question_and_its_answer_survive_a_kill_at_every_journal_position() {
+fn question_and_answer_survive_a_kill_at_any_position() {
     let armed = |sandbox: &Sandbox, words: &[&str], point: &str, visit: u32| {
         let mut command = sandbox.command(words);
         command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
@@ -160,14 +162,14 @@ fn a_question_and_its_answer_survive_a_kill_at_every_journal_position() {
         ] {
             for visit in 1.. {
                 let sandbox = sandbox();
-                asking(&sandbox);
+                write_asking_workflow(&sandbox);
                 if stage == "is answered" {
                     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
                     sandbox.segno(&["answer", "report", "yes"]).good();
                 }
                 let killed = armed(&sandbox, &words, point, visit).crashed();
                 kills += u32::from(killed);
-                // Whatever was lost, going on asks once, takes one answer, and ends the same.
+                // Whatever was lost, the resume asks once, accepts one answer, and ends the same.
                 let journal = sandbox.segno(&["logs", "--json"]);
                 let begin = if journal.status.success() {
                     "resume"
@@ -179,13 +181,13 @@ fn a_question_and_its_answer_survive_a_kill_at_every_journal_position() {
                 } else {
                     vec!["resume", "report"]
                 };
-                let mut said = sandbox.segno(&next);
-                if said.status.code() == Some(19) {
-                    said = sandbox.segno(&["answer", "report", "yes", "--resume"]);
+                let mut output = sandbox.segno(&next);
+                if output.status.code() == Some(19) {
+                    output = sandbox.segno(&["answer", "report", "yes", "--resume"]);
                 }
                 let log = sandbox.segno(&["logs", "report", "--json"]).good().json();
-                let count = |kind: &str| log.iter().filter(|entry| entry["kind"] == kind).count();
-                let what = format!("{stage} {point}:{visit}: {}", said.stderr);
+                let count = |kind: &str| log.iter().filter(|event| event["kind"] == kind).count();
+                let what = format!("{stage} {point}:{visit}: {}", output.stderr);
                 assert_eq!(
                     (count("question_asked"), count("question_answered")),
                     (1, 1),

@@ -1,4 +1,4 @@
-//! Checkpoints as folders: written, carried, read back.
+//! Checkpoints as folders: exported, transferred, imported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use crate::sandbox;
 
-use super::checkpoint::{bytes, id, list, remove, run, session, take, tree};
+use super::checkpoint::{bytes, create_checkpoint, id, list, remove, run, tree, write_workspace};
 
-/// A session, its checkpoint, and more that happened after it.
-fn exported(sandbox: &Sandbox) -> (Value, PathBuf) {
-    session(sandbox, "");
+/// Runs a session, creates a checkpoint and exports it. Returns the checkpoint and the folder.
+fn session_with_export(sandbox: &Sandbox) -> (Value, PathBuf) {
+    write_workspace(sandbox, "");
     run(sandbox);
     std::os::unix::fs::symlink("src/main.rs", sandbox.work().join("link")).unwrap();
-    let kept = take(sandbox);
+    let checkpoint = create_checkpoint(sandbox);
     let folder = outside(sandbox, "carried");
-    export(sandbox, &kept, &folder);
-    (kept, folder)
+    export(sandbox, &checkpoint, &folder);
+    (checkpoint, folder)
 }
 
 fn outside(sandbox: &Sandbox, name: &str) -> PathBuf {
     sandbox.work().parent().unwrap().join(name)
 }
 
-fn export(sandbox: &Sandbox, kept: &Value, to: &Path) -> Value {
+fn export(sandbox: &Sandbox, checkpoint: &Value, to: &Path) -> Value {
     let to = to.to_str().unwrap();
-    let words = ["checkpoint", "export", id(kept), "--to", to, "--json"];
+    let words = ["checkpoint", "export", id(checkpoint), "--to", to, "--json"];
     sandbox.segno(&words).good().json().remove(0)
 }
 
@@ -42,19 +42,19 @@ fn json(folder: &Path, name: &str) -> Value {
     serde_json::from_slice(&bytes(&folder.join(name))).unwrap()
 }
 
-/// Copies a folder of files, with folders in it.
+/// Copies a folder with everything in it.
 pub(super) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(status.unwrap().success());
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-pub(super) fn put(path: &Path, content: &[u8]) {
+pub(super) fn write_file(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-pub(super) fn make(path: &Path) {
+pub(super) fn make_folder(path: &Path) {
     fs::create_dir_all(path).unwrap();
 }
 
@@ -63,9 +63,9 @@ fn tar(words: &[&str]) {
 }
 
 #[test]
-fn a_checkpoint_is_carried_to_another_home_and_restored_there() {
+fn checkpoint_is_transferred_and_restored_in_another_home() {
     let here = sandbox();
-    let (kept, folder) = exported(&here);
+    let (checkpoint, folder) = session_with_export(&here);
     let before = tree(&here.work());
     let there = sandbox();
     let dry = import(&there, &folder, &["--dry-run"]).good().json();
@@ -79,14 +79,14 @@ fn a_checkpoint_is_carried_to_another_home_and_restored_there() {
             .stdout,
         ""
     );
-    let came = import(&there, &folder, &[]).good().json().remove(0);
-    assert_eq!(came["checkpoint"], kept["checkpoint"]);
-    assert_eq!(came["snapshot"], kept["snapshot"]);
-    assert_eq!(came["origin"], folder.to_str().unwrap());
-    assert_eq!(came["missing"], serde_json::json!([]));
+    let imported = import(&there, &folder, &[]).good().json().remove(0);
+    assert_eq!(imported["checkpoint"], checkpoint["checkpoint"]);
+    assert_eq!(imported["snapshot"], checkpoint["snapshot"]);
+    assert_eq!(imported["origin"], folder.to_str().unwrap());
+    assert_eq!(imported["missing"], serde_json::json!([]));
     there.segno(&["checkpoint", "verify"]).good();
     there.segno(&["sessions", "show", "chain"]).good();
-    let shown = there.segno(&["checkpoint", "show", id(&came)]).good();
+    let shown = there.segno(&["checkpoint", "show", id(&imported)]).good();
     assert!(
         shown.stdout.contains(folder.to_str().unwrap()),
         "{}",
@@ -96,28 +96,28 @@ fn a_checkpoint_is_carried_to_another_home_and_restored_there() {
     let words = [
         "checkpoint",
         "restore",
-        id(&came),
+        id(&imported),
         "--into",
         into.to_str().unwrap(),
     ];
     there.segno(&words).good();
     assert_eq!(tree(&into), before);
-    // A second time changes nothing.
+    // A second import changes nothing.
     let again = import(&there, &folder, &[]).good().json().remove(0);
     assert_eq!(again["standing"], "known");
     assert_eq!(again["session_came"], "known");
     assert_eq!(list(&there).len(), 1);
-    // And it can be carried on from there, with the same files.
+    // The imported checkpoint can be exported again, with the same files.
     let further = outside(&there, "further");
-    export(&there, &came, &further);
+    export(&there, &imported, &further);
     let archive = "workspace.tar.zst";
     assert_eq!(bytes(&further.join(archive)), bytes(&folder.join(archive)));
 }
 
 #[test]
-fn the_folder_is_the_layout_of_the_seed_and_can_be_read_by_others() {
+fn exported_folder_has_a_layout_that_others_can_read() {
     let sandbox = sandbox();
-    let (kept, folder) = exported(&sandbox);
+    let (checkpoint, folder) = session_with_export(&sandbox);
     let names: Vec<String> = tree(&folder)
         .into_iter()
         .map(|(path, ..)| path.to_str().unwrap().to_owned())
@@ -135,30 +135,30 @@ fn the_folder_is_the_layout_of_the_seed_and_can_be_read_by_others() {
     );
     let manifest = json(&folder, "manifest.json");
     assert_eq!(manifest["version"], "1.0");
-    assert_eq!(manifest["id"], kept["checkpoint"]);
-    assert_eq!(manifest["session_id"], kept["session"]);
+    assert_eq!(manifest["id"], checkpoint["checkpoint"]);
+    assert_eq!(manifest["session_id"], checkpoint["session"]);
     assert_eq!(manifest["trigger"], "manual");
-    assert_eq!(manifest["workspace"]["file_count"], kept["files"]);
+    assert_eq!(manifest["workspace"]["file_count"], checkpoint["files"]);
     assert_eq!(manifest["conversation"]["tokens_used"], 240);
     assert_eq!(manifest["conversation"]["turn_count"], 2);
-    let said = json(&folder, "conversation.json");
-    let roles: Vec<&str> = said["messages"]
+    let conversation = json(&folder, "conversation.json");
+    let roles: Vec<&str> = conversation["messages"]
         .as_array()
         .unwrap()
         .iter()
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
-    assert_eq!(said["messages"][0]["content"], "begin");
+    assert_eq!(conversation["messages"][0]["content"], "begin");
     let state = json(&folder, "session_state.json");
     assert_eq!(state["name"], "chain");
     assert_eq!(state["steps_finished"], 2);
     assert!(state["spec"].as_str().unwrap().contains("type: chain"));
     let environment = json(&folder, "environment.json");
     assert_eq!(environment["LC_ALL"], "C.UTF-8");
-    // GNU tar finds the workspace in it.
+    // GNU tar can unpack the workspace.
     let unpacked = outside(&sandbox, "unpacked");
-    make(&unpacked);
+    make_folder(&unpacked);
     let archive = folder.join("workspace.tar.zst");
     let words = ["--zstd", "-xpf", archive.to_str().unwrap()];
     tar(&[&words[..], &["-C", unpacked.to_str().unwrap()]].concat());
@@ -166,25 +166,25 @@ fn the_folder_is_the_layout_of_the_seed_and_can_be_read_by_others() {
 }
 
 #[test]
-fn an_export_goes_up_to_the_checkpoint_and_no_further() {
+fn export_ends_at_the_checkpoint() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
     assert!(finish(command).crashed());
-    let kept = take(&sandbox);
+    let checkpoint = create_checkpoint(&sandbox);
     sandbox.segno(&["resume"]).good();
     let folder = outside(&sandbox, "carried");
-    export(&sandbox, &kept, &folder);
-    let said = json(&folder, "conversation.json");
-    assert_eq!(said["turn_count"], 1);
-    // The session here has gone on: it has what the folder has.
+    export(&sandbox, &checkpoint, &folder);
+    let conversation = json(&folder, "conversation.json");
+    assert_eq!(conversation["turn_count"], 1);
+    // The session here has continued: it has everything that the folder has.
     let known = import(&sandbox, &folder, &[]).good().json().remove(0);
     assert_eq!(
         (&known["standing"], &known["session_came"]),
         (&"known".into(), &"known".into())
     );
-    // Elsewhere it goes on from where the checkpoint stood.
+    // On another machine it continues from where the checkpoint stood.
     let there = crate::sandbox();
     import(&there, &folder, &[]).good();
     let shown = there.segno(&["sessions", "show", "chain", "--json"]).good();
@@ -193,26 +193,30 @@ fn an_export_goes_up_to_the_checkpoint_and_no_further() {
 }
 
 #[test]
-fn the_same_checkpoint_gives_the_same_bytes_and_nothing_is_replaced() {
+fn export_is_deterministic_and_replaces_nothing() {
     let sandbox = sandbox();
-    let (kept, folder) = exported(&sandbox);
+    let (checkpoint, folder) = session_with_export(&sandbox);
     let other = outside(&sandbox, "other");
-    export(&sandbox, &kept, &other);
+    export(&sandbox, &checkpoint, &other);
     assert_eq!(tree(&other), tree(&folder));
     let to = other.to_str().unwrap();
     sandbox
-        .segno(&["checkpoint", "export", id(&kept), "--to", to])
+        .segno(&["checkpoint", "export", id(&checkpoint), "--to", to])
         .refused(12, &["it exists", "--to", "[F0205]"]);
     assert_eq!(tree(&other), tree(&folder));
-    let said = sandbox.segno(&["checkpoint", "export", id(&kept)]).good();
+    let output = sandbox
+        .segno(&["checkpoint", "export", id(&checkpoint)])
+        .good();
     assert!(
-        said.stdout.contains(&format!("chain-{}", id(&kept))),
+        output
+            .stdout
+            .contains(&format!("chain-{}", id(&checkpoint))),
         "{}",
-        said.stdout
+        output.stdout
     );
 }
 
-/// Changes `manifest.json` as only someone can who knows how it is sealed.
+/// Changes `manifest.json` and recomputes its checksum.
 pub(super) fn forge(folder: &Path, change: impl Fn(&str) -> String) {
     let path = folder.join("manifest.json");
     let text = String::from_utf8(bytes(&path)).unwrap();
@@ -220,18 +224,18 @@ pub(super) fn forge(folder: &Path, change: impl Fn(&str) -> String) {
     let open = change(open);
     let digest = segno_core::digest::Digest::of(open.as_bytes());
     let text = format!("{open},\n  \"checksum\": \"blake3:{digest}\"\n}}\n");
-    put(&path, text.as_bytes());
+    write_file(&path, text.as_bytes());
 }
 
 #[test]
-fn a_checkpoint_with_the_same_id_and_another_content_gets_a_new_one() {
+fn import_with_a_conflicting_id_gets_a_new_id() {
     let sandbox = sandbox();
-    let (kept, folder) = exported(&sandbox);
+    let (checkpoint, folder) = session_with_export(&sandbox);
     forge(&folder, |text| text.replace("\"manual\"", "\"pause\""));
-    let said = import(&sandbox, &folder, &[]).good().json().remove(0);
-    assert_eq!(said["standing"], "renamed");
-    assert_eq!(said["was"], kept["checkpoint"]);
-    assert_ne!(said["checkpoint"], kept["checkpoint"]);
+    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    assert_eq!(imported["standing"], "renamed");
+    assert_eq!(imported["was"], checkpoint["checkpoint"]);
+    assert_ne!(imported["checkpoint"], checkpoint["checkpoint"]);
     let listed = list(&sandbox);
     assert_eq!(listed.len(), 2);
     assert!(listed.iter().any(|line| line["trigger"] == "manual"));
@@ -239,25 +243,25 @@ fn a_checkpoint_with_the_same_id_and_another_content_gets_a_new_one() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_read_is_not_replaced() {
+fn import_does_not_replace_an_unreadable_checkpoint() {
     let sandbox = sandbox();
-    let (kept, folder) = exported(&sandbox);
-    let place = sandbox.home().join("checkpoints");
-    let place = place.join(kept["session"].as_str().unwrap());
-    let file = place.join(format!("{}.json", id(&kept)));
-    put(&file, b"damaged");
-    let said = import(&sandbox, &folder, &[]).good().json().remove(0);
-    assert_eq!(said["standing"], "renamed");
+    let (checkpoint, folder) = session_with_export(&sandbox);
+    let checkpoints = sandbox.home().join("checkpoints");
+    let checkpoints = checkpoints.join(checkpoint["session"].as_str().unwrap());
+    let file = checkpoints.join(format!("{}.json", id(&checkpoint)));
+    write_file(&file, b"damaged");
+    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    assert_eq!(imported["standing"], "renamed");
     assert_eq!(bytes(&file), b"damaged");
 }
 
 #[test]
-fn a_forged_folder_cannot_reach_beyond_itself() {
+fn forged_folder_cannot_reach_other_files() {
     let sandbox = sandbox();
-    let (_, folder) = exported(&sandbox);
+    let (_, folder) = session_with_export(&sandbox);
     let there = crate::sandbox();
     let secret = outside(&there, "secret.json");
-    put(&secret, b"{}");
+    write_file(&secret, b"{}");
     let digest = segno_core::digest::Digest::of(b"{}");
     for name in [
         "../secret.json",
@@ -270,17 +274,17 @@ fn a_forged_folder_cannot_reach_beyond_itself() {
         copy(&folder, &forged);
         let part =
             format!("\"files\": {{\n \"{name}\": {{\"bytes\": 2, \"digest\": \"{digest}\"}},");
-        // The last is the folder's; the checkpoint has some of that name, too.
+        // The last `files` is the folder's; the checkpoint has one of that name, too.
         forge(&forged, |text| {
             let (before, after) = text.rsplit_once("\"files\": {").unwrap();
             format!("{before}{part}{after}")
         });
-        let said = import(&there, &forged, &[]);
-        said.refused(23, &["is no file of a checkpoint", "[K0404]"]);
+        let output = import(&there, &forged, &[]);
+        output.refused(23, &["is no file of a checkpoint", "[K0404]"]);
         assert!(list(&there).is_empty());
         Command::new("rm").arg("-r").arg(&forged).status().unwrap();
     }
-    // Another session than the checkpoint's.
+    // A session that is not the checkpoint's.
     forge(&folder, |text| {
         text.replace("\"run\": 1", "\"run\": 2")
             .replacen("\"seq\": ", "\"seq\": 1", 1)
@@ -289,11 +293,11 @@ fn a_forged_folder_cannot_reach_beyond_itself() {
 }
 
 #[test]
-fn a_folder_that_another_program_wrote_brings_its_files() {
+fn folder_of_another_program_can_be_imported() {
     let sandbox = sandbox();
     sandbox.write("src/main.py", "print()\n");
     let folder = outside(&sandbox, "theirs");
-    make(&folder.join("mcp_state"));
+    make_folder(&folder.join("mcp_state"));
     let archive = folder.join("workspace.tar.zst");
     let work = sandbox.work();
     tar(&[
@@ -305,26 +309,26 @@ fn a_folder_that_another_program_wrote_brings_its_files() {
         ".",
     ]);
     let manifest = r#"{"version": "1.0", "id": "01HQXYZ123456789ABCDEF", "session_id": "ph-fix-auth", "created_at": "2026-01-16T14:35:00Z", "trigger": "periodic", "checksum": "sha256:abc"}"#;
-    put(&folder.join("manifest.json"), manifest.as_bytes());
-    put(&folder.join("conversation.json"), b"{\"messages\": []}");
-    put(
+    write_file(&folder.join("manifest.json"), manifest.as_bytes());
+    write_file(&folder.join("conversation.json"), b"{\"messages\": []}");
+    write_file(
         &folder.join("environment.json"),
         b"{\"TZ\": \"UTC\", \"TOKEN\": \"x\"}",
     );
-    put(&folder.join("tmux_state.txt"), b"a pane\n");
-    put(
+    write_file(&folder.join("tmux_state.txt"), b"a pane\n");
+    write_file(
         &folder.join("mcp_state/beads.json"),
         b"{\"type\": \"stateless\"}",
     );
-    let came = import(&sandbox, &folder, &[]).good().json().remove(0);
-    assert_eq!(came["trigger"], "periodic");
+    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    assert_eq!(imported["trigger"], "periodic");
     assert_eq!(
-        came["missing"],
+        imported["missing"],
         serde_json::json!(["session_state.json", "session.jsonl"])
     );
-    assert!(came["note"].as_str().unwrap().contains("ph-fix-auth"));
+    assert!(imported["note"].as_str().unwrap().contains("ph-fix-auth"));
     let shown = sandbox
-        .segno(&["checkpoint", "show", id(&came), "--json"])
+        .segno(&["checkpoint", "show", id(&imported), "--json"])
         .good();
     assert_eq!(
         shown.json()[0]["environment"],
@@ -335,15 +339,15 @@ fn a_folder_that_another_program_wrote_brings_its_files() {
     let words = [
         "checkpoint",
         "restore",
-        id(&came),
+        id(&imported),
         "--into",
         into.to_str().unwrap(),
     ];
     sandbox.segno(&words).good();
     assert_eq!(tree(&into), tree(&sandbox.work()));
-    // What it said comes along when it is carried on.
+    // A further export keeps the files that the other program wrote.
     let further = outside(&sandbox, "further");
-    export(&sandbox, &came, &further);
+    export(&sandbox, &imported, &further);
     for name in [
         "conversation.json",
         "tmux_state.txt",
@@ -355,24 +359,24 @@ fn a_folder_that_another_program_wrote_brings_its_files() {
             "{name}"
         );
     }
-    // An archive is enough.
+    // The archive alone is enough.
     let alone = import(&sandbox, &archive, &[]).good().json().remove(0);
-    assert_eq!(alone["snapshot"], came["snapshot"]);
+    assert_eq!(alone["snapshot"], imported["snapshot"]);
 }
 
 #[test]
-fn every_change_to_a_folder_is_refused_and_nothing_is_listed() {
+fn every_change_to_a_folder_is_refused() {
     let here = sandbox();
-    let (_, folder) = exported(&here);
+    let (_, folder) = session_with_export(&here);
     let there = sandbox();
     let changed = outside(&there, "changed");
     let refuse = |what: &str| {
-        let said = import(&there, &changed, &[]);
+        let output = import(&there, &changed, &[]);
         assert!(
-            [12, 17, 23].contains(&said.code()),
+            [12, 17, 23].contains(&output.code()),
             "{what}: {} {}",
-            said.code(),
-            said.stderr
+            output.code(),
+            output.stderr
         );
         assert!(list(&there).is_empty(), "{what}");
         assert_eq!(
@@ -392,31 +396,31 @@ fn every_change_to_a_folder_is_refused_and_nothing_is_listed() {
         std::os::unix::fs::symlink(folder.join(name), &path).unwrap();
         refuse(&format!("{name} as a link"));
         remove(&path);
-        put(&path, &content[..content.len() - 1]);
+        write_file(&path, &content[..content.len() - 1]);
         refuse(&format!("{name} cut"));
-        put(&path, &[&content[..], b"\n"].concat());
+        write_file(&path, &[&content[..], b"\n"].concat());
         refuse(&format!("{name} longer"));
         let step = (content.len() / 12).max(1);
-        for place in (0..content.len()).step_by(step) {
+        for position in (0..content.len()).step_by(step) {
             let mut flipped = content.clone();
-            flipped[place] ^= 1 << (place % 8);
-            put(&path, &flipped);
-            refuse(&format!("{name} flipped at {place}"));
+            flipped[position] ^= 1 << (position % 8);
+            write_file(&path, &flipped);
+            refuse(&format!("{name} flipped at {position}"));
         }
         Command::new("rm").arg("-r").arg(&changed).status().unwrap();
     }
-    // What is not flipped can be imported.
+    // The unchanged folder can be imported.
     import(&there, &folder, &[]).good();
 }
 
 #[test]
-fn a_folder_of_a_newer_program_is_called_newer() {
+fn folder_in_a_newer_format_is_refused_as_newer() {
     let here = sandbox();
-    let (_, folder) = exported(&here);
+    let (_, folder) = session_with_export(&here);
     let there = sandbox();
     let path = folder.join("manifest.json");
     let text = String::from_utf8(bytes(&path)).unwrap();
-    put(
+    write_file(
         &path,
         text.replace("\"format\": 2", "\"format\": 3").as_bytes(),
     );
@@ -425,15 +429,15 @@ fn a_folder_of_a_newer_program_is_called_newer() {
 }
 
 #[test]
-fn a_session_that_went_another_way_is_not_mixed_up() {
+fn diverged_session_is_not_merged() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
     assert!(finish(command).crashed());
-    let early = take(&sandbox);
+    let early = create_checkpoint(&sandbox);
     sandbox.segno(&["resume"]).good();
-    let late = take(&sandbox);
+    let late = create_checkpoint(&sandbox);
     let (one, two) = (outside(&sandbox, "one"), outside(&sandbox, "two"));
     export(&sandbox, &early, &one);
     export(&sandbox, &late, &two);
@@ -443,7 +447,8 @@ fn a_session_that_went_another_way_is_not_mixed_up() {
     assert_eq!(list(&there).len(), 1);
 }
 
-/// Runs a command below strace, which kills it at the n-th such call. True if it was killed.
+/// Runs a command under strace, which kills it at the n-th such call. Returns whether it was
+/// killed.
 fn kill(sandbox: &Sandbox, call: &str, nth: usize, words: &[&str]) -> bool {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-e"]);
@@ -454,7 +459,7 @@ fn kill(sandbox: &Sandbox, call: &str, nth: usize, words: &[&str]) -> bool {
     !finish(command).status.success()
 }
 
-/// Calls that change a disk, and how many are passed over between two kills.
+/// System calls that change a disk, and how many of them are skipped between two kills.
 const CALLS: [(&str, usize); 8] = [
     ("rename", 0),
     ("fsync", 0),
@@ -467,15 +472,15 @@ const CALLS: [(&str, usize); 8] = [
 ];
 
 #[test]
-fn an_export_killed_at_a_system_call_leaves_a_whole_folder_or_none() {
+fn killed_export_leaves_a_whole_folder_or_none() {
     segno_testkit::crash::require_strace();
     let sandbox = sandbox();
-    let (kept, folder) = exported(&sandbox);
+    let (checkpoint, folder) = session_with_export(&sandbox);
     let to = outside(&sandbox, "again");
     let words = [
         "checkpoint",
         "export",
-        id(&kept),
+        id(&checkpoint),
         "--to",
         to.to_str().unwrap(),
     ];
@@ -494,17 +499,17 @@ fn an_export_killed_at_a_system_call_leaves_a_whole_folder_or_none() {
         }
     }
     assert!(kills >= 25, "{kills}");
-    export(&sandbox, &kept, &to);
+    export(&sandbox, &checkpoint, &to);
     let left = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().contains("draft");
     let parent = fs::read_dir(to.parent().unwrap()).unwrap();
     assert_eq!(parent.map(Result::unwrap).filter(left).count(), 0);
 }
 
 #[test]
-fn an_import_killed_at_a_system_call_can_be_repeated() {
+fn killed_import_can_be_repeated() {
     segno_testkit::crash::require_strace();
     let here = sandbox();
-    let (_, folder) = exported(&here);
+    let (_, folder) = session_with_export(&here);
     let words = ["checkpoint", "import", folder.to_str().unwrap()];
     let mut kills = 0;
     for (call, between) in CALLS {
@@ -528,7 +533,7 @@ fn an_import_killed_at_a_system_call_can_be_repeated() {
 }
 
 #[test]
-fn a_hostile_archive_is_refused_and_nothing_comes_of_it() {
+fn hostile_archive_is_refused_without_effect() {
     let sandbox = sandbox();
     sandbox.write("harmless", "x");
     let work = sandbox.work();
@@ -542,34 +547,34 @@ fn a_hostile_archive_is_refused_and_nothing_comes_of_it() {
         "evil.tar.zst",
         &["--transform", "s,harmless,../evil,", "harmless"],
     );
-    let said = import(&sandbox, &evil, &[]);
-    said.refused(12, &["`../evil`", "leads out of the folder", "[K0401]"]);
+    let output = import(&sandbox, &evil, &[]);
+    output.refused(12, &["`../evil`", "leads out of the folder", "[K0401]"]);
     let good = pack("good.tar.zst", &["."]);
     import(&sandbox, &good, &["--max-bytes", "1000"]).refused(12, &["--max-bytes", "[K0403]"]);
     import(&sandbox, &good, &["--max-entries", "0"]).refused(12, &["--max-entries", "[K0403]"]);
     let cut = bytes(&good);
-    put(&good, &cut[..cut.len() - 1]);
+    write_file(&good, &cut[..cut.len() - 1]);
     import(&sandbox, &good, &[]).refused(23, &["[K0402]"]);
     assert!(list(&sandbox).is_empty());
     import(&sandbox, &outside(&sandbox, "nowhere"), &[]).refused(23, &["[K0404]"]);
 }
 
 #[test]
-fn an_export_that_fails_leaves_nothing() {
+fn failed_export_leaves_nothing() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let kept = take(&sandbox);
+    let checkpoint = create_checkpoint(&sandbox);
     let packs = sandbox.home().join("snapshots/packs");
     let pack = fs::read_dir(packs).unwrap().next().unwrap().unwrap().path();
     let mut damaged = bytes(&pack);
     damaged[20] ^= 1;
-    put(&pack, &damaged);
+    write_file(&pack, &damaged);
     let to = outside(&sandbox, "carried");
     let words = [
         "checkpoint",
         "export",
-        id(&kept),
+        id(&checkpoint),
         "--to",
         to.to_str().unwrap(),
     ];

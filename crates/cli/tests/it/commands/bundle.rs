@@ -1,16 +1,17 @@
-//! Sessions that are carried to another machine with their files and their agents' conversations.
+//! Session bundles: sessions that are transferred to another machine with their files and their
+//! agents' transcripts.
 
 use std::path::{Path, PathBuf};
 
 use segno_testkit::sandbox::{Said, Sandbox, finish};
 use serde_json::Value;
 
-use super::archive::{copy, forge, make, put};
+use super::archive::{copy, forge, make_folder, write_file};
 use super::checkpoint::{bytes, list, remove, tree};
-use super::{failing_chain, mend, root};
+use super::{failing_chain, fix_answers, root};
 use crate::sandbox;
 
-/// A program in Claude Code's place that fails the first time, and writes down how it is started.
+/// A program in the place of Claude Code that fails the first time, and records its arguments.
 const CLAUDE: &str = r#"#!/bin/sh
 for word in "$@"; do
   case "$word" in --session-id=*|--resume=*) id=${word#*=}; echo "$word" >> started ;; esac
@@ -21,19 +22,19 @@ test -e failed || { touch failed; exit 1; }
 printf '{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"%s"}\n' "$id"
 "#;
 
-const RECORD: &str =
+const TRANSCRIPT: &str =
     include_str!("../../../../agents/tests/golden/claude_code/2.1.325/delegated.transcript.jsonl");
-const BELOW: &str = include_str!(
+const SUBAGENT_TRANSCRIPT: &str = include_str!(
     "../../../../agents/tests/golden/claude_code/2.1.325/delegated.below.transcript.jsonl"
 );
-const META: &str =
+const SUBAGENT_META: &str =
     include_str!("../../../../agents/tests/golden/claude_code/2.1.325/delegated.below.meta.json");
 
-/// A machine with a program in Claude Code's place.
+/// A machine with that program.
 fn machine() -> Sandbox {
     let sandbox = sandbox();
     let program = root(&sandbox).join("claude");
-    put(&program, CLAUDE.as_bytes());
+    write_file(&program, CLAUDE.as_bytes());
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).unwrap();
     let program = program.display().to_string();
@@ -41,9 +42,9 @@ fn machine() -> Sandbox {
     sandbox
 }
 
-/// A machine on which a session was broken off in the middle of a conversation, of which the program has
-/// a record with a sub-agent, and the name of that conversation.
-fn broken_off() -> (Sandbox, String) {
+/// A machine on which a session was interrupted in the middle of a conversation, whose transcript
+/// has a sub-agent; and the id of that conversation.
+fn interrupted_session() -> (Sandbox, String) {
     let sandbox = machine();
     sandbox.write(
         "task.yaml",
@@ -53,26 +54,32 @@ fn broken_off() -> (Sandbox, String) {
     sandbox.segno(&["run", "task.yaml"]).refused(10, &[]);
     let started = sandbox.read("started");
     let native = started.trim().strip_prefix("--session-id=").unwrap();
-    let record = record(&sandbox, "-stage-work", native);
-    make(&record.with_extension("").join("subagents"));
-    put(&record, RECORD.as_bytes());
-    let below = record.with_extension("").join("subagents");
-    put(&below.join("agent-task-1.jsonl"), BELOW.as_bytes());
-    put(&below.join("agent-task-1.meta.json"), META.as_bytes());
+    let transcript = transcript(&sandbox, "-stage-work", native);
+    make_folder(&transcript.with_extension("").join("subagents"));
+    write_file(&transcript, TRANSCRIPT.as_bytes());
+    let below = transcript.with_extension("").join("subagents");
+    write_file(
+        &below.join("agent-task-1.jsonl"),
+        SUBAGENT_TRANSCRIPT.as_bytes(),
+    );
+    write_file(
+        &below.join("agent-task-1.meta.json"),
+        SUBAGENT_META.as_bytes(),
+    );
     (sandbox, native.to_owned())
 }
 
-/// Where the program keeps the record of a conversation.
-fn record(sandbox: &Sandbox, project: &str, native: &str) -> PathBuf {
+/// The path of the program's transcript of a conversation.
+fn transcript(sandbox: &Sandbox, project: &str, native: &str) -> PathBuf {
     let project = root(sandbox).join(".claude/projects").join(project);
     project.join(format!("{native}.jsonl"))
 }
 
-/// Exports `session` with everything.
-fn bundled(sandbox: &Sandbox, session: &str) -> PathBuf {
+/// Exports `session` as a bundle.
+fn export_bundle(sandbox: &Sandbox, session: &str) -> PathBuf {
     let to = root(sandbox).join("carried");
-    let place = to.to_str().unwrap();
-    let words = ["sessions", "export", session, "--bundle", "-o", place];
+    let path = to.to_str().unwrap();
+    let words = ["sessions", "export", session, "--bundle", "-o", path];
     sandbox.segno(&words).good();
     to
 }
@@ -95,20 +102,20 @@ fn sessions(sandbox: &Sandbox) -> Vec<Value> {
     sandbox.segno(&words).good().json()
 }
 
-/// A machine with a chain that failed at its third step, and would not now.
-fn stuck() -> Sandbox {
+/// A machine with a chain that failed at its third step, and would succeed now.
+fn failed_chain() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     let words = ["run", "chain.yaml", "--name", "stuck"];
     sandbox.segno(&words).refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox
 }
 
 #[test]
-fn a_bundle_brings_the_files_the_session_and_the_records_of_its_agents() {
-    let (first, native) = broken_off();
-    let bundle = bundled(&first, "task");
+fn bundle_holds_files_session_and_transcripts() {
+    let (first, native) = interrupted_session();
+    let bundle = export_bundle(&first, "task");
     for name in [
         format!("conversations/claude-code/{native}.jsonl"),
         format!("conversations/claude-code/{native}/agent-task-1.jsonl"),
@@ -119,63 +126,66 @@ fn a_bundle_brings_the_files_the_session_and_the_records_of_its_agents() {
         assert!(bundle.join(&name).is_file(), "{name}");
     }
     let second = machine();
-    let garden = root(&second).join("garden");
-    let said = import(&second, &bundle, Some(&garden), None).good();
+    let folder = root(&second).join("garden");
+    let output = import(&second, &bundle, Some(&folder), None).good();
     for words in [
         "imported task (",
         "failed, in ",
         "wrote 5 files",
         "`segno resume task` goes on",
     ] {
-        assert!(said.stdout.contains(words), "{words}: {said:?}");
+        assert!(output.stdout.contains(words), "{words}: {output:?}");
     }
-    assert_eq!(tree(&garden), tree(&first.work()));
+    assert_eq!(tree(&folder), tree(&first.work()));
     let plan = second.segno(&["resume", "task", "--plan"]).good();
     assert!(plan.stdout.contains("rehomed (claude-code)"), "{plan:?}");
     let was = format!("was about {}", first.work().display());
     assert!(plan.stdout.contains(&was), "{plan:?}");
     second.segno(&["resume", "task"]).good();
-    let started = String::from_utf8(bytes(&garden.join("started"))).unwrap();
+    let started = String::from_utf8(bytes(&folder.join("started"))).unwrap();
     assert!(
         started.ends_with(&format!("--resume={native}\n")),
         "{started}"
     );
-    let place = garden.to_str().unwrap();
-    let project = place.replace(|sign: char| !sign.is_ascii_alphanumeric(), "-");
-    let settled = record(&second, &project, &native);
-    let here = format!("\"cwd\":\"{place}\"");
-    let below = settled.with_extension("").join("subagents");
-    for file in [&settled, &below.join("agent-task-1.jsonl")] {
+    let path = folder.to_str().unwrap();
+    let project = path.replace(|sign: char| !sign.is_ascii_alphanumeric(), "-");
+    let restored = transcript(&second, &project, &native);
+    let here = format!("\"cwd\":\"{path}\"");
+    let below = restored.with_extension("").join("subagents");
+    for file in [&restored, &below.join("agent-task-1.jsonl")] {
         let text = String::from_utf8(bytes(file)).unwrap();
         assert!(text.contains(&here) && !text.contains("\"cwd\":\"/stage/work\""));
     }
     assert_eq!(
         bytes(&below.join("agent-task-1.meta.json")),
-        META.as_bytes()
+        SUBAGENT_META.as_bytes()
     );
     second.segno(&["doctor"]).good();
     second.segno(&["checkpoint", "verify"]).good();
 }
 
 #[test]
-fn a_record_that_is_gone_is_exported_from_its_newest_copy() {
-    let (first, native) = broken_off();
+fn lost_transcript_is_exported_from_its_newest_copy() {
+    let (first, native) = interrupted_session();
     first.segno(&["checkpoint", "create", "task"]).good();
-    remove(&record(&first, "-stage-work", &native));
-    let bundle = bundled(&first, "task");
-    let kept = format!("conversations/claude-code/{native}.jsonl");
-    assert_eq!(bytes(&bundle.join(kept)), RECORD.as_bytes());
+    remove(&transcript(&first, "-stage-work", &native));
+    let bundle = export_bundle(&first, "task");
+    let name = format!("conversations/claude-code/{native}.jsonl");
+    assert_eq!(bytes(&bundle.join(name)), TRANSCRIPT.as_bytes());
 }
 
 #[test]
-fn a_bundle_without_a_record_says_so() {
-    let (first, native) = broken_off();
-    remove(&record(&first, "-stage-work", &native));
-    let said = first
+fn bundle_without_a_transcript_says_so() {
+    let (first, native) = interrupted_session();
+    remove(&transcript(&first, "-stage-work", &native));
+    let output = first
         .segno(&["sessions", "export", "task", "--bundle"])
         .good();
-    assert!(said.stderr.contains("no record of claude-code"), "{said:?}");
-    assert!(said.stdout.contains("task.bundle: "), "{said:?}");
+    assert!(
+        output.stderr.contains("no record of claude-code"),
+        "{output:?}"
+    );
+    assert!(output.stdout.contains("task.bundle: "), "{output:?}");
     first
         .segno(&["sessions", "export", "task", "--bundle"])
         .refused(12, &["task.bundle exists", "--output"]);
@@ -185,19 +195,19 @@ fn a_bundle_without_a_record_says_so() {
 }
 
 #[test]
-fn a_bundle_whose_records_were_tampered_with_is_refused_by_name() {
-    let (first, native) = broken_off();
-    let bundle = bundled(&first, "task");
+fn tampered_transcripts_are_refused_by_name() {
+    let (first, native) = interrupted_session();
+    let bundle = export_bundle(&first, "task");
     let second = machine();
-    let garden = root(&second).join("garden");
+    let folder = root(&second).join("garden");
     let refused = |change: &dyn Fn(&Path), words: &[&str]| {
         let forged = root(&second).join("forged");
         copy(&bundle, &forged);
         change(&forged);
-        let said = import(&second, &forged, Some(&garden), None);
-        said.refused(23, &[&["[K0404]"], words].concat());
+        let output = import(&second, &forged, Some(&folder), None);
+        output.refused(23, &[&["[K0404]"], words].concat());
         assert!(sessions(&second).is_empty() && list(&second).is_empty());
-        assert!(!garden.exists() && !root(&second).join(".claude").exists());
+        assert!(!folder.exists() && !root(&second).join(".claude").exists());
         std::fs::remove_dir_all(&forged).unwrap();
     };
     let own = format!("conversations/claude-code/{native}.jsonl");
@@ -205,7 +215,7 @@ fn a_bundle_whose_records_were_tampered_with_is_refused_by_name() {
     let named = |name: &str, length: u64| {
         let part = format!("\n \"{name}\": {{\"bytes\": {length}, \"digest\": \"{digest}\"}},");
         move |forged: &Path| {
-            // The last is the folder's; the checkpoint has some of that name, too.
+            // The last `files` is the folder's; the checkpoint has one of that name, too.
             forge(forged, |text| {
                 let (before, after) = text.rsplit_once("\"files\": {").unwrap();
                 format!("{before}\"files\": {{{part}{after}")
@@ -228,14 +238,14 @@ fn a_bundle_whose_records_were_tampered_with_is_refused_by_name() {
     }
     let other = "conversations/claude-code/5e550000-0000-4000-8000-000000000001.jsonl";
     let plant = |forged: &Path| {
-        put(&forged.join(other), b"{}");
+        write_file(&forged.join(other), b"{}");
         named(other, 2)(forged);
     };
     refused(&plant, &[other, "is of no conversation of the session"]);
     let beside = other.replace(".jsonl", "/agent-a.jsonl");
     let plant = |forged: &Path| {
-        make(forged.join(&beside).parent().unwrap());
-        put(&forged.join(&beside), b"{}");
+        make_folder(forged.join(&beside).parent().unwrap());
+        write_file(&forged.join(&beside), b"{}");
         named(&beside, 2)(forged);
     };
     refused(&plant, &[&beside, "is of no conversation of the session"]);
@@ -247,9 +257,9 @@ fn a_bundle_whose_records_were_tampered_with_is_refused_by_name() {
     };
     refused(&oversized, &[&own]);
     let changed = |forged: &Path| {
-        let mut record = bytes(&forged.join(&own));
-        record[40] ^= 1;
-        put(&forged.join(&own), &record);
+        let mut transcript = bytes(&forged.join(&own));
+        transcript[40] ^= 1;
+        write_file(&forged.join(&own), &transcript);
     };
     refused(&changed, &[&own, "was changed after it was written"]);
     refused(&|forged| remove(&forged.join(&own)), &[&own, "is missing"]);
@@ -258,110 +268,114 @@ fn a_bundle_whose_records_were_tampered_with_is_refused_by_name() {
         std::os::unix::fs::symlink(bundle.join(&own), forged.join(&own)).unwrap();
     };
     refused(&linked, &[&own, "not a regular file"]);
-    import(&second, &bundle, Some(&garden), None).good();
+    import(&second, &bundle, Some(&folder), None).good();
 }
 
 #[test]
-fn what_could_start_programs_comes_back_inert_unless_it_is_trusted() {
-    let (first, _) = broken_off();
+fn settings_that_start_programs_are_disarmed_unless_trusted() {
+    let (first, _) = interrupted_session();
     first.write(".claude/settings.json", "{}");
-    let bundle = bundled(&first, "task");
+    let bundle = export_bundle(&first, "task");
     let second = machine();
-    let garden = root(&second).join("garden");
-    let said = import(&second, &bundle, Some(&garden), None).good();
-    assert!(said.stderr.contains("segno-inert"), "{said:?}");
-    assert!(!garden.join(".claude/settings.json").exists());
+    let folder = root(&second).join("garden");
+    let output = import(&second, &bundle, Some(&folder), None).good();
+    assert!(output.stderr.contains("segno-inert"), "{output:?}");
+    assert!(!folder.join(".claude/settings.json").exists());
     let third = machine();
-    let garden = root(&third).join("garden");
-    let place = garden.to_str().unwrap();
+    let folder = root(&third).join("garden");
+    let path = folder.to_str().unwrap();
     let words = [
         "sessions",
         "import",
         bundle.to_str().unwrap(),
         "--into",
-        place,
+        path,
     ];
     third.segno(&[&words[..], &["--trust"]].concat()).good();
-    assert!(garden.join(".claude/settings.json").exists());
+    assert!(folder.join(".claude/settings.json").exists());
 }
 
 #[test]
-fn without_a_folder_here_the_answer_says_how_to_go_on() {
-    let (first, _) = broken_off();
-    let bundle = bundled(&first, "task");
+fn import_without_a_folder_prints_a_hint() {
+    let (first, _) = interrupted_session();
+    let bundle = export_bundle(&first, "task");
     let file = root(&first).join("task.segno");
     let words = ["sessions", "export", "task", "-o", file.to_str().unwrap()];
     first.segno(&words).good();
-    // On this machine the first one's folder is there; elsewhere it is not.
+    // The first machine's folder exists on this machine, which it would not elsewhere.
     std::fs::rename(first.work(), root(&first).join("away")).unwrap();
     let second = machine();
-    let said = import(&second, &bundle, None, None).good();
+    let output = import(&second, &bundle, None, None).good();
     let hint = format!("sessions import {} --into FOLDER", bundle.display());
-    assert!(said.stderr.contains(&hint), "{said:?}");
-    assert!(!said.stdout.contains("goes on"), "{said:?}");
-    let garden = root(&second).join("garden");
-    let said = import(&second, &bundle, Some(&garden), None).good();
+    assert!(output.stderr.contains(&hint), "{output:?}");
+    assert!(!output.stdout.contains("goes on"), "{output:?}");
+    let folder = root(&second).join("garden");
+    let output = import(&second, &bundle, Some(&folder), None).good();
     assert!(
-        said.stdout.contains("`segno resume task` goes on"),
-        "{said:?}"
+        output.stdout.contains("`segno resume task` goes on"),
+        "{output:?}"
     );
     let third = machine();
-    let said = import(&third, &file, None, None).good();
+    let output = import(&third, &file, None, None).good();
     assert!(
-        said.stderr.contains("segno sessions move task FOLDER"),
-        "{said:?}"
+        output.stderr.contains("segno sessions move task FOLDER"),
+        "{output:?}"
     );
     let fourth = machine();
     import(&fourth, &file, Some(&root(&fourth).join("nowhere")), None).refused(2, &["[R0117]"]);
     assert!(sessions(&fourth).is_empty());
     import(&fourth, &file, Some(&fourth.work()), None).good();
-    let place = fourth.work();
-    assert_eq!(sessions(&fourth)[0]["workspace"], place.to_str().unwrap());
+    let path = fourth.work();
+    assert_eq!(sessions(&fourth)[0]["workspace"], path.to_str().unwrap());
     import(&fourth, &file, Some(&fourth.work()), None).good();
     import(&fourth, &file, None, None).refused(17, &["[S0113]"]);
 }
 
 #[test]
-fn a_session_that_is_run_here_is_not_moved_by_an_import() {
+fn import_does_not_move_a_running_session() {
     let first = sandbox();
     super::waiting_chain(&first, 2, 1);
     let (live, _) = super::start_waiting(&first, &["--name", "busy"]);
-    let bundle = bundled(&first, "busy");
-    let garden = root(&first).join("garden");
-    import(&first, &bundle, Some(&garden), None).refused(21, &["[S0107]"]);
-    assert!(!garden.exists());
+    let bundle = export_bundle(&first, "busy");
+    let folder = root(&first).join("garden");
+    import(&first, &bundle, Some(&folder), None).refused(21, &["[S0107]"]);
+    assert!(!folder.exists());
     live.kill();
-    import(&first, &bundle, Some(&garden), None).good();
-    assert_eq!(sessions(&first)[0]["workspace"], garden.to_str().unwrap());
+    import(&first, &bundle, Some(&folder), None).good();
+    assert_eq!(sessions(&first)[0]["workspace"], folder.to_str().unwrap());
 }
 
-/// How often a place is armed at most, at another visit each time.
+/// At how many visits of a failpoint a test kills at most.
 #[cfg(feature = "failpoints")]
 const VISITS: usize = 3;
 
-/// Kills imports of `from` at every failpoint, and lets the same command finish them. Returns how many
-/// were killed.
+/// Kills imports of `from` at every failpoint, and lets the same command finish them. Returns the
+/// number of kills.
 #[cfg(feature = "failpoints")]
-fn killed(from: &Path, whole: impl Fn(&Sandbox, &Path, &str)) -> usize {
+fn kill_imports(from: &Path, whole: impl Fn(&Sandbox, &Path, &str)) -> usize {
     let mut kills = 0;
     for point in segno_core::fault::Point::ALL {
         for visit in 1..=VISITS {
             let second = sandbox();
-            let garden = root(&second).join("garden");
-            make(&garden);
-            let place = format!("{}:{visit}", point.name());
-            if !import(&second, from, Some(&garden), Some(&place)).crashed() {
+            let folder = root(&second).join("garden");
+            make_folder(&folder);
+            let failpoint = format!("{}:{visit}", point.name());
+            if !import(&second, from, Some(&folder), Some(&failpoint)).crashed() {
                 break;
             }
             kills += 1;
             second.segno(&["doctor"]).good();
-            import(&second, from, Some(&garden), None).good();
+            import(&second, from, Some(&folder), None).good();
             let listed = sessions(&second);
-            assert_eq!(listed.len(), 1, "{place}");
-            assert_eq!(listed[0]["workspace"], garden.to_str().unwrap(), "{place}");
+            assert_eq!(listed.len(), 1, "{failpoint}");
+            assert_eq!(
+                listed[0]["workspace"],
+                folder.to_str().unwrap(),
+                "{failpoint}"
+            );
             let logged = second.segno(&["logs", "stuck"]).good();
-            assert_eq!(logged.stdout.matches("moved to").count(), 1, "{place}");
-            whole(&second, &garden, &place);
+            assert_eq!(logged.stdout.matches("moved to").count(), 1, "{failpoint}");
+            whole(&second, &folder, &failpoint);
             second.segno(&["doctor"]).good();
         }
     }
@@ -370,46 +384,46 @@ fn killed(from: &Path, whole: impl Fn(&Sandbox, &Path, &str)) -> usize {
 
 #[cfg(feature = "failpoints")]
 #[test]
-fn an_import_that_is_killed_is_finished_by_the_same_command() {
-    let first = stuck();
-    let bundle = bundled(&first, "stuck");
-    let kills = killed(&bundle, |second, garden, place| {
-        assert_eq!(tree(garden), tree(&first.work()), "{place}");
-        let own = |kept: &&Value| kept["note"] == "for `sessions export --bundle`";
-        assert_eq!(list(second).iter().filter(own).count(), 1, "{place}");
+fn killed_bundle_import_is_finished_by_the_same_command() {
+    let first = failed_chain();
+    let bundle = export_bundle(&first, "stuck");
+    let kills = kill_imports(&bundle, |second, folder, failpoint| {
+        assert_eq!(tree(folder), tree(&first.work()), "{failpoint}");
+        let own = |name: &&Value| name["note"] == "for `sessions export --bundle`";
+        assert_eq!(list(second).iter().filter(own).count(), 1, "{failpoint}");
         second.segno(&["resume", "stuck"]).good();
-        let calls = String::from_utf8(bytes(&garden.join("calls.log"))).unwrap();
-        assert_eq!(calls.lines().count(), 4, "{place}: {calls}");
+        let calls = String::from_utf8(bytes(&folder.join("calls.log"))).unwrap();
+        assert_eq!(calls.lines().count(), 4, "{failpoint}: {calls}");
     });
     assert!(kills > 20, "{kills}");
 }
 
 #[cfg(feature = "failpoints")]
 #[test]
-fn an_import_of_a_file_that_is_killed_is_finished_by_the_same_command() {
-    let first = stuck();
+fn killed_file_import_is_finished_by_the_same_command() {
+    let first = failed_chain();
     let file = root(&first).join("stuck.segno");
     let words = ["sessions", "export", "stuck", "-o", file.to_str().unwrap()];
     first.segno(&words).good();
-    let kills = killed(&file, |second, garden, place| {
-        import(second, &file, Some(garden), None).good();
+    let kills = kill_imports(&file, |second, folder, failpoint| {
+        import(second, &file, Some(folder), None).good();
         let logged = second.segno(&["logs", "stuck"]).good();
-        assert_eq!(logged.stdout.matches("moved to").count(), 1, "{place}");
+        assert_eq!(logged.stdout.matches("moved to").count(), 1, "{failpoint}");
     });
     assert!(kills > 5, "{kills}");
 }
 
 #[test]
-fn an_import_that_is_done_is_recognised_and_replaces_nothing() {
-    let first = stuck();
-    let bundle = bundled(&first, "stuck");
+fn repeated_import_is_recognised_and_replaces_nothing() {
+    let first = failed_chain();
+    let bundle = export_bundle(&first, "stuck");
     let second = sandbox();
-    let garden = root(&second).join("garden");
-    import(&second, &bundle, Some(&garden), None).good();
-    put(&garden.join("chain.yaml"), b"edited since");
-    let said = import(&second, &bundle, Some(&garden), None).good();
-    assert!(said.stdout.contains("is here already"), "{said:?}");
-    assert_eq!(bytes(&garden.join("chain.yaml")), b"edited since");
+    let folder = root(&second).join("garden");
+    import(&second, &bundle, Some(&folder), None).good();
+    write_file(&folder.join("chain.yaml"), b"edited since");
+    let output = import(&second, &bundle, Some(&folder), None).good();
+    assert!(output.stdout.contains("is here already"), "{output:?}");
+    assert_eq!(bytes(&folder.join("chain.yaml")), b"edited since");
     let elsewhere = root(&second).join("elsewhere");
     import(&second, &bundle, Some(&elsewhere), None).refused(17, &["[S0113]"]);
     assert!(!elsewhere.exists());

@@ -1,20 +1,29 @@
+//! `segno cancel`.
+
 use super::edit;
 use crate::commands::{
-    failing_chain, keys, mend, shown, standings, start_waiting, tidy, until_gone, waiting_chain,
+    failing_chain, fix_answers, keys, normalize, session_statuses, shown, start_waiting,
+    until_gone, waiting_chain,
 };
 use crate::sandbox;
 use rustix::process::Signal;
 use segno_testkit::sandbox::until;
 
 #[test]
-fn a_stopped_session_is_cancelled_at_once_and_stays_so() {
+fn stopped_session_is_cancelled_permanently() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let said = sandbox.segno(&["cancel", "chain"]).good();
-    assert_eq!(tidy(&sandbox, &said.stdout), "chain ([ID]) is cancelled");
-    assert_eq!(standings(&sandbox), [("chain".into(), "cancelled".into())]);
-    mend(&sandbox);
+    let output = sandbox.segno(&["cancel", "chain"]).good();
+    assert_eq!(
+        normalize(&sandbox, &output.stdout),
+        "chain ([ID]) is cancelled"
+    );
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "cancelled".into())]
+    );
+    fix_answers(&sandbox);
     for command in ["resume", "cancel"] {
         sandbox
             .segno(&[command, "chain"])
@@ -26,34 +35,34 @@ fn a_stopped_session_is_cancelled_at_once_and_stays_so() {
 }
 
 #[test]
-fn a_killed_run_can_be_given_up() {
+fn killed_run_can_be_cancelled() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.kill();
-    let said = sandbox.segno(&["cancel", "chain", "--json"]).good();
-    let line = &said.json()[0];
+    let output = sandbox.segno(&["cancel", "chain", "--json"]).good();
+    let line = &output.json()[0];
     assert_eq!(keys(line), "kind name session v");
     assert_eq!(line["kind"], "cancelled");
     assert_eq!(shown(&sandbox, "chain")["steps"][1]["status"], "unknown");
 }
 
 #[test]
-fn a_running_session_stops_between_two_steps() {
+fn cancel_stops_a_running_session_between_steps() {
     let sandbox = sandbox();
-    // Long enough to be told in the middle, whichever step that is.
+    // Long enough that the cancel comes in the middle, whichever step that is.
     sandbox.command_chain(60, "sleep 0.03\necho > begun");
     let live = super::Live::start(&sandbox, &["run", "chain.yaml"]);
     segno_testkit::sandbox::until("it has begun", || !sandbox.read("begun").is_empty());
-    let said = sandbox.segno(&["cancel", "chain"]).good();
+    let output = sandbox.segno(&["cancel", "chain"]).good();
     assert_eq!(
-        tidy(&sandbox, &said.stdout),
+        normalize(&sandbox, &output.stdout),
         "chain ([ID]) was told, and stops after the step in flight, in a plan after the task"
     );
-    let said = live
+    let output = live
         .finish()
         .refused(10, &["cancelled", "segno cancel", "[R0102]"]);
-    assert!(!said.stderr.contains("segno resume"), "{}", said.stderr);
+    assert!(!output.stderr.contains("segno resume"), "{}", output.stderr);
     let shown = shown(&sandbox, "chain");
     let calls = sandbox.calls().len();
     assert!(calls < 60);
@@ -65,13 +74,13 @@ fn a_running_session_stops_between_two_steps() {
 }
 
 #[test]
-fn a_running_session_is_ended_now_with_its_agent() {
+fn cancel_now_kills_the_agent() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
-    let said = sandbox.segno(&["cancel", "chain", "--now"]).good();
+    let output = sandbox.segno(&["cancel", "chain", "--now"]).good();
     assert_eq!(
-        tidy(&sandbox, &said.stdout),
+        normalize(&sandbox, &output.stdout),
         "chain ([ID]) was told, and stops at once"
     );
     live.finish().refused(10, &["cancelled", "[R0102]"]);
@@ -89,7 +98,7 @@ fn a_running_session_is_ended_now_with_its_agent() {
 }
 
 #[test]
-fn a_cancel_at_once_overrides_an_earlier_cancel() {
+fn cancel_now_overrides_an_earlier_cancel() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 0);
     let (live, agent) = start_waiting(&sandbox, &[]);
@@ -101,7 +110,7 @@ fn a_cancel_at_once_overrides_an_earlier_cancel() {
 }
 
 #[test]
-fn a_cancel_after_ctrl_c_is_a_cancel() {
+fn cancel_after_ctrl_c_cancels() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 0);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -112,7 +121,10 @@ fn a_cancel_after_ctrl_c_is_a_cancel() {
     sandbox.segno(&["cancel", "chain"]).good();
     sandbox.write("go", "");
     live.finish();
-    assert_eq!(standings(&sandbox), [("chain".into(), "cancelled".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "cancelled".into())]
+    );
 }
 
 #[test]
@@ -130,5 +142,8 @@ fn a_cancelled_run_whose_step_fails_is_cancelled() {
     sandbox.segno(&["cancel", "chain"]).good();
     sandbox.write("go", "");
     live.finish();
-    assert_eq!(standings(&sandbox), [("chain".into(), "cancelled".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "cancelled".into())]
+    );
 }

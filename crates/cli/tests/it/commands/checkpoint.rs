@@ -1,4 +1,4 @@
-//! Keeping the files of a workspace, comparing them, bringing them back.
+//! Checkpoints of a workspace: create, compare, restore, prune.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::sandbox;
 
-/// A session that is done, in a folder with some files.
-pub(super) fn session(sandbox: &Sandbox, more: &str) {
+/// Writes some files and a chain of two steps.
+pub(super) fn write_workspace(sandbox: &Sandbox, more: &str) {
     sandbox.write("src/main.rs", "fn main() {}\n");
     sandbox.write("src/.hidden", "kept too\n");
     sandbox.write(".env", "not in git, and kept\n");
@@ -23,9 +23,9 @@ pub(super) fn run(sandbox: &Sandbox) {
     sandbox.segno(&["run", "chain.yaml"]).good();
 }
 
-pub(super) fn take(sandbox: &Sandbox) -> Value {
-    let said = sandbox.segno(&["checkpoint", "create", "--json"]).good();
-    said.json().remove(0)
+pub(super) fn create_checkpoint(sandbox: &Sandbox) -> Value {
+    let output = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    output.json().remove(0)
 }
 
 pub(super) fn id(checkpoint: &Value) -> &str {
@@ -46,7 +46,7 @@ fn triggers(sandbox: &Sandbox) -> Vec<String> {
     triggers
 }
 
-/// Every file below a folder, with its mode and content; links with where they lead.
+/// Every file below a folder, with its mode and content; symlinks with their target.
 pub(super) fn tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -82,23 +82,25 @@ pub(super) fn remove(path: &Path) {
 }
 
 #[test]
-fn files_are_kept_and_come_back_as_they_were() {
+fn restore_brings_files_back_unchanged() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
     let work = sandbox.work();
     std::os::unix::fs::symlink("src/main.rs", work.join("link")).unwrap();
     fs::set_permissions(work.join("src/main.rs"), fs::Permissions::from_mode(0o755)).unwrap();
     let before = tree(&work);
-    let kept = take(&sandbox);
-    assert_eq!(kept["trigger"], "manual");
-    assert_eq!(kept["steps_finished"], 2);
-    // Changed, gone, and new.
+    let checkpoint = create_checkpoint(&sandbox);
+    assert_eq!(checkpoint["trigger"], "manual");
+    assert_eq!(checkpoint["steps_finished"], 2);
+    // One file is changed, one deleted, one new.
     sandbox.write("src/main.rs", "fn main() { panic!() }\n");
     remove(&work.join(".env"));
     sandbox.write("new.txt", "mine\n");
-    let said = sandbox.segno(&["checkpoint", "restore", id(&kept)]).good();
-    assert!(said.stdout.contains("wrote 2 files"), "{}", said.stdout);
+    let output = sandbox
+        .segno(&["checkpoint", "restore", id(&checkpoint)])
+        .good();
+    assert!(output.stdout.contains("wrote 2 files"), "{}", output.stdout);
     assert_eq!(
         sandbox.read("new.txt"),
         "mine\n",
@@ -106,7 +108,7 @@ fn files_are_kept_and_come_back_as_they_were() {
     );
     remove(&work.join("new.txt"));
     assert_eq!(tree(&work), before);
-    // What was replaced can be had back.
+    // The replaced files can be restored.
     let rescue = list(&sandbox).remove(0);
     assert!(rescue["note"].as_str().unwrap().starts_with("before "));
     sandbox
@@ -118,17 +120,21 @@ fn files_are_kept_and_come_back_as_they_were() {
 }
 
 #[test]
-fn files_come_back_elsewhere_without_touching_the_workspace() {
+fn restore_elsewhere_does_not_touch_the_workspace() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let kept = take(&sandbox);
+    let checkpoint = create_checkpoint(&sandbox);
     let before = tree(&sandbox.work());
     let into = sandbox.work().parent().unwrap().join("elsewhere");
-    let place = into.to_str().unwrap();
-    let words = ["checkpoint", "restore", id(&kept), "--into", place];
-    let said = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
-    assert!(said.stdout.starts_with("would write"), "{}", said.stdout);
+    let path = into.to_str().unwrap();
+    let words = ["checkpoint", "restore", id(&checkpoint), "--into", path];
+    let output = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    assert!(
+        output.stdout.starts_with("would write"),
+        "{}",
+        output.stdout
+    );
     assert!(!into.exists());
     sandbox.segno(&words).good();
     assert_eq!(tree(&into), before);
@@ -140,7 +146,7 @@ fn files_come_back_elsewhere_without_touching_the_workspace() {
     );
 }
 
-/// Git in some folder, with nothing of the person's.
+/// Runs git in a folder, without the user's configuration.
 fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
     let mut command = std::process::Command::new("git");
     sandbox.furnish(&mut command);
@@ -157,9 +163,9 @@ fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
+fn checkpoint_shows_git_status_and_restores_unpushed_work() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     let work = sandbox.work();
     git(&sandbox, &work, &["init", "-q"]);
     git(&sandbox, &work, &["add", "."]);
@@ -170,8 +176,10 @@ fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
     sandbox.write("staged.txt", "1\n");
     git(&sandbox, &work, &["add", "staged.txt"]);
     sandbox.write(".env", "changed\n");
-    let kept = take(&sandbox);
-    let shown = sandbox.segno(&["checkpoint", "show", id(&kept)]).good();
+    let checkpoint = create_checkpoint(&sandbox);
+    let shown = sandbox
+        .segno(&["checkpoint", "show", id(&checkpoint)])
+        .good();
     let line = shown
         .stdout
         .lines()
@@ -187,9 +195,9 @@ fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
         assert!(line.contains(fact), "{fact}: {line}");
     }
     let into = work.parent().unwrap().join("elsewhere");
-    let place = into.to_str().unwrap();
+    let path = into.to_str().unwrap();
     sandbox
-        .segno(&["checkpoint", "restore", id(&kept), "--into", place])
+        .segno(&["checkpoint", "restore", id(&checkpoint), "--into", path])
         .good();
     for question in [
         &["status", "--porcelain=v2", "--branch"][..],
@@ -206,9 +214,9 @@ fn a_checkpoint_tells_how_git_stood_and_brings_unpushed_work_back() {
 }
 
 #[test]
-fn a_checkpoint_names_what_changed_since_the_session_began() {
+fn checkpoint_names_the_files_changed_since_session_start() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     let work = sandbox.work();
     git(&sandbox, &work, &["init", "-q"]);
     git(&sandbox, &work, &["add", "."]);
@@ -223,8 +231,8 @@ fn a_checkpoint_names_what_changed_since_the_session_began() {
     );
     sandbox.write(".env", "changed\n");
     sandbox.write("sk-ant-api03-abcdefghijklmnopqrstuvwxyz012345", "new\n");
-    let kept = take(&sandbox);
-    let words = ["checkpoint", "show", id(&kept), "--json"];
+    let checkpoint = create_checkpoint(&sandbox);
+    let words = ["checkpoint", "show", id(&checkpoint), "--json"];
     let shown = sandbox.segno(&words).good().json().remove(0);
     let since = &shown["repositories"][0]["since"];
     assert_eq!(since["commit"], began.trim());
@@ -235,17 +243,19 @@ fn a_checkpoint_names_what_changed_since_the_session_began() {
         .iter()
         .map(|name| name.as_str().unwrap())
         .collect();
-    // What the run itself wrote is among them.
+    // The files that the run itself wrote are among them.
     assert_eq!(names[..3], [".env", "artifacts/", "calls.log"]);
     assert!(!names[3].contains("abcdef"), "{names:?}");
     assert_eq!(names[4], "src/main.rs");
-    let shown = sandbox.segno(&["checkpoint", "show", id(&kept)]).good();
+    let shown = sandbox
+        .segno(&["checkpoint", "show", id(&checkpoint)])
+        .good();
     let line = format!(
         "5 files changed since the session began at {}",
         &began[..10]
     );
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
-    // A copy of the session began where the session did.
+    // A fork has the same start commit as its session.
     let words = ["sessions", "fork", "chain", "--name", "copy"];
     sandbox.segno(&words).good();
     let copied = sandbox
@@ -257,22 +267,23 @@ fn a_checkpoint_names_what_changed_since_the_session_began() {
 }
 
 #[test]
-fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
+fn pruned_checkpoint_can_be_restored_until_gc() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let old = take(&sandbox);
+    let old = create_checkpoint(&sandbox);
     sandbox.write("src/main.rs", "fn main() { new() }\n");
-    take(&sandbox);
+    create_checkpoint(&sandbox);
     let prune = ["checkpoint", "prune", "--keep", "1"];
     sandbox.segno(&[&prune[..], &["--dry-run"]].concat()).good();
     assert_eq!(list(&sandbox).len(), 2);
-    let said = sandbox.segno(&prune).good();
+    let output = sandbox.segno(&prune).good();
     assert!(
-        said.stdout
+        output
+            .stdout
             .contains("let go of 1 of 2 checkpoints; `--undo`"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert_eq!(list(&sandbox).len(), 1);
     let pruned = ["checkpoint", "list", "--pruned", "--json"];
@@ -280,7 +291,7 @@ fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
         sandbox.segno(&pruned).good().json()[0]["checkpoint"],
         old["checkpoint"]
     );
-    // It is not there for anyone else, and its files stay.
+    // Other commands do not see it, and its files stay.
     sandbox
         .segno(&["checkpoint", "show", id(&old)])
         .refused(17, &["K0201"]);
@@ -288,21 +299,25 @@ fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
     sandbox
         .segno(&["checkpoint", "prune", "--undo", "0000"])
         .refused(17, &["K0201"]);
-    let said = sandbox
+    let output = sandbox
         .segno(&["checkpoint", "prune", "--undo", id(&old)])
         .good();
-    assert!(said.stdout.contains("had back 1 of 1"), "{}", said.stdout);
+    assert!(
+        output.stdout.contains("had back 1 of 1"),
+        "{}",
+        output.stdout
+    );
     sandbox.segno(&["checkpoint", "restore", id(&old)]).good();
     assert_eq!(sandbox.read("src/main.rs"), "fn main() {}\n");
-    // Without time to undo, a sweep erases it.
+    // Without time to undo, gc deletes it.
     sandbox.segno(&prune).good();
     sandbox.configure("[trash]\nkeep_days = 0\n");
-    let told = sandbox.segno(&["gc", "--dry-run"]).good().stdout;
+    let text = sandbox.segno(&["gc", "--dry-run"]).good().stdout;
     assert!(
-        told.contains(&format!("would erase {} for good", id(&old))),
-        "{told}"
+        text.contains(&format!("would erase {} for good", id(&old))),
+        "{text}"
     );
-    // Both are still there: it, and what its restore replaced.
+    // Both are still there: this one, and the one that its restore created.
     assert_eq!(sandbox.segno(&pruned).good().json().len(), 2);
     sandbox.segno(&["gc", "--grace-hours", "0"]).good();
     assert_eq!(sandbox.segno(&pruned).good().json(), Vec::<Value>::new());
@@ -310,27 +325,27 @@ fn what_was_let_go_of_can_be_had_back_until_it_is_erased() {
 }
 
 #[test]
-fn patterns_of_a_person_and_of_a_spec_say_what_belongs_to_a_checkpoint() {
+fn config_and_spec_patterns_select_the_files() {
     let sandbox = sandbox();
     sandbox.write("app/package.json", "{}\n");
     sandbox.write("app/node_modules/one/index.js", "1\n");
     sandbox.write("app/node_modules/two/index.js", "2\n");
     sandbox.write("big.iso", "x\n");
     sandbox.write("notes.tmp", "y\n");
-    session(
+    write_workspace(
         &sandbox,
         "continuity:\n  checkpoint: {exclude: [\"*.iso\"], include: [\"/app/node_modules/one/\"]}\n",
     );
     sandbox.configure("[checkpoints]\nexclude = [\"*.tmp\"]\n");
     run(&sandbox);
-    let kept = take(&sandbox);
-    let left: Vec<&str> = kept["left_out_files"]
+    let checkpoint = create_checkpoint(&sandbox);
+    let excluded: Vec<&str> = checkpoint["left_out_files"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|left| left["path"].as_str().unwrap())
+        .map(|excluded| excluded["path"].as_str().unwrap())
         .collect();
-    assert_eq!(left, ["app/node_modules/two", "big.iso", "notes.tmp"]);
+    assert_eq!(excluded, ["app/node_modules/two", "big.iso", "notes.tmp"]);
     sandbox.configure("[checkpoints]\nexclude = [\"/\"]\n");
     let words = ["checkpoint", "create"];
     sandbox
@@ -345,9 +360,9 @@ fn patterns_of_a_person_and_of_a_spec_say_what_belongs_to_a_checkpoint() {
 }
 
 #[test]
-fn too_much_room_is_told_by_a_run_that_lets_go_of_checkpoints() {
+fn run_that_prunes_reports_too_much_disk_usage() {
     let sandbox = sandbox();
-    session(
+    write_workspace(
         &sandbox,
         "continuity:\n  checkpoint: {on: [task_complete, complete]}\n",
     );
@@ -362,13 +377,13 @@ fn too_much_room_is_told_by_a_run_that_lets_go_of_checkpoints() {
     .take(4_000_000)
     .collect();
     sandbox.write("large.txt", &text);
-    let said = sandbox.segno(&["run", "chain.yaml"]).good();
-    let told = format!("{}{}", said.stdout, said.stderr);
-    assert!(told.contains("checkpoints take"), "{told}");
+    let output = sandbox.segno(&["run", "chain.yaml"]).good();
+    let text = format!("{}{}", output.stdout, output.stderr);
+    assert!(text.contains("checkpoints take"), "{text}");
 }
 
 #[test]
-fn a_terminal_that_goes_away_and_a_budget_that_is_used_up_are_boundaries() {
+fn detach_and_exhaustion_create_checkpoints() {
     let sandbox = sandbox();
     let policy = "continuity:\n  checkpoint: {on: [detach, exhaustion, pause, shutdown]}\n";
     sandbox.write("src/main.rs", "fn main() {}\n");
@@ -388,15 +403,15 @@ fn a_terminal_that_goes_away_and_a_budget_that_is_used_up_are_boundaries() {
         "{budgets: {max_steps: 1}, provider: command,",
     );
     sandbox.write("limited.yaml", &limited);
-    let said = sandbox.segno(&["run", "limited.yaml"]);
-    assert_eq!(said.code(), 20, "{said:?}");
+    let output = sandbox.segno(&["run", "limited.yaml"]);
+    assert_eq!(output.code(), 20, "{output:?}");
     assert_eq!(triggers(&sandbox), ["detach", "exhaustion"]);
 }
 
 #[test]
-fn a_session_that_goes_because_it_is_old_is_kept_first_if_it_asks_for_that() {
+fn expiry_can_create_a_checkpoint_before_cleanup() {
     let sandbox = sandbox();
-    session(&sandbox, "continuity:\n  checkpoint: {on: [expiry]}\n");
+    write_workspace(&sandbox, "continuity:\n  checkpoint: {on: [expiry]}\n");
     run(&sandbox);
     let cleanup = ["sessions", "cleanup", "--max-age-days", "0", "--completed"];
     sandbox.segno(&cleanup).good();
@@ -404,19 +419,19 @@ fn a_session_that_goes_because_it_is_old_is_kept_first_if_it_asks_for_that() {
 }
 
 #[test]
-fn two_checkpoints_are_compared() {
+fn diff_lists_changed_files() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let one = take(&sandbox);
+    let one = create_checkpoint(&sandbox);
     sandbox.write("src/main.rs", "fn main() { todo() }\n");
     sandbox.write("more.txt", "");
     remove(&sandbox.work().join(".env"));
-    let two = take(&sandbox);
-    let said = sandbox
+    let two = create_checkpoint(&sandbox);
+    let output = sandbox
         .segno(&["checkpoint", "diff", id(&one), id(&two)])
         .good();
-    let lines: Vec<&str> = said.stdout.lines().collect();
+    let lines: Vec<&str> = output.stdout.lines().collect();
     assert_eq!(
         lines,
         [
@@ -426,13 +441,13 @@ fn two_checkpoints_are_compared() {
             "3 files changed; +0 steps"
         ]
     );
-    let said = sandbox
+    let output = sandbox
         .segno(&["checkpoint", "diff", id(&one), id(&two), "--patch"])
         .good();
     assert!(
-        said.stdout.contains("--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1 +1 @@\n-fn main() {}\n+fn main() { todo() }\n"),
+        output.stdout.contains("--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1 +1 @@\n-fn main() {}\n+fn main() { todo() }\n"),
         "{}",
-        said.stdout
+        output.stdout
     );
     let shown = sandbox
         .segno(&["checkpoint", "show", &id(&two)[20..]])
@@ -445,7 +460,7 @@ fn two_checkpoints_are_compared() {
 }
 
 #[test]
-fn two_checkpoints_are_compared_in_what_was_decided_what_went_wrong_and_what_is_done() {
+fn diff_lists_changed_notes_and_steps() {
     let sandbox = sandbox();
     sandbox.scripted_chain(3, 0);
     let spec = sandbox.read("chain.yaml");
@@ -462,7 +477,7 @@ fn two_checkpoints_are_compared_in_what_was_decided_what_went_wrong_and_what_is_
     ] {
         sandbox.segno(words).good();
     }
-    let one = take(&sandbox);
+    let one = create_checkpoint(&sandbox);
     assert_eq!(sandbox.segno(&["resume"]).code(), 130);
     for words in [
         &["note", "withdraw", "d1"][..],
@@ -471,26 +486,29 @@ fn two_checkpoints_are_compared_in_what_was_decided_what_went_wrong_and_what_is_
     ] {
         sandbox.segno(words).good();
     }
-    let two = take(&sandbox);
+    let two = create_checkpoint(&sandbox);
     let words = ["checkpoint", "diff", id(&one), id(&two)];
-    let said = sandbox.segno(&words).good().stdout;
+    let output = sandbox.segno(&words).good().stdout;
     for line in [
         "- d1 decision: Use SQLite",
         "~ e1 error (fixed): cannot link",
         "+ t1 todo (pending): write the docs",
         "[x] steps/1",
     ] {
-        assert!(said.lines().any(|said| said == line), "{line}\n{said}");
+        assert!(
+            output.lines().any(|known| known == line),
+            "{line}\n{output}"
+        );
     }
     let words = ["checkpoint", "diff", id(&two), id(&one), "--json"];
     let lines = sandbox.segno(&words).good().json();
-    let memos: Vec<String> = lines
+    let notes: Vec<String> = lines
         .iter()
         .filter(|line| line["kind"] == "memo")
         .map(|line| format!("{} {}", line["change"], line["id"]))
         .collect();
     assert_eq!(
-        memos,
+        notes,
         [
             "\"added\" \"d1\"",
             "\"changed\" \"e1\"",
@@ -503,27 +521,27 @@ fn two_checkpoints_are_compared_in_what_was_decided_what_went_wrong_and_what_is_
 }
 
 #[test]
-fn a_workflow_keeps_its_files_at_the_boundaries_that_it_names() {
+fn workflow_creates_checkpoints_at_its_triggers() {
     let sandbox = sandbox();
     let policy = "continuity: {checkpoint: {on: [complete, crash, error]}}\n";
-    session(&sandbox, policy);
+    write_workspace(&sandbox, policy);
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
     assert!(finish(command).crashed());
     assert!(list(&sandbox).is_empty());
     sandbox.segno(&["resume"]).good();
     assert_eq!(triggers(&sandbox), ["crash", "complete"]);
-    let stood: Vec<u64> = list(&sandbox)
+    let finished: Vec<u64> = list(&sandbox)
         .iter()
         .map(|line| line["steps_finished"].as_u64().unwrap())
         .collect();
-    assert_eq!(stood, [2, 1], "newest first");
+    assert_eq!(finished, [2, 1], "newest first");
 }
 
 #[test]
-fn a_step_that_is_done_is_a_boundary_and_a_failure_too() {
+fn finished_step_and_error_create_checkpoints() {
     let sandbox = sandbox();
-    session(
+    write_workspace(
         &sandbox,
         "continuity: {checkpoint: {on: [task_complete, error]}}\n",
     );
@@ -536,49 +554,59 @@ fn a_step_that_is_done_is_a_boundary_and_a_failure_too() {
 }
 
 #[test]
-fn the_files_of_a_session_that_runs_are_kept_and_not_replaced() {
+fn running_session_is_captured_but_not_restored_over() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     sandbox.scripted_chain(2, 60_000);
     let mut child = sandbox.start(&["run", "chain.yaml"]);
     segno_testkit::sandbox::until("it runs", || !sandbox.calls().is_empty());
-    let kept = take(&sandbox);
+    let checkpoint = create_checkpoint(&sandbox);
     sandbox
-        .segno(&["checkpoint", "restore", id(&kept)])
+        .segno(&["checkpoint", "restore", id(&checkpoint)])
         .refused(17, &["is being run", "--into", "[K0203]"]);
     sandbox
-        .segno(&["checkpoint", "restore", id(&kept), "--into", "."])
+        .segno(&["checkpoint", "restore", id(&checkpoint), "--into", "."])
         .refused(17, &["is being run"]);
     sandbox
-        .segno(&["checkpoint", "restore", id(&kept), "--into", "../other"])
+        .segno(&[
+            "checkpoint",
+            "restore",
+            id(&checkpoint),
+            "--into",
+            "../other",
+        ])
         .good();
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn a_checkpoint_that_is_not_there_is_named() {
+fn unknown_checkpoint_is_named() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     sandbox
         .segno(&["checkpoint", "create"])
         .refused(17, &["no session was started in"]);
     run(&sandbox);
-    let said = sandbox.segno(&["checkpoint", "list"]).good();
-    assert!(said.stdout.contains("no checkpoints"), "{}", said.stdout);
+    let output = sandbox.segno(&["checkpoint", "list"]).good();
+    assert!(
+        output.stdout.contains("no checkpoints"),
+        "{}",
+        output.stdout
+    );
     sandbox
         .segno(&["checkpoint", "show", "01ABCDEFGH"])
         .refused(17, &["there is no checkpoint `01ABCDEFGH`", "[K0201]"]);
 }
 
 #[test]
-fn damage_is_named_and_what_is_sound_stays_usable() {
+fn damaged_checkpoint_is_named_and_others_stay_usable() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let one = take(&sandbox);
+    let one = create_checkpoint(&sandbox);
     sandbox.write("src/main.rs", "fn main() { loop {} }\n");
-    let two = take(&sandbox);
+    let two = create_checkpoint(&sandbox);
     let verified = sandbox.segno(&["checkpoint", "verify"]).good();
     assert!(
         verified.stdout.contains("2 checkpoints verified"),
@@ -586,54 +614,56 @@ fn damage_is_named_and_what_is_sound_stays_usable() {
         verified.stdout
     );
     let session = two["session"].as_str().unwrap();
-    let place = sandbox.home().join("checkpoints").join(session);
-    let file = place.join(format!("{}.json", id(&two)));
+    let path = sandbox.home().join("checkpoints").join(session);
+    let file = path.join(format!("{}.json", id(&two)));
     let text = String::from_utf8(bytes(&file)).unwrap();
     sandbox.write(file.to_str().unwrap(), &text.replace("manual", "crash"));
     sandbox
         .segno(&["checkpoint", "verify"])
         .refused(23, &["1 problem in 1 checkpoint"]);
-    let said = sandbox.segno(&["checkpoint", "list"]).good();
+    let output = sandbox.segno(&["checkpoint", "list"]).good();
     assert!(
-        said.stderr.contains("it was changed after it was written"),
+        output
+            .stderr
+            .contains("it was changed after it was written"),
         "{}",
-        said.stderr
+        output.stderr
     );
-    assert!(said.stdout.contains(id(&one)));
+    assert!(output.stdout.contains(id(&one)));
     sandbox.segno(&["checkpoint", "restore", id(&one)]).good();
-    // Nothing is swept while it is not known what is needed.
+    // gc deletes nothing while it does not know what is needed.
     sandbox.segno(&["gc"]).refused(17, &["is damaged"]);
 }
 
 #[test]
-fn old_checkpoints_go_and_their_room_is_freed() {
+fn prune_and_gc_keep_the_remaining_checkpoints_whole() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
     for round in 0..4 {
         sandbox.write("big.bin", &format!("{round}").repeat(100_000));
-        take(&sandbox);
+        create_checkpoint(&sandbox);
     }
     let words = ["checkpoint", "prune", "--keep", "2"];
-    let said = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    let output = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
     assert!(
-        said.stdout.contains("would let go of 2 of 4 checkpoints"),
+        output.stdout.contains("would let go of 2 of 4 checkpoints"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert_eq!(list(&sandbox).len(), 4);
     sandbox.segno(&words).good();
-    let left = list(&sandbox);
-    assert_eq!(left.len(), 2);
-    let swept = |hours: &str| -> Value {
-        let said = sandbox.segno(&["gc", "--grace-hours", hours, "--json"]);
-        said.good().json().remove(0)
+    let remaining = list(&sandbox);
+    assert_eq!(remaining.len(), 2);
+    let run_gc = |hours: &str| -> Value {
+        let output = sandbox.segno(&["gc", "--grace-hours", hours, "--json"]);
+        output.good().json().remove(0)
     };
-    let waits = swept("24");
+    let waits = run_gc("24");
     assert_eq!(waits["freed_bytes"], 0, "{waits}");
-    swept("0");
-    swept("0");
-    for checkpoint in &left {
+    run_gc("0");
+    run_gc("0");
+    for checkpoint in &remaining {
         sandbox
             .segno(&["checkpoint", "verify", id(checkpoint)])
             .good();
@@ -641,12 +671,12 @@ fn old_checkpoints_go_and_their_room_is_freed() {
 }
 
 #[test]
-fn whatever_is_replaced_is_kept_first() {
+fn restore_saves_what_it_replaces() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let kept = take(&sandbox);
-    // Another folder, with work of its own; and the session is gone.
+    let checkpoint = create_checkpoint(&sandbox);
+    // Another folder with its own files; and the session is deleted.
     sandbox.write("../other/src/main.rs", "somebody's work\n");
     sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes"])
@@ -654,23 +684,23 @@ fn whatever_is_replaced_is_kept_first() {
     let words = [
         "checkpoint",
         "restore",
-        id(&kept),
+        id(&checkpoint),
         "--into",
         "../other",
         "--json",
     ];
-    let said = sandbox.segno(&words).good().json().remove(0);
+    let output = sandbox.segno(&words).good().json().remove(0);
     assert_eq!(sandbox.read("../other/src/main.rs"), "fn main() {}\n");
-    let rescue = said["rescue"].as_str().unwrap();
+    let rescue = output["rescue"].as_str().unwrap();
     sandbox.segno(&["checkpoint", "restore", rescue]).good();
     assert_eq!(sandbox.read("../other/src/main.rs"), "somebody's work\n");
 }
 
 #[test]
-fn a_checkpoint_killed_at_a_system_call_is_listed_whole_or_not_at_all() {
+fn killed_checkpoint_is_listed_whole_or_not_at_all() {
     segno_testkit::crash::require_strace();
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
     let mut kills = 0;
     for call in ["rename", "renameat", "fsync", "mkdir"] {
@@ -701,20 +731,26 @@ fn a_checkpoint_killed_at_a_system_call_is_listed_whole_or_not_at_all() {
         }
     }
     assert!(kills >= 5, "{kills}");
-    take(&sandbox);
+    create_checkpoint(&sandbox);
 }
 
 #[test]
-fn a_dry_run_does_not_read_through_the_home_folder() {
+fn dry_run_refuses_to_scan_the_home_folder() {
     let sandbox = sandbox();
-    session(&sandbox, "");
+    write_workspace(&sandbox, "");
     run(&sandbox);
-    let kept = take(&sandbox);
-    let person = sandbox.work().parent().unwrap().join("person");
-    fs::create_dir(&person).unwrap();
-    let words = ["checkpoint", "restore", id(&kept), "--dry-run", "--into"];
-    let words = [&words[..], &[person.to_str().unwrap()]].concat();
+    let checkpoint = create_checkpoint(&sandbox);
+    let home = sandbox.work().parent().unwrap().join("person");
+    fs::create_dir(&home).unwrap();
+    let words = [
+        "checkpoint",
+        "restore",
+        id(&checkpoint),
+        "--dry-run",
+        "--into",
+    ];
+    let words = [&words[..], &[home.to_str().unwrap()]].concat();
     let mut command = sandbox.command(&words);
-    command.env("HOME", &person);
+    command.env("HOME", &home);
     finish(command).refused(12, &["K0105", "your home folder"]);
 }

@@ -1,9 +1,11 @@
+//! `segno context`: the resume context that a new agent receives.
+
 use super::{keys, start_waiting, waiting_chain};
 use crate::sandbox;
 use segno_testkit::sandbox::{Said, Sandbox, finish};
 use serde_json::{Value, json};
 
-/// A session that was paused after its first step, with something noted.
+/// A session that was paused after its first step, with notes.
 fn paused(sandbox: &Sandbox) {
     waiting_chain(sandbox, 3, 1);
     let (live, _) = start_waiting(sandbox, &[]);
@@ -25,7 +27,7 @@ fn edit(sandbox: &Sandbox, script: &str) -> Said {
 }
 
 #[test]
-fn what_an_agent_would_be_told_is_shown_whole_or_in_sections() {
+fn context_is_shown_whole_or_in_sections() {
     let sandbox = sandbox();
     paused(&sandbox);
     let text = sandbox.segno(&["context"]).good().stdout;
@@ -67,11 +69,11 @@ fn what_an_agent_would_be_told_is_shown_whole_or_in_sections() {
 }
 
 #[test]
-fn an_edited_context_counts_until_a_run_has_ended() {
+fn edited_context_lasts_until_a_run_has_ended() {
     let sandbox = sandbox();
     paused(&sandbox);
-    let said = edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
-    assert_eq!(said.stdout.trim(), "agents are told this in the next run");
+    let output = edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
+    assert_eq!(output.stdout.trim(), "agents are told this in the next run");
     let shown = sandbox.segno(&["context"]).good();
     assert_eq!(shown.stdout.trim(), "Only this.");
     assert!(
@@ -79,9 +81,12 @@ fn an_edited_context_counts_until_a_run_has_ended() {
         "{}",
         shown.stderr
     );
-    // It is what is edited next, and nothing brings the compiled one back.
-    let said = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").good();
-    assert_eq!(said.stdout.trim(), "what agents are told is compiled again");
+    // The next edit starts from this text, and an empty text brings the generated context back.
+    let output = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").good();
+    assert_eq!(
+        output.stdout.trim(),
+        "what agents are told is compiled again"
+    );
     let shown = sandbox.segno(&["context"]).good().stdout;
     assert!(shown.contains("Use SQLite"), "{shown}");
     edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
@@ -95,7 +100,7 @@ fn an_edited_context_counts_until_a_run_has_ended() {
 }
 
 #[test]
-fn an_edit_that_fails_changes_nothing_and_what_was_written_is_not_lost() {
+fn failed_edit_changes_nothing_and_keeps_the_text() {
     let sandbox = sandbox();
     paused(&sandbox);
     let before = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
@@ -109,15 +114,15 @@ fn an_edit_that_fails_changes_nothing_and_what_was_written_is_not_lost() {
 }
 
 #[test]
-fn a_context_cannot_be_edited_while_its_session_is_being_run() {
+fn context_of_a_running_session_cannot_be_edited() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let refused = edit(&sandbox, "echo mine > \"$1\"");
     let refused = refused.refused(21, &["[S0107]", "what you wrote is in "]);
-    let (_, kept) = refused.stderr.split_once("what you wrote is in ").unwrap();
-    let kept = kept.lines().next().unwrap();
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine\n");
+    let (_, path) = refused.stderr.split_once("what you wrote is in ").unwrap();
+    let path = path.lines().next().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "mine\n");
     sandbox.write("go", "");
     live.finish().good();
 }

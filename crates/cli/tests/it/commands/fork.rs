@@ -1,4 +1,4 @@
-//! New sessions out of what others have finished.
+//! Forks: new sessions from the finished steps of others.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,16 @@ use segno_testkit::sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::commands::{
-    asking, edit, failing_chain, keys, mend, scripted, shown, standings, tidy, tree,
+    edit, failing_chain, fix_answers, keys, normalize, scripted, session_statuses, shown, tree,
+    write_asking_workflow,
 };
 use crate::sandbox;
 
-/// A completed session `chain` of three steps, each after the answer before it.
-fn done() -> Sandbox {
+/// A completed session `chain` of three steps, each of which uses the answer before it.
+fn completed_session() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).good();
     sandbox
 }
@@ -31,29 +32,29 @@ fn paths(session: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_copy_goes_on_from_a_step_and_asks_nothing_before_it_again() {
-    let sandbox = done();
+fn fork_before_a_step_repeats_nothing_before_it() {
+    let sandbox = completed_session();
     let before = logs(&sandbox, "chain");
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
         .good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 1 step done
     `segno resume chain-fork` goes on
     ");
     assert_eq!(
-        standings(&sandbox),
+        session_statuses(&sandbox),
         [
             ("chain-fork".into(), "paused".into()),
             ("chain".into(), "completed".into())
         ]
     );
     let calls = sandbox.calls().len();
-    let said = sandbox.segno(&["resume", "chain-fork"]).good();
+    let output = sandbox.segno(&["resume", "chain-fork"]).good();
     assert!(
-        said.stderr.contains("resumed: 1 of 3 steps"),
+        output.stderr.contains("resumed: 1 of 3 steps"),
         "{}",
-        said.stderr
+        output.stderr
     );
     assert_eq!(sandbox.calls()[calls..], ["steps/1", "steps/2"]);
     assert_eq!(logs(&sandbox, "chain"), before);
@@ -61,15 +62,15 @@ fn a_copy_goes_on_from_a_step_and_asks_nothing_before_it_again() {
 }
 
 #[test]
-fn a_copy_says_where_it_came_from() {
-    let sandbox = done();
+fn fork_names_its_origin() {
+    let sandbox = completed_session();
     sandbox
         .segno(&["sessions", "fork", "chain", "--before", "steps/2"])
         .good();
-    let entries = logs(&sandbox, "chain-fork");
-    let kinds: Vec<_> = entries
+    let events = logs(&sandbox, "chain-fork");
+    let kinds: Vec<_> = events
         .iter()
-        .map(|entry| entry["kind"].as_str().unwrap())
+        .map(|event| event["kind"].as_str().unwrap())
         .collect();
     assert_eq!(
         kinds,
@@ -93,26 +94,30 @@ fn a_copy_says_where_it_came_from() {
         (&6.into(), &"steps/2".into())
     );
     assert!(from["forked_from"].is_null());
-    let said = sandbox.segno(&["sessions", "show", "chain-fork"]).good();
+    let output = sandbox.segno(&["sessions", "show", "chain-fork"]).good();
     assert!(
-        tidy(&sandbox, &said.stdout).contains("copy of  chain ([ID]), before steps/2"),
+        normalize(&sandbox, &output.stdout).contains("copy of  chain ([ID]), before steps/2"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    let said = sandbox.segno(&["logs", "chain-fork"]).good();
-    assert!(said.stdout.contains("copied from chain"), "{}", said.stdout);
+    let output = sandbox.segno(&["logs", "chain-fork"]).good();
+    assert!(
+        output.stdout.contains("copied from chain"),
+        "{}",
+        output.stdout
+    );
 }
 
 #[test]
-fn without_a_step_everything_that_is_finished_is_copied() {
+fn fork_without_a_step_copies_all_finished_steps() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    mend(&sandbox);
-    let said = sandbox
+    fix_answers(&sandbox);
+    let output = sandbox
         .segno(&["sessions", "fork", "chain", "--run", "--json"])
         .good();
-    let lines = said.json();
+    let lines = output.json();
     assert_eq!(
         keys(&lines[0]),
         "checkpoint from kind name rescue session set_aside status steps_finished v workspace"
@@ -131,7 +136,7 @@ fn without_a_step_everything_that_is_finished_is_copied() {
 }
 
 #[test]
-fn of_steps_side_by_side_those_are_copied_that_had_finished() {
+fn fork_copies_only_finished_parallel_steps() {
     let sandbox = sandbox();
     sandbox.write(
         "answers.yaml",
@@ -149,12 +154,12 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
     );
     sandbox.segno(&["run", "both.yaml"]).good();
     let step = "branches/right/steps/1";
-    let entries = logs(&sandbox, "both");
-    let finished: BTreeSet<String> = entries
+    let events = logs(&sandbox, "both");
+    let finished: BTreeSet<String> = events
         .iter()
-        .take_while(|entry| !(entry["kind"] == "step_started" && entry["path"] == step))
-        .filter(|entry| entry["kind"] == "step_finished")
-        .map(|entry| entry["path"].as_str().unwrap().to_owned())
+        .take_while(|event| !(event["kind"] == "step_started" && event["path"] == step))
+        .filter(|event| event["kind"] == "step_finished")
+        .map(|event| event["path"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(finished, ["branches/right/steps/0".to_owned()].into());
     sandbox
@@ -166,8 +171,8 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
     let again: BTreeSet<_> = sandbox.calls()[calls..].iter().cloned().collect();
     let expected = ["branches/left/steps/0", "branches/left/steps/1", step];
     assert_eq!(again, expected.map(str::to_owned).into());
-    // A whole branch is named by what its steps share.
-    let said = sandbox
+    // A common path prefix names a whole branch.
+    let output = sandbox
         .segno(&[
             "sessions",
             "fork",
@@ -177,12 +182,12 @@ fn of_steps_side_by_side_those_are_copied_that_had_finished() {
             "--json",
         ])
         .good();
-    assert_eq!(said.json()[0]["name"], "both-fork-2");
+    assert_eq!(output.json()[0]["name"], "both-fork-2");
 }
 
 #[test]
-fn a_step_that_is_not_there_is_told_with_near_ones() {
-    let sandbox = done();
+fn unknown_step_is_reported_with_similar_ones() {
+    let sandbox = completed_session();
     sandbox
         .segno(&["sessions", "fork", "chain", "--before", "step/1"])
         .refused(
@@ -192,23 +197,23 @@ fn a_step_that_is_not_there_is_told_with_near_ones() {
     sandbox
         .segno(&["sessions", "fork", "chain", "--before", "elsewhere"])
         .refused(17, &["[S0114]", "segno sessions show chain --all"]);
-    assert_eq!(standings(&sandbox).len(), 1);
+    assert_eq!(session_statuses(&sandbox).len(), 1);
 }
 
 #[test]
-fn a_copy_with_an_edited_spec_goes_another_way() {
-    let sandbox = done();
+fn fork_can_run_an_edited_spec() {
+    let sandbox = completed_session();
     sandbox
         .segno(&[
             "sessions", "fork", "chain", "--before", "steps/1", "--name", "other",
         ])
         .good();
     edit(&sandbox, "two after", "deux after");
-    let said = sandbox.segno(&["resume", "other"]).good();
+    let output = sandbox.segno(&["resume", "other"]).good();
     assert!(
-        said.stderr.contains("it changes steps/1"),
+        output.stderr.contains("it changes steps/1"),
         "{}",
-        said.stderr
+        output.stderr
     );
     let full = sandbox.segno(&["logs", "other", "--full"]).good().stdout;
     assert!(full.contains("| deux after fine"), "{full}");
@@ -218,19 +223,19 @@ fn a_copy_with_an_edited_spec_goes_another_way() {
 }
 
 #[test]
-fn answers_of_people_are_copied_too() {
+fn fork_copies_answers_of_users() {
     let sandbox = sandbox();
-    asking(&sandbox);
+    write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     sandbox
         .segno(&["answer", "report", "yes", "--resume"])
         .good();
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "fork", "report", "--before", "steps/2", "--run"])
         .good();
-    assert!(said.stdout.ends_with("published\n"), "{}", said.stdout);
+    assert!(output.stdout.ends_with("published\n"), "{}", output.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2", "steps/2"]);
-    // Before the question it is asked again.
+    // A fork before the question asks it again.
     sandbox
         .segno(&["sessions", "fork", "report", "--before", "steps/1", "--run"])
         .refused(19, &["Publish it?"]);
@@ -238,7 +243,7 @@ fn answers_of_people_are_copied_too() {
 }
 
 #[test]
-fn a_copy_does_not_write_over_the_artifacts_of_the_other() {
+fn fork_does_not_overwrite_artifacts_of_its_original() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
     sandbox.segno(&["run", "chain.yaml", "--force"]).good();
@@ -259,7 +264,7 @@ fn a_copy_does_not_write_over_the_artifacts_of_the_other() {
 }
 
 #[test]
-fn a_copy_outlives_the_other_with_all_its_texts() {
+fn fork_keeps_its_texts_when_its_original_is_deleted() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -288,7 +293,7 @@ fn a_copy_outlives_the_other_with_all_its_texts() {
 
 #[test]
 #[cfg(feature = "failpoints")]
-fn a_fork_that_is_killed_leaves_nothing_or_the_whole_copy() {
+fn killed_fork_leaves_nothing_or_the_whole_fork() {
     use segno_core::fault::Point;
     let sandbox = sandbox();
     scripted(
@@ -303,10 +308,10 @@ fn a_fork_that_is_killed_leaves_nothing_or_the_whole_copy() {
             let name = format!("{}-{visit}", point.name());
             let mut command = sandbox.command(&["sessions", "fork", "chain", "--name", &name]);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
-            let said = segno_testkit::sandbox::finish(command);
-            let crashed = said.crashed();
+            let output = segno_testkit::sandbox::finish(command);
+            let crashed = output.crashed();
             kills += usize::from(crashed);
-            let all = standings(&sandbox);
+            let all = session_statuses(&sandbox);
             assert!(crashed || all.len() == 2, "{name}: {all:?}");
             if all.len() == 2 {
                 assert_eq!(all[0], (name.clone(), "paused".into()));

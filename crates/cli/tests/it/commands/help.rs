@@ -1,16 +1,18 @@
+//! Help texts.
+
 use std::fmt::Write;
 
 use segno_testkit::sandbox::Sandbox;
 
-use crate::commands::tidy;
+use crate::commands::normalize;
 use crate::sandbox;
 
-/// The help of a command and of all below it.
+/// Appends the help of a command and of all its subcommands.
 fn help(sandbox: &Sandbox, command: &[&str], all: &mut String) {
     let words = [command, &["--help"]].concat();
-    let said = sandbox.segno(&words).good();
-    assert_eq!(said.stderr, "");
-    let lines: Vec<&str> = said.stdout.lines().map(str::trim_end).collect();
+    let output = sandbox.segno(&words).good();
+    assert_eq!(output.stderr, "");
+    let lines: Vec<&str> = output.stdout.lines().map(str::trim_end).collect();
     let (words, text) = (words.join(" "), lines.join("\n"));
     writeln!(all, "$ segno {words}\n\n{}\n\n", text.trim_end()).unwrap();
     let listed = lines
@@ -18,7 +20,7 @@ fn help(sandbox: &Sandbox, command: &[&str], all: &mut String) {
         .skip_while(|line| **line != "Commands:")
         .skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // What goes on from the line before is indented further.
+    // A continuation line is indented further.
     let named = listed.filter_map(|line| line.strip_prefix("  "));
     for line in named.filter(|line| !line.starts_with(' ')) {
         let name = line.split(' ').next().unwrap();
@@ -38,9 +40,9 @@ fn the_whole_help_text() {
 #[test]
 fn the_version_is_one_line() {
     let sandbox = sandbox();
-    let said = sandbox.segno(&["--version"]).good();
+    let output = sandbox.segno(&["--version"]).good();
     assert_eq!(
-        tidy(&sandbox, &said.stdout),
+        normalize(&sandbox, &output.stdout),
         format!("segno {}", env!("CARGO_PKG_VERSION"))
     );
 }

@@ -1,23 +1,23 @@
-//! What is going on, and what happened.
+//! `segno status` and `segno logs`.
 
 use segno_testkit::sandbox::until;
 
-use crate::commands::{Live, failing_chain, keys, start_waiting, tidy, waiting_chain};
+use crate::commands::{Live, failing_chain, keys, normalize, start_waiting, waiting_chain};
 use crate::sandbox;
 
 #[test]
-fn status_says_when_there_is_nothing_to_say() {
+fn status_without_sessions_says_so() {
     let sandbox = sandbox();
-    let said = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).good();
     assert_eq!(
-        said.stdout,
+        output.stdout,
         "nothing is running, and nothing waits to be resumed\n"
     );
     assert_eq!(sandbox.segno(&["status", "--json"]).good().stdout, "");
 }
 
 #[test]
-fn status_shows_what_runs_and_what_waits() {
+fn status_shows_running_and_waiting_sessions() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox
@@ -25,8 +25,8 @@ fn status_shows_what_runs_and_what_waits() {
         .refused(10, &[]);
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &["--name", "busy"]);
-    let said = sandbox.segno(&["status"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    let output = sandbox.segno(&["status"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     NAME  STATUS  DONE  USED  LAST ENTRY  NOW
     busy  running  1 step  [TOOK] ago  steps/1 (process [PID] on [HOST])
     stuck  failed  2 steps  [TOOK] ago  step steps/2 (agent `a`) failed after 1 attempt: no key
@@ -37,22 +37,22 @@ fn status_shows_what_runs_and_what_waits() {
     assert_eq!(keys(&lines[0]["owner"]), "host pid since until");
     assert!(lines[1]["owner"].is_null());
     live.kill();
-    let said = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).good();
     assert!(
-        said.stdout.contains("interrupted") && said.stdout.contains("2 sessions can go on"),
+        output.stdout.contains("interrupted") && output.stdout.contains("2 sessions can go on"),
         "{}",
-        said.stdout
+        output.stdout
     );
     sandbox.write("go", "");
 }
 
 #[test]
-fn logs_show_every_entry() {
+fn logs_show_every_event() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let said = sandbox.segno(&["logs"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    let output = sandbox.segno(&["logs"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     [TIME]  1  session chain from [ROOT]/work/chain.yaml
     [TIME]  2  run 1 on [HOST] (process [PID])
     [TIME]  3  … steps/0 a
@@ -71,7 +71,7 @@ fn logs_show_every_entry() {
 }
 
 #[test]
-fn logs_as_json_are_the_events_that_the_run_printed() {
+fn logs_as_json_match_the_events_of_the_run() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     let run = sandbox
@@ -83,7 +83,7 @@ fn logs_as_json_are_the_events_that_the_run_printed() {
 }
 
 #[test]
-fn a_follower_sees_the_run_of_another_process_to_its_end() {
+fn follower_shows_the_run_of_another_process_to_its_end() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -93,8 +93,8 @@ fn a_follower_sees_the_run_of_another_process_to_its_end() {
     });
     sandbox.write("go", "");
     live.finish().good();
-    let said = follower.finish().good();
-    let lines = said.json();
+    let output = follower.finish().good();
+    let lines = output.json();
     let last = lines.last().unwrap();
     assert_eq!(
         (&last["kind"], &last["status"]),

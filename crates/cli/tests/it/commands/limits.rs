@@ -1,4 +1,4 @@
-//! Limits of providers that say when they are lifted, through the real binary.
+//! Rate limits with a known reset time.
 
 use std::process::Child;
 
@@ -9,41 +9,41 @@ use serde_json::Value;
 use crate::commands::{Live, edit, of_kind, scripted, shown};
 use crate::sandbox;
 
-/// One step that meets a limit this often.
-fn limited(attempts: u32, told_ms: u64) -> Sandbox {
+/// One step that hits a limit this many times.
+fn limited(attempts: u32, retry_after_ms: u64) -> Sandbox {
     let sandbox = sandbox();
     let answers = format!(
-        "default: {{text: fine, usage: {{input_tokens: 60}}, fail: {{kind: rate_limited, message: slow down, attempts: {attempts}, retry_after_ms: {told_ms}}}}}"
+        "default: {{text: fine, usage: {{input_tokens: 60}}, fail: {{kind: rate_limited, message: slow down, attempts: {attempts}, retry_after_ms: {retry_after_ms}}}}}"
     );
     scripted(&sandbox, &["input: x"], &answers);
     sandbox
 }
 
-fn patience(sandbox: &Sandbox, more: &str) {
+fn add_continuity(sandbox: &Sandbox, more: &str) {
     let spec = sandbox.read("chain.yaml");
     sandbox.write("chain.yaml", &format!("{spec}continuity: {{{more}}}\n"));
 }
 
-/// The entry that says that a step is to wait.
-fn failed(sandbox: &Sandbox) -> Option<Value> {
-    let said = sandbox.segno(&["logs", "--json"]);
-    let lines = said.status.success().then(|| said.json())?;
+/// The newest event that makes a step wait.
+fn last_failure(sandbox: &Sandbox) -> Option<Value> {
+    let output = sandbox.segno(&["logs", "--json"]);
+    let lines = output.status.success().then(|| output.json())?;
     of_kind(&lines, "step_failed").last().copied().cloned()
 }
 
-/// A run that waits.
-fn waiting(sandbox: &Sandbox, words: &[&str]) -> Child {
+/// Starts a run, and returns when it waits for a limit.
+fn start_limited(sandbox: &Sandbox, words: &[&str]) -> Child {
     let child = sandbox.start(words);
-    until("it waits", || failed(sandbox).is_some());
+    until("it waits", || last_failure(sandbox).is_some());
     child
 }
 
 #[test]
-fn a_limit_with_a_time_is_waited_for_and_uses_up_no_retries() {
+fn limit_with_a_reset_time_uses_no_retries() {
     let sandbox = limited(4, 25);
     edit(&sandbox, "retries: 2", "retries: 0");
-    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
-    let lines = said.json();
+    let output = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let lines = output.json();
     let failed = of_kind(&lines, "step_failed");
     assert_eq!(failed.len(), 4);
     assert!(failed.iter().all(|line| line["retry_in_ms"] == 25));
@@ -57,10 +57,10 @@ fn a_limit_with_a_time_is_waited_for_and_uses_up_no_retries() {
 }
 
 #[test]
-fn a_session_that_waits_says_until_when() {
+fn waiting_session_shows_its_reset_time() {
     let sandbox = limited(1, 600_000);
-    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
-    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    let mut child = start_limited(&sandbox, &["run", "chain.yaml"]);
+    let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
     for words in [
         &["status", "--json"][..],
         &["sessions", "list", "--json"],
@@ -81,11 +81,11 @@ fn a_session_that_waits_says_until_when() {
         let mut command = sandbox.command(words);
         // Five hours and three quarters ahead of UTC, all year.
         command.env("TZ", "Asia/Kathmandu").env("COLUMNS", "200");
-        let said = finish(command).good();
+        let output = finish(command).good();
         assert!(
-            said.stdout.contains("suspended until 2")
-                && said.stdout.contains(" +05:45 (rate limit of scripted)"),
-            "{words:?}: {said:?}"
+            output.stdout.contains("suspended until 2")
+                && output.stdout.contains(" +05:45 (rate limit of scripted)"),
+            "{words:?}: {output:?}"
         );
     }
     child.kill().unwrap();
@@ -94,12 +94,12 @@ fn a_session_that_waits_says_until_when() {
 }
 
 #[test]
-fn a_wait_goes_on_for_the_rest_after_a_kill_and_the_question_is_asked_once() {
+fn resume_waits_for_the_rest_and_calls_once() {
     let sandbox = limited(1, 2500);
-    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    let mut child = start_limited(&sandbox, &["run", "chain.yaml"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
     let plan = sandbox.segno(&["resume", "--plan", "--json"]).good();
     assert_eq!(plan.json()[0]["steps"][0]["suspended"]["until"], until_then);
     let plan = sandbox.segno(&["resume", "--plan"]).good();
@@ -107,8 +107,8 @@ fn a_wait_goes_on_for_the_rest_after_a_kill_and_the_question_is_asked_once() {
     let plan = sandbox.segno(&["resume", "--plan", "--on-limit", "ask"]);
     assert!(!plan.good().stdout.contains("suspended"));
 
-    let said = sandbox.segno(&["resume", "--json"]).good();
-    let lines = said.json();
+    let output = sandbox.segno(&["resume", "--json"]).good();
+    let lines = output.json();
     assert_eq!(of_kind(&lines, "step_suspended")[0]["until"], until_then);
     let again = of_kind(&lines, "step_started")[0]["at"].as_str().unwrap();
     assert!(again >= until_then.as_str().unwrap(), "{again}");
@@ -118,26 +118,26 @@ fn a_wait_goes_on_for_the_rest_after_a_kill_and_the_question_is_asked_once() {
 }
 
 #[test]
-fn a_limit_that_was_lifted_meanwhile_is_not_waited_for() {
+fn expired_limit_is_not_waited_for() {
     let sandbox = limited(1, 300);
-    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    let mut child = start_limited(&sandbox, &["run", "chain.yaml"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    let until_then = failed(&sandbox).unwrap()["suspended"]["until"].clone();
+    let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
     until("the limit is lifted", || {
         let status = sandbox.segno(&["status", "--json"]).good().json().remove(0);
         status["suspended"].is_null()
     });
-    let said = sandbox.segno(&["resume", "--json"]).good();
-    let lines = said.json();
+    let output = sandbox.segno(&["resume", "--json"]).good();
+    let lines = output.json();
     assert!(of_kind(&lines, "step_suspended").is_empty(), "{until_then}");
     assert_eq!(sandbox.calls().len(), 2);
 }
 
 #[test]
-fn a_run_that_goes_on_waiting_tells_it_and_stops_at_once_when_it_is_asked_to() {
+fn resumed_wait_is_reported_and_can_be_stopped() {
     let sandbox = limited(1, 600_000);
-    let mut child = waiting(&sandbox, &["run", "chain.yaml"]);
+    let mut child = start_limited(&sandbox, &["run", "chain.yaml"]);
     child.kill().unwrap();
     child.wait().unwrap();
     let live = Live::start(&sandbox, &["resume"]);
@@ -154,14 +154,14 @@ fn a_run_that_goes_on_waiting_tells_it_and_stops_at_once_when_it_is_asked_to() {
 }
 
 #[test]
-fn limits_that_are_not_waited_for_end_the_run_resumably() {
+fn limit_beyond_the_policy_pauses_the_run() {
     for (policy, words) in [
         ("on_limit: pause", "`on_limit` is to pause"),
         ("max_wait_s: 60", "`max_wait_s` is 1 min 00 s"),
         ("max_total_wait_s: 60", "`max_total_wait_s` is 1 min 00 s"),
     ] {
         let sandbox = limited(1, 600_000);
-        patience(&sandbox, policy);
+        add_continuity(&sandbox, policy);
         sandbox.segno(&["run", "chain.yaml"]).refused(
             20,
             &[
@@ -174,9 +174,9 @@ fn limits_that_are_not_waited_for_end_the_run_resumably() {
         );
         assert_eq!(shown(&sandbox, "chain")["status"], "paused");
         if policy.starts_with("on_limit") {
-            // Too early: nobody is asked.
-            let said = sandbox.segno(&["resume", "chain"]);
-            said.refused(20, &[words, "[R0123]"]);
+            // Too early: no agent is called.
+            let output = sandbox.segno(&["resume", "chain"]);
+            output.refused(20, &[words, "[R0123]"]);
             assert_eq!(sandbox.calls().len(), 1);
         }
         sandbox

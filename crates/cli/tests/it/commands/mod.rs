@@ -7,23 +7,23 @@
 
 mod answer;
 mod archive;
-mod back;
 mod bundle;
 mod cancel;
-mod carry;
-mod changes;
 mod checkpoint;
 mod context;
+mod export_import;
 mod fork;
+mod from_checkpoint;
+mod handoff_reader;
 mod help;
 mod history;
 mod key;
 mod limits;
+mod misc;
 mod moving;
 mod note;
 mod pause;
 mod plan;
-mod reading;
 mod recover;
 mod resume;
 mod retries;
@@ -31,11 +31,11 @@ mod run;
 mod secrets;
 mod sessions;
 mod signals;
-mod small;
+mod spec_edits;
 mod trash;
 mod work;
 
-pub(crate) use answer::asking;
+pub(crate) use answer::write_asking_workflow;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -46,33 +46,33 @@ use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::sandbox::{Said, Sandbox, until};
 use serde_json::Value;
 
-/// A command that is still going on. What it says can be read meanwhile; dropping it kills it.
+/// A running command. Its output can be read while it runs; dropping it kills it.
 pub(crate) struct Live {
     child: Child,
-    said: PathBuf,
+    output: PathBuf,
 }
 
 impl Live {
     pub(crate) fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let said = root(sandbox).join(format!("said-{number}"));
-        let file = |end: &str| File::create(said.with_extension(end)).unwrap();
+        let output = root(sandbox).join(format!("said-{number}"));
+        let file = |end: &str| File::create(output.with_extension(end)).unwrap();
         let child = sandbox
             .command(words)
             .stdout(Stdio::from(file("out")))
             .stderr(Stdio::from(file("err")))
             .spawn()
             .unwrap();
-        Self { child, said }
+        Self { child, output }
     }
 
     pub(crate) fn stdout(&self) -> String {
-        fs::read_to_string(self.said.with_extension("out")).unwrap()
+        fs::read_to_string(self.output.with_extension("out")).unwrap()
     }
 
     pub(crate) fn stderr(&self) -> String {
-        fs::read_to_string(self.said.with_extension("err")).unwrap()
+        fs::read_to_string(self.output.with_extension("err")).unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -80,13 +80,13 @@ impl Live {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Ends it without warning.
+    /// Kills the command with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits until the command has ended.
     pub(crate) fn finish(mut self) -> Said {
         let mut status = None;
         until("the command has ended", || {
@@ -108,12 +108,13 @@ impl Drop for Live {
     }
 }
 
-/// The folder around everything that a test touches.
+/// The folder that contains everything that a test touches.
 pub(crate) fn root(sandbox: &Sandbox) -> PathBuf {
     sandbox.work().parent().unwrap().to_owned()
 }
 
-/// An agent that counts its call, and at `step` notes its process and waits for the file `go`.
+/// Writes a chain whose agent counts its calls, and at `step` writes its pid to `agent.pid` and
+/// waits for the file `go`.
 pub(crate) fn waiting_chain(sandbox: &Sandbox, steps: usize, step: usize) {
     sandbox.command_chain(
         steps,
@@ -123,7 +124,8 @@ pub(crate) fn waiting_chain(sandbox: &Sandbox, steps: usize, step: usize) {
     );
 }
 
-/// Starts `chain.yaml` of a [`waiting_chain`], and returns once its agent waits, with the agent's pid.
+/// Starts `chain.yaml` of a [`waiting_chain`], and returns once its agent waits, with the agent's
+/// pid.
 pub(crate) fn start_waiting(sandbox: &Sandbox, more: &[&str]) -> (Live, String) {
     let live = Live::start(sandbox, &[&["run", "chain.yaml"], more].concat());
     until("the agent waits", || {
@@ -132,7 +134,7 @@ pub(crate) fn start_waiting(sandbox: &Sandbox, more: &[&str]) -> (Live, String) 
     (live, sandbox.read("agent.pid").trim().to_owned())
 }
 
-/// Waits until a process is no more.
+/// Waits until a process has ended.
 #[track_caller]
 pub(crate) fn until_gone(pid: &str) {
     until("the agent's process is gone", || {
@@ -142,8 +144,8 @@ pub(crate) fn until_gone(pid: &str) {
     });
 }
 
-/// Writes a chain with these steps (`agent: a` is added), answered as `answers` says. Calls are
-/// counted in `calls.log`.
+/// Writes a chain with these steps (`agent: a` is added) whose agent answers as `answers` says.
+/// `calls.log` counts the calls.
 pub(crate) fn scripted(sandbox: &Sandbox, steps: &[&str], answers: &str) {
     sandbox.write("answers.yaml", &format!("ledger: calls.log\n{answers}\n"));
     let steps: Vec<_> = steps
@@ -159,7 +161,7 @@ pub(crate) fn scripted(sandbox: &Sandbox, steps: &[&str], answers: &str) {
     );
 }
 
-/// Three steps, each after the answer of the one before it; the last has no key.
+/// Writes three steps, each of which uses the answer before it; the last one fails without a key.
 pub(crate) fn failing_chain(sandbox: &Sandbox) {
     scripted(
         sandbox,
@@ -173,7 +175,7 @@ pub(crate) fn failing_chain(sandbox: &Sandbox) {
 }
 
 /// Makes every step of a scripted chain succeed.
-pub(crate) fn mend(sandbox: &Sandbox) {
+pub(crate) fn fix_answers(sandbox: &Sandbox) {
     sandbox.write("answers.yaml", "ledger: calls.log\ndefault: {text: fine}\n");
 }
 
@@ -188,16 +190,16 @@ pub(crate) fn edit(sandbox: &Sandbox, from: &str, to: &str) {
 /// `sessions show --json` of one session.
 #[track_caller]
 pub(crate) fn shown(sandbox: &Sandbox, session: &str) -> Value {
-    let said = sandbox.segno(&["sessions", "show", session, "--json"]);
-    said.good().json().remove(0)
+    let output = sandbox.segno(&["sessions", "show", session, "--json"]);
+    output.good().json().remove(0)
 }
 
 /// The names and statuses of all sessions, newest first.
 #[track_caller]
-pub(crate) fn standings(sandbox: &Sandbox) -> Vec<(String, String)> {
-    let said = sandbox.segno(&["sessions", "list", "--all", "--json"]);
+pub(crate) fn session_statuses(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let output = sandbox.segno(&["sessions", "list", "--all", "--json"]);
     let word = |value: &Value| value.as_str().unwrap().to_owned();
-    let lines = said.good().json();
+    let lines = output.good().json();
     lines
         .iter()
         .map(|line| (word(&line["name"]), word(&line["status"])))
@@ -228,22 +230,23 @@ pub(crate) fn tree(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What was said, without what differs from run to run: places, ids, moments, durations, processes.
-pub(crate) fn tidy(sandbox: &Sandbox, text: &str) -> String {
+/// The text with placeholders for what differs between runs: paths, ids, timestamps, durations,
+/// pids.
+pub(crate) fn normalize(sandbox: &Sandbox, text: &str) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let text = text.replace(&root(sandbox).display().to_string(), "[ROOT]");
     let lines = text.lines().map(|line| {
         let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
-        format!("{indent}{}", tidy_line(rest, host.trim()))
+        format!("{indent}{}", normalize_line(rest, host.trim()))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn tidy_line(line: &str, host: &str) -> String {
+fn normalize_line(line: &str, host: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut given = line.split(' ').peekable();
     while let Some(word) = given.next() {
-        // Columns grow with what is in them.
+        // Column widths depend on the content, so several spaces become two.
         if word.is_empty() {
             if words.last().is_none_or(|last| !last.is_empty()) && given.peek().is_some() {
                 words.push(String::new());

@@ -1,4 +1,4 @@
-//! Sessions whose folder was renamed, and sessions that come from another machine with their files.
+//! Sessions whose folder was renamed or is gone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{Live, failing_chain, root, start_waiting, waiting_chain};
 use crate::sandbox;
 
-/// Runs the binary in some folder.
+/// Runs the binary in this folder.
 fn within(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> Said {
     let mut command = sandbox.command(words);
     command.current_dir(folder);
     finish(command)
 }
 
-/// Which folder a session works in, as it is listed.
+/// The folder of the only session, as `sessions list` prints it.
 fn workspace(sandbox: &Sandbox) -> String {
     let listed = within(
         sandbox,
@@ -41,13 +41,14 @@ fn renamed() -> (Sandbox, PathBuf) {
 }
 
 #[test]
-fn a_session_whose_folder_was_renamed_goes_on_there() {
+fn moved_session_resumes_in_its_new_folder() {
     let (sandbox, folder) = renamed();
-    let place = folder.to_str().unwrap();
-    let said = within(&sandbox, &folder, &["sessions", "move", "stuck", "."]).good();
+    let path = folder.to_str().unwrap();
+    let output = within(&sandbox, &folder, &["sessions", "move", "stuck", "."]).good();
     assert!(
-        said.stdout.starts_with("stuck (") && said.stdout.ends_with(&format!("works in {place}\n")),
-        "{said:?}"
+        output.stdout.starts_with("stuck (")
+            && output.stdout.ends_with(&format!("works in {path}\n")),
+        "{output:?}"
     );
     let listed = within(&sandbox, &folder, &["sessions", "list"]).good();
     assert!(listed.stdout.contains("stuck  failed"), "{listed:?}");
@@ -55,19 +56,19 @@ fn a_session_whose_folder_was_renamed_goes_on_there() {
     assert!(listed.stdout.starts_with("no sessions;"), "{listed:?}");
     let shown = sandbox.segno(&["sessions", "show", "stuck"]).good();
     assert!(
-        shown.stdout.contains(&format!("{place}/chain.yaml")),
+        shown.stdout.contains(&format!("{path}/chain.yaml")),
         "{shown:?}"
     );
     let logged = sandbox.segno(&["logs", "stuck"]).good();
     assert!(
-        logged.stdout.contains(&format!("moved to {place}")),
+        logged.stdout.contains(&format!("moved to {path}")),
         "{logged:?}"
     );
-    // The spec and its answers are read where they are now.
-    let mended = "ledger: calls.log\ndefault: {text: fine}\n";
-    std::fs::write(folder.join("answers.yaml"), mended).unwrap();
-    let said = within(&sandbox, &folder, &["resume"]).good();
-    assert!(!said.stderr.contains("cannot be read"), "{said:?}");
+    // Segno reads the spec and its answers from the new folder.
+    let answers = "ledger: calls.log\ndefault: {text: fine}\n";
+    std::fs::write(folder.join("answers.yaml"), answers).unwrap();
+    let output = within(&sandbox, &folder, &["resume"]).good();
+    assert!(!output.stderr.contains("cannot be read"), "{output:?}");
     let calls = std::fs::read_to_string(folder.join("calls.log")).unwrap();
     assert_eq!(calls.lines().count(), 4, "{calls}");
     assert_eq!(sandbox.read("calls.log"), "");
@@ -75,7 +76,7 @@ fn a_session_whose_folder_was_renamed_goes_on_there() {
 }
 
 #[test]
-fn a_session_that_is_over_is_moved_too_and_its_checkpoints_follow() {
+fn ended_session_can_be_moved_with_its_checkpoints() {
     let (sandbox, folder) = renamed();
     within(&sandbox, &folder, &["sessions", "move", "stuck", "."]).good();
     std::fs::write(folder.join("kept.txt"), "kept").unwrap();
@@ -84,33 +85,38 @@ fn a_session_that_is_over_is_moved_too_and_its_checkpoints_follow() {
     let again = root(&sandbox).join("again");
     std::fs::rename(&folder, &again).unwrap();
     let words = ["sessions", "move", "stuck", again.to_str().unwrap()];
-    let said = sandbox.segno(&[&words[..], &["--json"]].concat()).good();
-    let said = &said.json()[0];
-    assert_eq!(said["kind"], "moved");
-    assert_eq!(said["from"], folder.to_str().unwrap());
-    assert_eq!(said["workspace"], again.to_str().unwrap());
+    let output = sandbox.segno(&[&words[..], &["--json"]].concat()).good();
+    let output = &output.json()[0];
+    assert_eq!(output["kind"], "moved");
+    assert_eq!(output["from"], folder.to_str().unwrap());
+    assert_eq!(output["workspace"], again.to_str().unwrap());
     let shown = sandbox
         .segno(&["sessions", "show", "stuck", "--json"])
         .good();
     assert_eq!(shown.json()[0]["status"], "cancelled");
     std::fs::remove_file(again.join("kept.txt")).unwrap();
-    let kept = sandbox
+    let checkpoint = sandbox
         .segno(&["checkpoint", "list", "--all", "--json"])
         .good();
-    let kept = kept.json()[0]["checkpoint"].as_str().unwrap().to_owned();
-    sandbox.segno(&["checkpoint", "restore", &kept]).good();
+    let checkpoint = checkpoint.json()[0]["checkpoint"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    sandbox
+        .segno(&["checkpoint", "restore", &checkpoint])
+        .good();
     assert_eq!(
         std::fs::read_to_string(again.join("kept.txt")).unwrap(),
         "kept"
     );
     assert!(!folder.exists(), "nothing comes back where it was");
-    let said = sandbox.segno(&words).good();
-    assert!(said.stdout.contains("works already in"), "{said:?}");
+    let output = sandbox.segno(&words).good();
+    assert!(output.stdout.contains("works already in"), "{output:?}");
     sandbox.segno(&["doctor"]).good();
 }
 
 #[test]
-fn a_session_is_not_moved_while_it_is_run_or_to_what_is_no_folder() {
+fn running_session_or_missing_folder_blocks_a_move() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _): (Live, String) = start_waiting(&sandbox, &["--name", "busy"]);
@@ -121,9 +127,9 @@ fn a_session_is_not_moved_while_it_is_run_or_to_what_is_no_folder() {
         .segno(&["sessions", "move", "busy", to])
         .refused(21, &["[S0107]", "hint:"]);
     live.kill();
-    for (place, why) in [("nowhere", "No such file"), ("chain.yaml", "not a folder")] {
+    for (path, why) in [("nowhere", "No such file"), ("chain.yaml", "not a folder")] {
         sandbox
-            .segno(&["sessions", "move", "busy", place])
+            .segno(&["sessions", "move", "busy", path])
             .refused(2, &["cannot be worked in", why, "[R0117]", "make it first"]);
     }
     assert_eq!(workspace(&sandbox), sandbox.work().to_str().unwrap());
@@ -136,17 +142,17 @@ fn a_session_is_not_moved_while_it_is_run_or_to_what_is_no_folder() {
 }
 
 #[test]
-fn a_session_whose_folder_is_gone_is_not_begun_and_the_answer_says_how_to_go_on() {
+fn resume_without_its_folder_is_refused_with_a_hint() {
     let sandbox = sandbox();
     sandbox.command_chain(2, "test -e go || exit 1");
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     let folder = root(&sandbox).join("renamed");
     std::fs::rename(sandbox.work(), &folder).unwrap();
-    let entries = || {
+    let event_count = || {
         let words = ["sessions", "show", "chain", "--json"];
         within(&sandbox, &folder, &words).good().json()[0]["entries"].clone()
     };
-    let before = entries();
+    let before = event_count();
     for words in [&["resume", "chain"][..], &["resume", "chain", "--plan"]] {
         within(&sandbox, &folder, words).refused(
             2,
@@ -157,16 +163,16 @@ fn a_session_whose_folder_is_gone_is_not_begun_and_the_answer_says_how_to_go_on(
             ],
         );
     }
-    assert_eq!(entries(), before);
+    assert_eq!(event_count(), before);
     within(&sandbox, &folder, &["sessions", "move", "chain", "."]).good();
     std::fs::write(folder.join("go"), "").unwrap();
     within(&sandbox, &folder, &["resume", "chain"]).good();
 }
 
-/// What was killed is done or not done, and the same command finishes it.
+/// A killed move is done or not done, and the same command finishes it.
 #[cfg(feature = "failpoints")]
 #[test]
-fn a_session_that_is_killed_while_it_is_moved_is_moved_by_the_same_command() {
+fn killed_move_is_finished_by_the_same_command() {
     let points = [
         "lease.after_acquire",
         "journal.before_commit",

@@ -1,24 +1,28 @@
+//! `segno pause`.
+
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use super::{edit, keys, shown, standings, start_waiting, tidy, until_gone, waiting_chain};
+use super::{
+    edit, keys, normalize, session_statuses, shown, start_waiting, until_gone, waiting_chain,
+};
 use crate::commands::Live;
 use crate::sandbox;
 use segno_testkit::sandbox::{Sandbox, until};
 use serde_json::Value;
 
-/// What was said about the newest checkpoint.
-fn newest(sandbox: &Sandbox) -> Value {
-    let said = sandbox.segno(&["checkpoint", "list", "--all", "--json"]);
-    let mut lines = said.good().json();
+/// The newest checkpoint, as `checkpoint list` prints it.
+fn newest_checkpoint(sandbox: &Sandbox) -> Value {
+    let output = sandbox.segno(&["checkpoint", "list", "--all", "--json"]);
+    let mut lines = output.good().json();
     lines.retain(|line| line["kind"] == "checkpoint");
     assert!(!lines.is_empty(), "there is no checkpoint");
     lines.swap_remove(0)
 }
 
 #[test]
-fn a_running_session_pauses_after_its_step_with_a_checkpoint_and_a_reason() {
+fn pause_waits_for_the_step_and_creates_a_checkpoint() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -30,13 +34,13 @@ fn a_running_session_pauses_after_its_step_with_a_checkpoint_and_a_reason() {
             && live.stderr().contains("someone asked for a pause")
     });
     sandbox.write("go", "");
-    let said = pausing.finish().good();
+    let output = pausing.finish().good();
     live.finish()
         .refused(130, &["paused", "segno pause", "[R0102]"]);
-    let checkpoint = newest(&sandbox);
+    let checkpoint = newest_checkpoint(&sandbox);
     let id = checkpoint["checkpoint"].as_str().unwrap();
     assert_eq!(
-        tidy(&sandbox, &said.stdout.replace(id, "CHECKPOINT")),
+        normalize(&sandbox, &output.stdout.replace(id, "CHECKPOINT")),
         "chain ([ID]) is paused, with 2 steps done\ncheckpoint CHECKPOINT"
     );
     assert_eq!(checkpoint["trigger"], "pause");
@@ -59,7 +63,7 @@ fn a_running_session_pauses_after_its_step_with_a_checkpoint_and_a_reason() {
 }
 
 #[test]
-fn a_pause_in_the_last_moment_of_a_step_is_heard_before_the_next() {
+fn pause_at_the_end_of_a_step_stops_before_the_next() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 30, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -70,7 +74,7 @@ fn a_pause_in_the_last_moment_of_a_step_is_heard_before_the_next() {
 }
 
 #[test]
-fn a_pause_that_outlives_its_run_is_answered_by_the_next_which_asks_nothing() {
+fn pending_pause_stops_the_next_run_before_any_call() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -87,12 +91,12 @@ fn a_pause_that_outlives_its_run_is_answered_by_the_next_which_asks_nothing() {
 }
 
 #[test]
-fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
+fn pause_now_kills_the_agent_and_its_step_is_repeated() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
-    let said = sandbox.segno(&["pause", "chain", "--now", "--json"]).good();
-    let line = &said.json()[0];
+    let output = sandbox.segno(&["pause", "chain", "--now", "--json"]).good();
+    let line = &output.json()[0];
     assert_eq!(
         keys(line),
         "checkpoint kind name problem reason session status steps_finished v"
@@ -101,7 +105,10 @@ fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
         (&line["status"], &line["problem"]),
         (&"paused".into(), &Value::Null)
     );
-    assert_eq!(newest(&sandbox)["checkpoint"], line["checkpoint"]);
+    assert_eq!(
+        newest_checkpoint(&sandbox)["checkpoint"],
+        line["checkpoint"]
+    );
     live.finish().refused(130, &["paused"]);
     until_gone(&agent);
     assert_eq!(shown(&sandbox, "chain")["steps"][1]["status"], "unknown");
@@ -110,7 +117,7 @@ fn a_pause_now_ends_the_agent_and_its_step_goes_on_later() {
 }
 
 #[test]
-fn a_pause_that_no_step_answers_in_time_is_had_at_once() {
+fn pause_kills_the_step_after_its_time_limit() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 0);
     edit(
@@ -123,19 +130,19 @@ fn a_pause_that_no_step_answers_in_time_is_had_at_once() {
     live.finish()
         .refused(130, &["no step ended within", "stopping at once", "paused"]);
     until_gone(&agent);
-    assert_eq!(newest(&sandbox)["trigger"], "pause");
+    assert_eq!(newest_checkpoint(&sandbox)["trigger"], "pause");
 }
 
 #[test]
-fn a_run_that_is_killed_before_its_checkpoint_leaves_it_to_whoever_paused() {
+fn pause_command_creates_the_checkpoint_of_a_killed_run() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 0);
-    let said = sandbox.work().join("said");
+    let output = sandbox.work().join("said");
     let run = sandbox
         .command(&["run", "chain.yaml"])
         .env("SEGNO_FAILPOINT", "run.after_end")
         .stdout(Stdio::null())
-        .stderr(File::create(&said).unwrap())
+        .stderr(File::create(&output).unwrap())
         .spawn();
     let mut run = run.unwrap();
     until("the agent waits", || {
@@ -147,15 +154,18 @@ fn a_run_that_is_killed_before_its_checkpoint_leaves_it_to_whoever_paused() {
     });
     sandbox.write("go", "");
     assert!(run.wait().unwrap().signal().is_some());
-    let said = pausing.finish().good();
-    assert_eq!(said.json()[0]["status"], "paused");
-    assert_eq!(newest(&sandbox)["checkpoint"], said.json()[0]["checkpoint"]);
+    let output = pausing.finish().good();
+    assert_eq!(output.json()[0]["status"], "paused");
+    assert_eq!(
+        newest_checkpoint(&sandbox)["checkpoint"],
+        output.json()[0]["checkpoint"]
+    );
     sandbox.segno(&["resume"]).good();
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
 }
 
 #[test]
-fn only_what_is_being_run_can_be_paused() {
+fn only_running_sessions_can_be_paused() {
     let sandbox = sandbox();
     sandbox
         .segno(&["pause"])
@@ -172,7 +182,7 @@ fn only_what_is_being_run_can_be_paused() {
 }
 
 #[test]
-fn a_session_pauses_by_itself_after_so_many_steps_and_goes_on_three_times() {
+fn after_steps_pauses_the_session_repeatedly() {
     let sandbox = sandbox();
     sandbox.scripted_chain(8, 0);
     edit(
@@ -184,19 +194,22 @@ fn a_session_pauses_by_itself_after_so_many_steps_and_goes_on_three_times() {
         .segno(&["run", "chain.yaml"])
         .refused(130, &["continuity.pause.after_steps"]);
     for done in [4, 6] {
-        assert_eq!(newest(&sandbox)["trigger"], "task_complete");
+        assert_eq!(newest_checkpoint(&sandbox)["trigger"], "task_complete");
         sandbox
             .segno(&["resume"])
             .refused(130, &["2 steps are done"]);
         assert_eq!(shown(&sandbox, "chain")["steps_finished"], done);
     }
     sandbox.segno(&["resume"]).good();
-    assert_eq!(standings(&sandbox), [("chain".into(), "completed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "completed".into())]
+    );
     assert_eq!(sandbox.calls().len(), 8);
 }
 
 #[test]
-fn a_session_pauses_by_itself_after_so_much_time() {
+fn after_s_pauses_the_session() {
     let sandbox = sandbox();
     sandbox.scripted_chain(200, 20);
     edit(
@@ -209,14 +222,14 @@ fn a_session_pauses_by_itself_after_so_much_time() {
         .refused(130, &["continuity.pause.after_s"]);
     let done = shown(&sandbox, "chain")["steps_finished"].as_u64().unwrap();
     assert!((1..200).contains(&done), "{done}");
-    assert_eq!(newest(&sandbox)["trigger"], "timeout");
+    assert_eq!(newest_checkpoint(&sandbox)["trigger"], "timeout");
 }
 
-/// A session that pauses by itself after every step is killed at each place there is: on its way to a
-/// pause, while it goes on, and while that is kept. No finished step is asked again.
+/// Kills a session that pauses after every step at each failpoint: on its way to a pause, during a
+/// resume, and while either is written. No finished step is asked again.
 #[test]
 #[cfg(feature = "failpoints")]
-fn a_pause_and_a_resume_that_are_killed_anywhere_go_on() {
+fn killed_pause_and_resume_can_be_resumed() {
     use segno_core::fault::Point;
     let mut kills = 0;
     for point in Point::ALL {
@@ -232,7 +245,7 @@ fn a_pause_and_a_resume_that_are_killed_anywhere_go_on() {
                 u64::from(segno_testkit::sandbox::finish(command).crashed())
             };
             let mut here = killed(&["run", "chain.yaml"]);
-            if standings(&sandbox).is_empty() {
+            if session_statuses(&sandbox).is_empty() {
                 assert_eq!(here, 1, "{armed}");
                 here += killed(&["run", "chain.yaml"]);
             }
@@ -243,18 +256,18 @@ fn a_pause_and_a_resume_that_are_killed_anywhere_go_on() {
             here += killed(&["resume"]);
             kills += here;
             until("it has come to its end", || {
-                if standings(&sandbox).is_empty() {
+                if session_statuses(&sandbox).is_empty() {
                     sandbox.segno(&["run", "chain.yaml"]);
                 }
                 sandbox.segno(&["resume"]);
-                standings(&sandbox) == [("chain".into(), "completed".into())]
+                session_statuses(&sandbox) == [("chain".into(), "completed".into())]
             });
             let calls = sandbox.calls();
             let asked = |step: &str| calls.iter().filter(|call| *call == step).count() as u64;
             for step in ["steps/0", "steps/1", "steps/2"] {
                 assert!(asked(step) >= 1, "{armed}: {calls:?}");
             }
-            // Only what was in flight when it was killed may be asked again.
+            // Only a step that was in flight at a kill may be asked again.
             assert!(
                 calls.len() as u64 <= 3 + here,
                 "{armed}: {here} kills, {calls:?}"

@@ -1,3 +1,5 @@
+//! `segno plan` and `segno explain`.
+
 use std::path::Path;
 
 use serde_json::json;
@@ -10,10 +12,10 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn a_plan_tells_what_runs_after_what() {
+fn plan_shows_the_order_of_the_steps() {
     let sandbox = sandbox();
-    let said = sandbox.segno(&["plan", &example("workflow.yaml")]).good();
-    insta::assert_snapshot!(said.stdout, @r"
+    let output = sandbox.segno(&["plan", &example("workflow.yaml")]).good();
+    insta::assert_snapshot!(output.stdout, @r"
     workflow `review`, 5 steps
     STEP            AGENT     PROVIDER  TOOLS  AFTER
     tasks/summary   reader    scripted  -      -
@@ -22,10 +24,10 @@ fn a_plan_tells_what_runs_after_what() {
     tasks/tests     tests     scripted  -      tasks/summary
     tasks/verdict   lead      scripted  -      tasks/security, tasks/speed, tasks/tests
     ");
-    let said = sandbox
+    let output = sandbox
         .segno(&["plan", &example("graph.yaml"), "--format", "mermaid"])
         .good();
-    insta::assert_snapshot!(said.stdout, @r#"
+    insta::assert_snapshot!(output.stdout, @r#"
     flowchart TD
       n0("nodes/triage<br/>triage")
       n1("nodes/reproduce<br/>tester")
@@ -44,10 +46,10 @@ fn a_plan_tells_what_runs_after_what() {
 #[test]
 fn a_plan_as_json_has_steps_with_their_conditions() {
     let sandbox = sandbox();
-    let said = sandbox
+    let output = sandbox
         .segno(&["plan", &example("routing.yaml"), "--json"])
         .good();
-    let plan = said.json().remove(0);
+    let plan = output.json().remove(0);
     assert_eq!(plan["pattern"], "routing");
     assert_eq!(
         plan["steps"][1],
@@ -83,12 +85,12 @@ fn every_pattern_can_be_planned_and_explained() {
 }
 
 #[test]
-fn an_explanation_tells_inputs_agents_limits_and_artifacts() {
+fn explain_shows_inputs_agents_limits_and_artifacts() {
     let sandbox = sandbox();
-    let said = sandbox
+    let output = sandbox
         .segno(&["explain", &example("evaluator.yaml")])
         .good();
-    insta::assert_snapshot!(said.stdout, @r#"
+    insta::assert_snapshot!(output.stdout, @r#"
     announcement: an evaluator: drafts until one is good enough
       An announcement, rewritten until an editor is content.
     inputs:
@@ -108,7 +110,7 @@ fn an_explanation_tells_inputs_agents_limits_and_artifacts() {
 }
 
 #[test]
-fn a_spec_that_is_wrong_has_no_plan() {
+fn invalid_spec_has_no_plan() {
     let sandbox = sandbox();
     sandbox.write("spec.yaml", "version: 0\n");
     for command in ["plan", "explain"] {

@@ -1,17 +1,20 @@
+//! `segno resume`.
+
 use crate::commands::{
-    edit, failing_chain, mend, scripted, shown, standings, start_waiting, tidy, waiting_chain,
+    edit, failing_chain, fix_answers, normalize, scripted, session_statuses, shown, start_waiting,
+    waiting_chain,
 };
 use crate::sandbox;
 
 #[test]
-fn a_session_is_found_by_id_name_and_unique_beginning() {
+fn session_is_found_by_id_name_or_unique_prefix() {
     for reference in ["id", "first", "fir", "id-beginning", "ID-lower"] {
         let sandbox = sandbox();
         failing_chain(&sandbox);
         sandbox
             .segno(&["run", "chain.yaml", "--name", "first"])
             .refused(10, &[]);
-        mend(&sandbox);
+        fix_answers(&sandbox);
         let id = shown(&sandbox, "first")["session"]
             .as_str()
             .unwrap()
@@ -22,14 +25,14 @@ fn a_session_is_found_by_id_name_and_unique_beginning() {
             "ID-lower" => id.to_lowercase(),
             other => other.to_owned(),
         };
-        let said = sandbox.segno(&["resume", &reference]).good();
-        assert_eq!(said.stdout, "fine\n");
+        let output = sandbox.segno(&["resume", &reference]).good();
+        assert_eq!(output.stdout, "fine\n");
         assert_eq!(sandbox.calls().len(), 4);
     }
 }
 
 #[test]
-fn without_a_name_the_newest_of_this_folder_goes_on() {
+fn resume_without_a_name_takes_the_newest_of_the_folder() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     for name in ["older", "newer"] {
@@ -37,9 +40,9 @@ fn without_a_name_the_newest_of_this_folder_goes_on() {
             .segno(&["run", "chain.yaml", "--name", name])
             .refused(10, &[]);
     }
-    mend(&sandbox);
-    let said = sandbox.segno(&["resume"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    fix_answers(&sandbox);
+    let output = sandbox.segno(&["resume"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     run 2 on [HOST] (process [PID])
       … steps/2 a (attempt 2)
       ✓ steps/2 [TOOK]
@@ -48,23 +51,23 @@ fn without_a_name_the_newest_of_this_folder_goes_on() {
     ");
     sandbox.segno(&["resume"]).good();
     assert!(
-        standings(&sandbox)
+        session_statuses(&sandbox)
             .iter()
             .all(|(_, status)| status == "completed")
     );
-    let said = sandbox.segno(&["resume"]).refused(17, &[]);
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    let output = sandbox.segno(&["resume"]).refused(17, &[]);
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     error: no session in [ROOT]/work can be resumed [S0106]
       hint: `segno sessions list --all` shows those of other folders
     ");
 }
 
 #[test]
-fn a_session_of_another_folder_is_not_the_newest_here() {
+fn resume_ignores_sessions_of_other_folders() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     let mut command = sandbox.command(&["resume"]);
     command.current_dir(super::root(&sandbox));
     segno_testkit::sandbox::finish(command).refused(17, &["[S0106]"]);
@@ -74,7 +77,7 @@ fn a_session_of_another_folder_is_not_the_newest_here() {
 }
 
 #[test]
-fn a_step_in_flight_waits_for_a_person_if_the_spec_says_so() {
+fn spec_can_stop_at_a_step_in_flight() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     edit(
@@ -85,8 +88,8 @@ fn a_step_in_flight_waits_for_a_person_if_the_spec_says_so() {
     let (live, _) = start_waiting(&sandbox, &[]);
     live.kill();
     sandbox.write("go", "");
-    let said = sandbox.segno(&["resume"]).refused(19, &[]);
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    let output = sandbox.segno(&["resume"]).refused(19, &[]);
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     error: whether step steps/1 took effect is unknown: the run was lost while it was in flight [R0103]
       hint: look whether it did; `segno resume chain --in-flight repeat` asks again
     ");
@@ -104,7 +107,7 @@ fn a_step_in_flight_waits_for_a_person_if_the_spec_says_so() {
 }
 
 #[test]
-fn a_person_can_ask_to_be_asked() {
+fn option_can_stop_at_a_step_in_flight() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -117,7 +120,7 @@ fn a_person_can_ask_to_be_asked() {
 }
 
 #[test]
-fn a_session_that_runs_is_not_resumed_beside_its_run() {
+fn running_session_cannot_be_resumed() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -131,19 +134,19 @@ fn a_session_that_runs_is_not_resumed_beside_its_run() {
 }
 
 #[test]
-fn a_spec_that_is_gone_does_not_stop_a_session() {
+fn deleted_spec_does_not_block_a_resume() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     std::fs::remove_file(sandbox.work().join("chain.yaml")).unwrap();
-    let said = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).good();
     let note = "chain.yaml cannot be read any more (No such file or directory (os error 2)); going on with the copy that was kept";
-    assert!(said.stderr.contains(note), "{}", said.stderr);
+    assert!(output.stderr.contains(note), "{}", output.stderr);
 }
 
 #[test]
-fn variables_are_those_that_the_session_was_started_with() {
+fn resume_keeps_the_variables_of_the_session() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -162,12 +165,12 @@ fn variables_are_those_that_the_session_was_started_with() {
         "answers.yaml",
         "ledger: calls.log\nanswers: [{contains: tides, text: about tides}]\n",
     );
-    let said = sandbox.segno(&["resume"]).good();
-    assert_eq!(said.stdout, "about tides\n");
+    let output = sandbox.segno(&["resume"]).good();
+    assert_eq!(output.stdout, "about tides\n");
 }
 
 #[test]
-fn a_refused_resume_leaves_a_lost_session_interrupted() {
+fn refused_resume_leaves_the_session_interrupted() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -177,14 +180,14 @@ fn a_refused_resume_leaves_a_lost_session_interrupted() {
         .segno(&["resume", "--in-flight", "stop"])
         .refused(19, &[]);
     assert_eq!(
-        standings(&sandbox),
+        session_statuses(&sandbox),
         [("chain".into(), "interrupted".into())]
     );
     sandbox.segno(&["resume"]).good();
 }
 
 #[test]
-fn auto_resume_does_not_ignore_what_it_is_given() {
+fn auto_resume_with_other_variables_starts_a_new_session() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     edit(
@@ -195,7 +198,7 @@ fn auto_resume_does_not_ignore_what_it_is_given() {
     sandbox
         .segno(&["run", "chain.yaml", "--var", "topic=one"])
         .refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox
         .segno(&[
             "run",
@@ -207,6 +210,6 @@ fn auto_resume_does_not_ignore_what_it_is_given() {
             "second",
         ])
         .good();
-    // Another question is another session.
+    // Other variables make another session.
     assert_eq!(shown(&sandbox, "second")["variables"]["topic"], "two");
 }

@@ -1,6 +1,6 @@
-//! Steps that fail, and are tried again.
+//! Steps that fail and are retried.
 
-use crate::commands::{edit, mend, of_kind, scripted, shown, until_gone};
+use crate::commands::{edit, fix_answers, of_kind, scripted, shown, until_gone};
 use crate::sandbox;
 
 fn numbers(lines: &[&serde_json::Value], key: &str) -> Vec<Option<u64>> {
@@ -8,15 +8,15 @@ fn numbers(lines: &[&serde_json::Value], key: &str) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn a_passing_failure_is_tried_again() {
+fn transient_failure_is_retried() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
         &["input: x"],
         "default: {text: fine, usage: {input_tokens: 5}, fail: {kind: server, message: busy, attempts: 2}}",
     );
-    let said = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
-    let lines = said.json();
+    let output = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let lines = output.json();
     let failed = of_kind(&lines, "step_failed");
     assert_eq!(numbers(&failed, "attempt"), [Some(1), Some(2)]);
     assert_eq!(numbers(&failed, "retry_in_ms"), [Some(10), Some(10)]);
@@ -28,15 +28,15 @@ fn a_passing_failure_is_tried_again() {
 }
 
 #[test]
-fn a_step_that_fails_for_good_ends_the_run_and_goes_on_once_mended() {
+fn run_that_failed_for_good_can_be_resumed_when_fixed() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
         &["input: x", "input: y"],
         "answers: [{step: steps/1, fail: {kind: network, message: line is down}}]\ndefault: {text: fine}",
     );
-    let said = sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    insta::assert_snapshot!(super::tidy(&sandbox, &said.stderr), @r"
+    let output = sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    insta::assert_snapshot!(super::normalize(&sandbox, &output.stderr), @r"
     session chain ([ID])
       … steps/0 a
       ✓ steps/0 [TOOK]
@@ -49,15 +49,15 @@ fn a_step_that_fails_for_good_ends_the_run_and_goes_on_once_mended() {
     error: step steps/1 (agent `a`) failed after 3 attempts: line is down [R0101]
       hint: `segno resume chain` tries again from this step on
     ");
-    mend(&sandbox);
-    let said = sandbox.segno(&["resume", "--json"]).good();
-    let lines = said.json();
+    fix_answers(&sandbox);
+    let output = sandbox.segno(&["resume", "--json"]).good();
+    let lines = output.json();
     assert_eq!(of_kind(&lines, "step_finished")[0]["attempt"], 4);
     assert_eq!(sandbox.calls().len(), 5);
 }
 
 #[test]
-fn what_does_not_pass_is_not_tried_again() {
+fn permanent_failure_is_not_retried() {
     for kind in ["auth", "context_full", "not_found", "invalid"] {
         let sandbox = sandbox();
         let answers = format!("default: {{fail: {{kind: {kind}}}}}");
@@ -81,7 +81,7 @@ fn no_retries_means_one_attempt() {
 }
 
 #[test]
-fn an_agent_that_does_not_answer_in_time_is_ended() {
+fn agent_that_times_out_is_killed() {
     let sandbox = sandbox();
     super::waiting_chain(&sandbox, 1, 0);
     edit(

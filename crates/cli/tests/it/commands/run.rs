@@ -1,15 +1,17 @@
+//! `segno run`.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use segno_testkit::sandbox::{Sandbox, chain};
 
 use crate::commands::{
-    failing_chain, keys, mend, of_kind, scripted, standings, start_waiting, tidy, tree,
-    waiting_chain,
+    failing_chain, fix_answers, keys, normalize, of_kind, scripted, session_statuses,
+    start_waiting, tree, waiting_chain,
 };
 use crate::sandbox;
 
-fn tides(sandbox: &Sandbox) {
+fn write_tides_workflow(sandbox: &Sandbox) {
     scripted(
         sandbox,
         &[
@@ -26,14 +28,14 @@ fn tides(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_run_tells_its_steps_and_what_it_took() {
+fn run_prints_its_steps_and_usage() {
     let sandbox = sandbox();
-    tides(&sandbox);
-    let said = sandbox
+    write_tides_workflow(&sandbox);
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--var", "topic=tides"])
         .good();
-    assert_eq!(said.stdout, "the moon\n");
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    assert_eq!(output.stdout, "the moon\n");
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     session chain ([ID])
       … steps/0 a
       ✓ steps/0 [TOOK]
@@ -48,12 +50,12 @@ fn a_run_tells_its_steps_and_what_it_took() {
 #[test]
 fn json_events_have_stable_keys() {
     let sandbox = sandbox();
-    tides(&sandbox);
-    let said = sandbox
+    write_tides_workflow(&sandbox);
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--var", "topic=tides", "--json"])
         .good();
-    assert_eq!(said.stderr, "");
-    let lines = said.json();
+    assert_eq!(output.stderr, "");
+    let lines = output.json();
     assert!(lines.iter().all(|line| line["v"] == 1));
     let shapes: Vec<String> = lines
         .iter()
@@ -81,13 +83,13 @@ fn json_events_have_stable_keys() {
 }
 
 #[test]
-fn a_failed_run_tells_programs_why() {
+fn failed_run_prints_a_json_error() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    let said = sandbox
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--json"])
         .refused(10, &["no key"]);
-    let lines = said.json();
+    let lines = output.json();
     let error = lines.last().unwrap();
     assert_eq!(keys(error), "causes code exit hint kind message v");
     assert_eq!(
@@ -97,7 +99,7 @@ fn a_failed_run_tells_programs_why() {
 }
 
 #[test]
-fn a_session_is_called_as_asked_and_otherwise_like_its_workflow_with_a_number() {
+fn session_name_defaults_to_the_workflow_with_a_number() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     for more in [&[][..], &[], &["--name", "mine"]] {
@@ -105,7 +107,7 @@ fn a_session_is_called_as_asked_and_otherwise_like_its_workflow_with_a_number() 
             .segno(&[&["run", "chain.yaml"], more].concat())
             .good();
     }
-    let names: Vec<_> = standings(&sandbox)
+    let names: Vec<_> = session_statuses(&sandbox)
         .into_iter()
         .map(|(name, _)| name)
         .collect();
@@ -113,25 +115,25 @@ fn a_session_is_called_as_asked_and_otherwise_like_its_workflow_with_a_number() 
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_before_any_call() {
+fn taken_name_is_refused_before_any_call() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "mine"])
         .good();
-    let said = sandbox.segno(&["run", "chain.yaml", "--name", "mine"]);
-    assert!(!said.status.success());
+    let output = sandbox.segno(&["run", "chain.yaml", "--name", "mine"]);
+    assert!(!output.status.success());
     assert!(
-        said.stderr.contains("the name `mine` is taken [S0102]"),
+        output.stderr.contains("the name `mine` is taken [S0102]"),
         "{}",
-        said.stderr
+        output.stderr
     );
     assert_eq!(sandbox.calls().len(), 1);
-    assert_eq!(standings(&sandbox).len(), 1);
+    assert_eq!(session_statuses(&sandbox).len(), 1);
 }
 
 #[test]
-fn artifacts_go_where_they_are_asked_to() {
+fn out_option_sets_the_artifact_folder() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     sandbox
@@ -153,13 +155,13 @@ fn an_existing_artifact_is_refused_before_any_call() {
     );
     assert_eq!(sandbox.read("artifacts/out.txt"), "mine");
     assert!(sandbox.calls().is_empty());
-    assert!(standings(&sandbox).is_empty());
+    assert!(session_statuses(&sandbox).is_empty());
     sandbox.segno(&["run", "chain.yaml", "--force"]).good();
     assert_eq!(sandbox.read("artifacts/out.txt").len(), 2048);
 }
 
 #[test]
-fn an_artifact_does_not_leave_its_folder() {
+fn artifact_cannot_leave_its_folder() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     let spec = sandbox.read("chain.yaml");
@@ -179,11 +181,11 @@ fn an_artifact_does_not_leave_its_folder() {
         .segno(&["run", "chain.yaml", "--var", "place=link/out"])
         .refused(12, &["link", "is a link"]);
     assert!(sandbox.calls().is_empty());
-    assert!(standings(&sandbox).is_empty());
+    assert!(session_statuses(&sandbox).is_empty());
 }
 
 #[test]
-fn a_session_rewrites_its_own_artifact_and_no_other() {
+fn session_overwrites_only_its_own_artifacts() {
     let sandbox = sandbox();
     sandbox.script(
         "agent.sh",
@@ -212,47 +214,50 @@ fn a_session_rewrites_its_own_artifact_and_no_other() {
 }
 
 #[test]
-fn what_is_not_saved_leaves_nothing_behind() {
+fn unsaved_session_leaves_nothing_behind() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
-    let said = sandbox
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--no-save-session"])
         .good();
-    assert_eq!(said.stdout.len(), 2049);
+    assert_eq!(output.stdout.len(), 2049);
     assert_eq!(sandbox.calls().len(), 2);
     assert!(!sandbox.home().exists());
 }
 
 #[test]
-fn auto_resume_goes_on_with_a_killed_run() {
+fn auto_resume_resumes_a_killed_run() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.kill();
     sandbox.write("go", "");
-    let said = sandbox
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .good();
     assert!(
-        said.stderr.contains("going on with chain ("),
+        output.stderr.contains("going on with chain ("),
         "{}",
-        said.stderr
+        output.stderr
     );
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
-    assert_eq!(standings(&sandbox), [("chain".into(), "completed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "completed".into())]
+    );
 }
 
 #[test]
-fn auto_resume_goes_on_with_a_failed_run_and_then_starts_afresh() {
+fn auto_resume_resumes_a_failed_run_then_starts_anew() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .refused(10, &["no key"]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .good();
@@ -261,20 +266,20 @@ fn auto_resume_goes_on_with_a_failed_run_and_then_starts_afresh() {
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .good();
     assert_eq!(sandbox.calls().len(), 7);
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
 #[test]
-fn auto_resume_leaves_a_session_of_another_spec_alone() {
+fn auto_resume_ignores_sessions_of_another_spec() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     super::edit(&sandbox, "input: one", "input: another");
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .good();
-    let statuses: Vec<_> = standings(&sandbox)
+    let statuses: Vec<_> = session_statuses(&sandbox)
         .into_iter()
         .map(|(_, status)| status)
         .collect();
@@ -282,16 +287,16 @@ fn auto_resume_leaves_a_session_of_another_spec_alone() {
 }
 
 #[test]
-fn run_resume_goes_on_with_that_session() {
+fn run_with_resume_resumes_that_session() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    let said = sandbox
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--json"])
         .refused(10, &[]);
-    let id = said.json()[0]["session"].as_str().unwrap().to_owned();
-    mend(&sandbox);
-    let said = sandbox.segno(&["run", "--resume", &id, "--json"]).good();
-    let lines = said.json();
+    let id = output.json()[0]["session"].as_str().unwrap().to_owned();
+    fix_answers(&sandbox);
+    let output = sandbox.segno(&["run", "--resume", &id, "--json"]).good();
+    let lines = output.json();
     assert_eq!(of_kind(&lines, "step_skipped").len(), 2);
     assert_eq!(lines.last().unwrap()["steps_skipped"], 2);
     assert_eq!(sandbox.calls().len(), 4);
@@ -301,7 +306,7 @@ fn run_resume_goes_on_with_that_session() {
 }
 
 #[test]
-fn nobody_else_can_enter_where_sessions_are_kept() {
+fn session_folders_are_private() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -317,18 +322,18 @@ fn nobody_else_can_enter_where_sessions_are_kept() {
 }
 
 #[test]
-fn an_artifacts_folder_that_is_a_file_is_told_so() {
+fn artifact_folder_that_is_a_file_is_refused() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
     sandbox.write("file", "");
-    let said = sandbox
+    let output = sandbox
         .segno(&["run", "chain.yaml", "--out", "file"])
         .refused(12, &["file", "Not a directory"]);
-    assert!(!said.stderr.contains("exists"), "{}", said.stderr);
+    assert!(!output.stderr.contains("exists"), "{}", output.stderr);
 }
 
 #[test]
-fn a_hint_can_be_typed() {
+fn following_the_hint_resolves_the_error() {
     let sandbox = sandbox();
     sandbox.command_chain(1, "mkdir -p artifacts; echo theirs > artifacts/out.txt");
     sandbox

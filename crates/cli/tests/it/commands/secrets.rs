@@ -1,4 +1,4 @@
-//! P12: what is secret stays in the environment.
+//! P12: secrets stay in the environment.
 
 use super::{start_waiting, waiting_chain};
 use std::fs;
@@ -11,7 +11,7 @@ use crate::sandbox;
 
 const CANARY: &str = "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5";
 
-/// Everything that is kept, as bytes, is free of the canary.
+/// Asserts that no stored file contains the canary.
 #[track_caller]
 fn assert_clean(sandbox: &Sandbox) {
     let files = [
@@ -30,9 +30,9 @@ fn assert_clean(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_secret_of_the_environment_is_never_written_down_or_shown() {
+fn environment_secret_is_never_stored_or_shown() {
     let sandbox = sandbox();
-    // The agent echoes it in its answers, and in its last words when it fails.
+    // The agent prints it in its answers, and in its error message when it fails.
     sandbox.script(
         "agent.sh",
         "#!/bin/sh\ncat\nif [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e tried ]; then\n  touch tried\n  echo \"bad key: $MY_API_TOKEN\" >&2\n  exit 1\nfi\nprintf 'key=%s and again %s\\n' \"$MY_API_TOKEN\" \"$MY_API_TOKEN\"\n",
@@ -52,18 +52,18 @@ fn a_secret_of_the_environment_is_never_written_down_or_shown() {
     let segno = |words: &[&str]| {
         let mut command = sandbox.command(words);
         command.env("MY_API_TOKEN", CANARY);
-        let said = finish(command).good();
-        assert!(!said.stdout.contains(CANARY), "{}", said.stdout);
-        assert!(!said.stderr.contains(CANARY), "{}", said.stderr);
-        said
+        let output = finish(command).good();
+        assert!(!output.stdout.contains(CANARY), "{}", output.stdout);
+        assert!(!output.stderr.contains(CANARY), "{}", output.stderr);
+        output
     };
     let variable = format!("key={CANARY}");
-    let said = segno(&["run", "chain.yaml", "--var", &variable]);
-    assert!(said.stderr.contains("bad key"), "{}", said.stderr);
+    let output = segno(&["run", "chain.yaml", "--var", &variable]);
+    assert!(output.stderr.contains("bad key"), "{}", output.stderr);
     assert!(
-        said.stderr.contains("variable `key` looks like a secret"),
+        output.stderr.contains("variable `key` looks like a secret"),
         "{}",
-        said.stderr
+        output.stderr
     );
     assert!(sandbox.read("artifacts/out.txt").contains("and again"));
     segno(&["run", "chain.yaml", "--var", &variable, "--json", "--force"]);
@@ -80,7 +80,7 @@ fn a_secret_of_the_environment_is_never_written_down_or_shown() {
 }
 
 #[test]
-fn a_secret_in_the_last_words_of_a_failed_run_is_not_shown_either() {
+fn secret_in_the_error_of_a_failed_run_is_redacted() {
     let sandbox = sandbox();
     sandbox.command_chain(1, "echo \"denied for $MY_API_TOKEN\" >&2; exit 3");
     edit(
@@ -93,15 +93,15 @@ fn a_secret_in_the_last_words_of_a_failed_run_is_not_shown_either() {
         command
             .env("MY_API_TOKEN", CANARY)
             .args(json.then_some("--json"));
-        let said = finish(command).refused(10, &["denied for"]);
-        assert!(!said.stdout.contains(CANARY), "{}", said.stdout);
-        assert!(!said.stderr.contains(CANARY), "{}", said.stderr);
+        let output = finish(command).refused(10, &["denied for"]);
+        assert!(!output.stdout.contains(CANARY), "{}", output.stdout);
+        assert!(!output.stderr.contains(CANARY), "{}", output.stderr);
     }
     let mut command = sandbox.command(&["status"]);
     command.env("MY_API_TOKEN", CANARY);
     assert!(!finish(command).good().stdout.contains(CANARY));
-    let kept = tree(&sandbox.home());
-    for path in kept.iter().filter(|path| path.is_file()) {
+    let files = tree(&sandbox.home());
+    for path in files.iter().filter(|path| path.is_file()) {
         let bytes = fs::read(path).unwrap();
         assert!(
             !bytes
@@ -114,7 +114,7 @@ fn a_secret_in_the_last_words_of_a_failed_run_is_not_shown_either() {
 }
 
 #[test]
-fn a_secret_is_clean_on_the_disk_while_the_run_goes_on() {
+fn secret_is_not_on_disk_during_a_run() {
     let sandbox = sandbox();
     super::waiting_chain(&sandbox, 2, 1);
     edit(
@@ -137,11 +137,11 @@ fn a_secret_is_clean_on_the_disk_while_the_run_goes_on() {
 }
 
 #[test]
-fn all_that_is_kept_is_private() {
+fn all_stored_files_are_private() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     edit(&sandbox, "input: begin", "input: \"{{ 'x' * 70000 }}\"");
-    // Files are looked at while they are in use, the log of the database among them.
+    // Checks the files while they are in use, the database's WAL among them.
     let (live, _) = start_waiting(&sandbox, &[]);
     let all = [tree(&sandbox.home()), vec![sandbox.home()]].concat();
     let names: Vec<_> = all

@@ -1,18 +1,21 @@
+//! `segno sessions list`, `show`, `delete` and `cleanup`.
+
 use segno_testkit::sandbox::Sandbox;
 
 use crate::commands::{
-    failing_chain, keys, mend, scripted, standings, start_waiting, tidy, tree, waiting_chain,
+    failing_chain, fix_answers, keys, normalize, scripted, session_statuses, start_waiting, tree,
+    waiting_chain,
 };
 use crate::sandbox;
 
 /// A completed session `done` and a failed one `stuck`.
-fn two() -> Sandbox {
+fn completed_and_failed() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "stuck"])
         .refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "done"])
         .good();
@@ -21,25 +24,25 @@ fn two() -> Sandbox {
 
 #[test]
 fn sessions_are_listed_newest_first() {
-    let sandbox = two();
-    let said = sandbox.segno(&["sessions", "list"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    let sandbox = completed_and_failed();
+    let output = sandbox.segno(&["sessions", "list"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     NAME  STATUS  LAST ENTRY  RUNS  KIND  ID
     done  completed  [TOOK] ago  1  workflow  [ID]
     stuck  failed  [TOOK] ago  1  workflow  [ID]
     ");
-    assert_eq!(said.stderr, "");
-    let said = sandbox
+    assert_eq!(output.stderr, "");
+    let output = sandbox
         .segno(&["sessions", "list", "--status", "failed"])
         .good();
-    assert!(said.stdout.contains("stuck") && !said.stdout.contains("done"));
-    let said = sandbox.segno(&["sessions", "list", "--json"]).good();
-    insta::assert_snapshot!(keys(&said.json()[0]), @"created_at entries kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
+    assert!(output.stdout.contains("stuck") && !output.stdout.contains("done"));
+    let output = sandbox.segno(&["sessions", "list", "--json"]).good();
+    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at entries kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
 }
 
 #[test]
 fn sessions_of_other_folders_are_listed_when_asked() {
-    let sandbox = two();
+    let sandbox = completed_and_failed();
     let elsewhere = |words: &[&str]| {
         let mut command = sandbox.command(words);
         command.current_dir(super::root(&sandbox));
@@ -60,8 +63,8 @@ fn sessions_of_other_folders_are_listed_when_asked() {
 #[test]
 fn an_empty_home_has_no_sessions() {
     let sandbox = sandbox();
-    let said = sandbox.segno(&["sessions", "list"]).good();
-    assert_eq!(said.stdout, "no sessions\n");
+    let output = sandbox.segno(&["sessions", "list"]).good();
+    assert_eq!(output.stdout, "no sessions\n");
     assert_eq!(
         sandbox.segno(&["sessions", "list", "--json"]).good().stdout,
         ""
@@ -70,9 +73,9 @@ fn an_empty_home_has_no_sessions() {
 
 #[test]
 fn a_session_is_shown_with_its_steps() {
-    let sandbox = two();
-    let said = sandbox.segno(&["sessions", "show", "stuck"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    let sandbox = completed_and_failed();
+    let output = sandbox.segno(&["sessions", "show", "stuck"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     session  stuck ([ID])
     status  failed
     kind  workflow
@@ -109,9 +112,9 @@ fn steps_are_shown_as_a_tree_by_their_paths() {
         ),
     );
     sandbox.segno(&["run", "both.yaml"]).good();
-    let said = sandbox.segno(&["sessions", "show", "both"]).good();
-    let (_, steps) = said.stdout.split_once("\n\n").unwrap();
-    insta::assert_snapshot!(tidy(&sandbox, steps), @r"
+    let output = sandbox.segno(&["sessions", "show", "both"]).good();
+    let (_, steps) = output.stdout.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(normalize(&sandbox, steps), @r"
     STEP  AGENT  STATUS  TRIES  TOOK  USED
     branches  4 of 4 finished
       branches/left/steps  2 of 2 finished
@@ -136,7 +139,7 @@ fn steps_are_shown_as_a_tree_by_their_paths() {
 }
 
 #[test]
-fn a_long_list_of_finished_steps_is_folded_unless_all_are_wanted() {
+fn long_list_of_finished_steps_is_folded_without_all() {
     let sandbox = sandbox();
     let steps = vec!["input: x"; 100];
     scripted(
@@ -159,25 +162,25 @@ fn a_long_list_of_finished_steps_is_folded_unless_all_are_wanted() {
 }
 
 #[test]
-fn a_deletion_can_be_looked_at_first() {
-    let sandbox = two();
-    let said = sandbox
+fn delete_has_a_dry_run() {
+    let sandbox = completed_and_failed();
+    let output = sandbox
         .segno(&["sessions", "delete", "stuck", "--dry-run"])
         .good();
     assert!(
-        said.stdout.contains("stuck (") && said.stdout.contains("9 journal entries"),
+        output.stdout.contains("stuck (") && output.stdout.contains("9 journal entries"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "delete", "stuck", "--dry-run", "--json"])
         .good();
-    assert_eq!(said.json()[0]["deleted"], false);
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(output.json()[0]["deleted"], false);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
 #[test]
-fn a_deleted_session_is_gone_with_everything_that_was_kept_of_it() {
+fn permanently_deleted_session_leaves_no_files() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -185,13 +188,13 @@ fn a_deleted_session_is_gone_with_everything_that_was_kept_of_it() {
         "default: {repeat: {text: remember-me, bytes: 200000}}",
     );
     sandbox.segno(&["run", "chain.yaml"]).good();
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes", "--json"])
         .good();
-    let line = &said.json()[0];
+    let line = &output.json()[0];
     assert_eq!(keys(line), "deleted for_good kind name session until v");
     assert_eq!(line["deleted"], true);
-    assert!(standings(&sandbox).is_empty());
+    assert!(session_statuses(&sandbox).is_empty());
     sandbox
         .segno(&["sessions", "show", "chain"])
         .refused(17, &["chain", "[S0101]"]);
@@ -205,7 +208,7 @@ fn a_deleted_session_is_gone_with_everything_that_was_kept_of_it() {
 }
 
 #[test]
-fn a_session_that_runs_is_not_deleted() {
+fn running_session_is_not_deleted() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -226,14 +229,17 @@ fn a_session_that_runs_is_not_deleted() {
             "--yes",
         ])
         .good();
-    assert_eq!(standings(&sandbox), [("chain".into(), "running".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "running".into())]
+    );
     sandbox.write("go", "");
     live.finish().good();
 }
 
 #[test]
-fn cleanup_keeps_what_is_young_completed_or_unfinished_unless_told() {
-    let sandbox = two();
+fn cleanup_deletes_only_selected_old_sessions() {
+    let sandbox = completed_and_failed();
     let cleanup = |words: &[&str]| {
         sandbox
             .segno(&[&["sessions", "cleanup", "--json"], words].concat())
@@ -250,52 +256,62 @@ fn cleanup_keeps_what_is_young_completed_or_unfinished_unless_told() {
         (would.len(), &would[0]["name"], &would[0]["deleted"]),
         (1, &"done".into(), &false.into())
     );
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
     let done = cleanup(&["--max-age-days", "0", "--completed", "--yes"]);
     assert_eq!(
         (done.len(), &done[0]["name"], &done[0]["deleted"]),
         (1, &"done".into(), &true.into())
     );
-    assert_eq!(standings(&sandbox), [("stuck".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("stuck".into(), "failed".into())]
+    );
     cleanup(&["--max-age-days", "0", "--unfinished", "--yes"]);
-    assert!(standings(&sandbox).is_empty());
+    assert!(session_statuses(&sandbox).is_empty());
 }
 
 #[test]
 fn cleanup_says_what_it_moves_and_how_to_undo_it() {
-    let sandbox = two();
-    let said = sandbox
+    let sandbox = completed_and_failed();
+    let output = sandbox
         .segno(&["sessions", "cleanup", "--max-age-days", "0", "--completed"])
         .good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     done ([ID]), completed, last entry [TIME]
     1 session moved to the trash
     `segno sessions trash` lists them, `segno sessions restore NAME` brings one back
     ");
-    assert_eq!(standings(&sandbox), [("stuck".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("stuck".into(), "failed".into())]
+    );
     sandbox.segno(&["sessions", "restore", "done"]).good();
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
 #[test]
 fn cleanup_follows_the_settings() {
-    let sandbox = two();
+    let sandbox = completed_and_failed();
     sandbox.configure("[cleanup]\nmax_age_days = 0\nkeep_completed = false\n");
-    let said = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+    let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
     assert!(
-        said.stdout.contains("done (") && !said.stdout.contains("stuck ("),
+        output.stdout.contains("done (") && !output.stdout.contains("stuck ("),
         "{}",
-        said.stdout
+        output.stdout
     );
 }
 
 #[test]
-fn a_list_with_a_status_does_not_speak_of_other_folders() {
+fn list_with_a_status_omits_the_hint_on_other_folders() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     sandbox.segno(&["run", "chain.yaml"]).good();
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "list", "--status", "failed"])
         .good();
-    assert!(!said.stdout.contains("other folders"), "{}", said.stdout);
+    assert!(
+        !output.stdout.contains("other folders"),
+        "{}",
+        output.stdout
+    );
 }

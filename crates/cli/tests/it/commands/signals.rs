@@ -1,9 +1,9 @@
-//! Ctrl-C and its kin.
+//! Ctrl-C, SIGTERM and SIGHUP.
 
 use rustix::process::Signal;
 use segno_testkit::sandbox::until;
 
-use crate::commands::{shown, start_waiting, tidy, until_gone, waiting_chain};
+use crate::commands::{normalize, shown, start_waiting, until_gone, waiting_chain};
 use crate::sandbox;
 
 #[test]
@@ -16,8 +16,8 @@ fn ctrl_c_stops_after_the_step() {
         live.stderr().contains("stopping after this step")
     });
     sandbox.write("go", "");
-    let said = live.finish().refused(130, &[]);
-    insta::assert_snapshot!(tidy(&sandbox, &said.stderr), @r"
+    let output = live.finish().refused(130, &[]);
+    insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     session chain ([ID])
       … steps/0 a
       ✓ steps/0 [TOOK]
@@ -61,7 +61,7 @@ fn a_second_ctrl_c_stops_at_once() {
 }
 
 #[test]
-fn sigterm_and_sighup_stop_at_once_with_a_checkpoint_and_can_be_resumed() {
+fn sigterm_and_sighup_stop_with_a_checkpoint() {
     for (signal, name, trigger) in [
         (Signal::TERM, "SIGTERM", "shutdown"),
         (Signal::HUP, "SIGHUP", "detach"),
@@ -74,8 +74,8 @@ fn sigterm_and_sighup_stop_at_once_with_a_checkpoint_and_can_be_resumed() {
             .refused(143, &["interrupted", name, "[R0102]", "segno resume chain"]);
         until_gone(&agent);
         assert_eq!(shown(&sandbox, "chain")["status"], "interrupted");
-        let kept = sandbox.segno(&["checkpoint", "list", "--json"]).good();
-        assert_eq!(kept.json()[0]["trigger"], trigger);
+        let checkpoints = sandbox.segno(&["checkpoint", "list", "--json"]).good();
+        assert_eq!(checkpoints.json()[0]["trigger"], trigger);
         sandbox.write("go", "");
         sandbox.segno(&["resume"]).good();
     }

@@ -1,15 +1,17 @@
-//! What is deleted can be had back, until it goes for good (P8).
+//! Deleted sessions can be restored until they are deleted permanently (P8).
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use segno_testkit::sandbox::Sandbox;
 
-use crate::commands::{failing_chain, keys, mend, scripted, standings, tidy, tree};
+use crate::commands::{
+    failing_chain, fix_answers, keys, normalize, scripted, session_statuses, tree,
+};
 use crate::sandbox;
 
-/// A session that failed and can go on.
-fn stuck() -> Sandbox {
+/// A failed session that can be resumed.
+fn failed_session() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox
@@ -18,7 +20,7 @@ fn stuck() -> Sandbox {
     sandbox
 }
 
-/// A completed session with an answer that is kept as a blob.
+/// A completed session whose answer is stored as a blob.
 fn with_blob(sandbox: &Sandbox, name: &str, text: &str) {
     scripted(
         sandbox,
@@ -48,21 +50,21 @@ fn age_blobs(sandbox: &Sandbox) {
     }
 }
 
-fn trash(sandbox: &Sandbox) -> Vec<String> {
-    let said = sandbox.segno(&["sessions", "trash", "--json"]).good();
+fn trashed_names(sandbox: &Sandbox) -> Vec<String> {
+    let output = sandbox.segno(&["sessions", "trash", "--json"]).good();
     let name = |line: &serde_json::Value| line["name"].as_str().unwrap_or("?").to_owned();
-    said.json().iter().map(name).collect()
+    output.json().iter().map(name).collect()
 }
 
 #[test]
-fn a_deleted_session_disappears_and_can_be_had_back() {
-    let sandbox = stuck();
-    let said = sandbox.segno(&["sessions", "delete", "stuck"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+fn deleted_session_disappears_and_can_be_restored() {
+    let sandbox = failed_session();
+    let output = sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     moved stuck ([ID]), failed, 9 journal entries to the trash
     `segno sessions restore stuck` brings it back
     ");
-    assert!(standings(&sandbox).is_empty());
+    assert!(session_statuses(&sandbox).is_empty());
     let status = sandbox.segno(&["status"]).good().stdout;
     assert!(!status.contains("stuck"), "{status}");
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
@@ -77,9 +79,9 @@ fn a_deleted_session_disappears_and_can_be_had_back() {
             .refused(17, &["[S0111]", "segno sessions restore stuck"]);
     }
     sandbox.segno(&["doctor"]).good();
-    let said = sandbox.segno(&["sessions", "restore", "stuck"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @"restored stuck ([ID])");
-    mend(&sandbox);
+    let output = sandbox.segno(&["sessions", "restore", "stuck"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @"restored stuck ([ID])");
+    fix_answers(&sandbox);
     sandbox.segno(&["resume", "stuck"]).good();
     let calls = sandbox.calls();
     assert_eq!(calls.iter().filter(|call| *call == "steps/0").count(), 1);
@@ -87,71 +89,78 @@ fn a_deleted_session_disappears_and_can_be_had_back() {
 }
 
 #[test]
-fn the_trash_says_what_is_in_it_and_when_it_goes() {
-    let sandbox = stuck();
-    let said = sandbox.segno(&["sessions", "trash"]).good();
-    assert_eq!(said.stdout, "the trash is empty\n");
+fn trash_shows_its_sessions_and_their_expiry() {
+    let sandbox = failed_session();
+    let output = sandbox.segno(&["sessions", "trash"]).good();
+    assert_eq!(output.stdout, "the trash is empty\n");
     sandbox.segno(&["sessions", "delete", "stuck"]).good();
-    let said = sandbox.segno(&["sessions", "trash"]).good();
-    let table = tidy(&sandbox, &said.stdout);
+    let output = sandbox.segno(&["sessions", "trash"]).good();
+    let table = normalize(&sandbox, &output.stdout);
     assert!(
         table.starts_with("NAME  STATUS  DELETED  GOES FOR GOOD  ID\nstuck  failed  [TOOK] ago  in 6 d 23 h  [ID]\n"),
         "{table}"
     );
-    let said = sandbox.segno(&["sessions", "trash", "--json"]).good();
-    insta::assert_snapshot!(keys(&said.json()[0]), @"deleted_at entries kind name session status until v");
+    let output = sandbox.segno(&["sessions", "trash", "--json"]).good();
+    insta::assert_snapshot!(keys(&output.json()[0]), @"deleted_at entries kind name session status until v");
     sandbox
         .segno(&["sessions", "restore", "nobody"])
         .refused(17, &["nobody", "[S0112]"]);
 }
 
 #[test]
-fn a_name_in_the_trash_is_free_and_numbered_when_it_comes_back() {
-    let sandbox = stuck();
+fn restored_session_gets_a_number_if_its_name_is_taken() {
+    let sandbox = failed_session();
     let id = super::shown(&sandbox, "stuck")["session"].clone();
     sandbox.segno(&["sessions", "delete", "stuck"]).good();
-    mend(&sandbox);
+    fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "stuck"])
         .good();
-    assert_eq!(standings(&sandbox), [("stuck".into(), "completed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("stuck".into(), "completed".into())]
+    );
     sandbox
         .segno(&["sessions", "restore", "stuck", "--name", "stuck"])
         .refused(17, &["stuck", "[S0102]"]);
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "restore", "stuck", "--json"])
         .good();
-    assert_eq!(said.json()[0]["name"], "stuck-2");
+    assert_eq!(output.json()[0]["name"], "stuck-2");
     let shown = super::shown(&sandbox, "stuck-2");
     assert_eq!(shown["session"], id);
-    let said = sandbox.segno(&["resume", "stuck-2"]).good();
-    assert!(said.stderr.contains("completed stuck-2"), "{}", said.stderr);
+    let output = sandbox.segno(&["resume", "stuck-2"]).good();
+    assert!(
+        output.stderr.contains("completed stuck-2"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
-fn nothing_goes_for_good_without_a_yes() {
-    let sandbox = stuck();
+fn permanent_deletion_needs_yes() {
+    let sandbox = failed_session();
     sandbox
         .segno(&["sessions", "delete", "stuck", "--now"])
         .refused(2, &["stuck", "--yes", "--dry-run"]);
-    assert_eq!(standings(&sandbox).len(), 1);
+    assert_eq!(session_statuses(&sandbox).len(), 1);
     sandbox.segno(&["sessions", "delete", "stuck"]).good();
     sandbox
         .segno(&["sessions", "trash", "--empty"])
         .refused(2, &["1 session in the trash", "--yes"]);
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "trash", "--empty", "--dry-run"])
         .good();
     assert!(
-        said.stdout.contains("would delete 1 session"),
+        output.stdout.contains("would delete 1 session"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    assert_eq!(trash(&sandbox), ["stuck"]);
+    assert_eq!(trashed_names(&sandbox), ["stuck"]);
     sandbox
         .segno(&["sessions", "trash", "--empty", "--yes"])
         .good();
-    assert!(trash(&sandbox).is_empty());
+    assert!(trashed_names(&sandbox).is_empty());
     sandbox
         .segno(&["sessions", "restore", "stuck"])
         .refused(17, &["[S0112]"]);
@@ -159,30 +168,30 @@ fn nothing_goes_for_good_without_a_yes() {
 }
 
 #[test]
-fn what_is_in_the_trash_can_be_deleted_for_good_by_itself() {
-    let sandbox = stuck();
+fn trashed_session_can_be_deleted_permanently() {
+    let sandbox = failed_session();
     sandbox.segno(&["sessions", "delete", "stuck"]).good();
     sandbox
         .segno(&["sessions", "delete", "stuck", "--now", "--yes"])
         .good();
-    assert!(trash(&sandbox).is_empty());
+    assert!(trashed_names(&sandbox).is_empty());
     sandbox
         .segno(&["sessions", "show", "stuck"])
         .refused(17, &["[S0101]"]);
 }
 
 #[test]
-fn blobs_go_when_nothing_refers_to_them_and_they_are_old() {
+fn old_unreferenced_blobs_are_deleted() {
     let sandbox = sandbox();
     with_blob(&sandbox, "one", "alpha");
     with_blob(&sandbox, "two", "beta");
     assert_eq!(blobs(&sandbox), 2);
     sandbox.segno(&["sessions", "delete", "one"]).good();
     age_blobs(&sandbox);
-    // The trash still refers to it.
+    // The trash still references the blob.
     sandbox.segno(&["sessions", "cleanup"]).good();
     assert_eq!(blobs(&sandbox), 2);
-    // Only what is old is swept.
+    // Only old blobs are deleted.
     sandbox
         .segno(&["sessions", "delete", "one", "--now", "--yes"])
         .good();
@@ -194,103 +203,116 @@ fn blobs_go_when_nothing_refers_to_them_and_they_are_old() {
     sandbox.segno(&["sessions", "trash", "--empty"]).good();
     assert_eq!(blobs(&sandbox), 2);
     age_blobs(&sandbox);
-    let said = sandbox.segno(&["sessions", "trash", "--empty"]).good();
+    let output = sandbox.segno(&["sessions", "trash", "--empty"]).good();
     assert!(
-        said.stdout.contains("removed 1 blob (300,000 bytes)"),
+        output.stdout.contains("removed 1 blob (300,000 bytes)"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert_eq!(blobs(&sandbox), 1);
     sandbox.segno(&["sessions", "show", "two"]).good();
-    let said = sandbox.segno(&["doctor"]).good();
-    assert!(!said.stdout.contains("note:"), "{}", said.stdout);
+    let output = sandbox.segno(&["doctor"]).good();
+    assert!(!output.stdout.contains("note:"), "{}", output.stdout);
 }
 
 #[test]
-fn cleanup_empties_the_trash_of_what_is_old() {
-    let sandbox = stuck();
+fn cleanup_deletes_old_sessions_in_the_trash() {
+    let sandbox = failed_session();
     sandbox.segno(&["sessions", "delete", "stuck"]).good();
     sandbox.segno(&["sessions", "cleanup"]).good();
-    assert_eq!(trash(&sandbox), ["stuck"]);
+    assert_eq!(trashed_names(&sandbox), ["stuck"]);
     sandbox.configure("[trash]\nkeep_days = 0\n");
-    let said = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+    let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
     assert!(
-        said.stdout.contains("1 session would be deleted for good"),
+        output
+            .stdout
+            .contains("1 session would be deleted for good"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    assert_eq!(trash(&sandbox), ["stuck"]);
-    let said = sandbox.segno(&["sessions", "cleanup", "--json"]).good();
-    let line = &said.json()[0];
+    assert_eq!(trashed_names(&sandbox), ["stuck"]);
+    let output = sandbox.segno(&["sessions", "cleanup", "--json"]).good();
+    let line = &output.json()[0];
     assert_eq!(
         (&line["name"], &line["for_good"]),
         (&"stuck".into(), &true.into())
     );
-    assert!(trash(&sandbox).is_empty());
+    assert!(trashed_names(&sandbox).is_empty());
 }
 
 #[test]
-fn a_run_cleans_up_once_a_day_if_the_person_wants_it() {
-    let sandbox = stuck();
-    mend(&sandbox);
+fn auto_cleanup_runs_once_a_day() {
+    let sandbox = failed_session();
+    fix_answers(&sandbox);
     let settings = "[cleanup]\nmax_age_days = 0\nkeep_completed = false\n";
     sandbox.configure(settings);
     sandbox.segno(&["run", "chain.yaml", "--name", "a"]).good();
-    assert_eq!(standings(&sandbox).len(), 2, "nothing by itself");
+    assert_eq!(session_statuses(&sandbox).len(), 2, "nothing by itself");
     sandbox.configure(&format!("{settings}auto = true\n"));
-    let said = sandbox.segno(&["run", "chain.yaml", "--name", "b"]).good();
+    let output = sandbox.segno(&["run", "chain.yaml", "--name", "b"]).good();
     assert!(
-        said.stderr.contains(
+        output.stderr.contains(
             "note: cleaned up: 2 sessions moved to the trash (`segno sessions restore NAME`"
         ),
         "{}",
-        said.stderr
+        output.stderr
     );
-    assert_eq!(trash(&sandbox).len(), 2);
-    let said = sandbox.segno(&["run", "chain.yaml", "--name", "c"]).good();
-    assert!(!said.stderr.contains("cleaned up"), "{}", said.stderr);
+    assert_eq!(trashed_names(&sandbox).len(), 2);
+    let output = sandbox.segno(&["run", "chain.yaml", "--name", "c"]).good();
+    assert!(!output.stderr.contains("cleaned up"), "{}", output.stderr);
     assert_eq!(
-        standings(&sandbox),
+        session_statuses(&sandbox),
         [
             ("c".into(), "completed".into()),
             ("stuck".into(), "failed".into())
         ]
     );
     fs::write(sandbox.home().join("cleaned"), "1000\n").unwrap();
-    let said = sandbox.segno(&["resume", "stuck"]).good();
-    assert!(said.stderr.contains("2 sessions moved"), "{}", said.stderr);
-    assert!(standings(&sandbox).is_empty());
-    let said = sandbox.segno(&["doctor"]).good();
-    assert!(!said.stdout.contains("does not belong"), "{}", said.stdout);
+    let output = sandbox.segno(&["resume", "stuck"]).good();
+    assert!(
+        output.stderr.contains("2 sessions moved"),
+        "{}",
+        output.stderr
+    );
+    assert!(session_statuses(&sandbox).is_empty());
+    let output = sandbox.segno(&["doctor"]).good();
+    assert!(
+        !output.stdout.contains("does not belong"),
+        "{}",
+        output.stdout
+    );
 }
 
 #[test]
 #[cfg(feature = "failpoints")]
-fn a_deletion_that_is_killed_leaves_the_session_whole_or_gone() {
+fn killed_deletion_leaves_the_session_whole_or_gone() {
     for (words, now) in [
         (["sessions", "delete", "stuck"].as_slice(), false),
         (&["sessions", "delete", "stuck", "--now", "--yes"], true),
     ] {
         for point in ["journal.before_commit", "journal.after_commit"] {
             for visit in 1.. {
-                let sandbox = stuck();
+                let sandbox = failed_session();
                 let mut command = sandbox.command(words);
                 command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-                let said = segno_testkit::sandbox::finish(command);
-                if !said.crashed() {
-                    said.good();
+                let output = segno_testkit::sandbox::finish(command);
+                if !output.crashed() {
+                    output.good();
                     assert!(visit > 1);
                     break;
                 }
-                let (listed, thrown) = (standings(&sandbox).len(), trash(&sandbox).len());
-                assert!(listed + thrown <= 1, "{words:?} {point}:{visit}");
-                assert!(now || listed + thrown == 1, "{words:?} {point}:{visit}");
+                let (listed, trashed) = (
+                    session_statuses(&sandbox).len(),
+                    trashed_names(&sandbox).len(),
+                );
+                assert!(listed + trashed <= 1, "{words:?} {point}:{visit}");
+                assert!(now || listed + trashed == 1, "{words:?} {point}:{visit}");
                 sandbox.segno(&["doctor"]).good();
-                if thrown == 1 {
+                if trashed == 1 {
                     sandbox.segno(&["sessions", "restore", "stuck"]).good();
                 }
-                if listed + thrown == 1 {
-                    mend(&sandbox);
+                if listed + trashed == 1 {
+                    fix_answers(&sandbox);
                     sandbox.segno(&["resume", "stuck"]).good();
                 }
             }

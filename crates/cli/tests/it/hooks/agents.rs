@@ -8,7 +8,7 @@ use segno_testkit::programs::{Agent, Running, Stage};
 use segno_testkit::sandbox::{Sandbox, finish, until};
 use serde_json::{Value, json};
 
-use super::{commands, notes};
+use super::{commands, spool_files};
 use crate::sandbox;
 
 struct Scene {
@@ -43,17 +43,18 @@ impl Scene {
         }
     }
 
-    /// Settings with a hook of somebody else's, which leaves a line for each event.
-    fn with_others(&self) -> PathBuf {
-        let told = self.stage.root().join("others");
+    /// Writes settings with another program's hooks, which append one line to a log for each event.
+    /// Returns the log.
+    fn write_foreign_hooks(&self) -> PathBuf {
+        let log = self.stage.root().join("others");
         let hook = |event: &str| {
-            let command = format!("echo {event} >> '{}'", told.display());
+            let command = format!("echo {event} >> '{}'", log.display());
             json!([{"hooks": [{"type": "command", "command": command}]}])
         };
         let settings = json!({"hooks": {"Stop": hook("Stop"), "SessionEnd": hook("SessionEnd")}});
         fs::create_dir_all(self.settings().parent().unwrap()).unwrap();
         fs::write(self.settings(), settings.to_string()).unwrap();
-        told
+        log
     }
 
     /// Installs hooks that start the binary at `binary`.
@@ -63,17 +64,17 @@ impl Scene {
         for (name, value) in self.stage.environment() {
             command.env(name, value);
         }
-        let said = finish({
+        let output = finish({
             command.args(["hooks", "install", self.word()]);
             command
         })
         .good();
-        let trust = said.stderr.contains("only after you trusted them");
-        assert_eq!(trust, self.agent == Agent::Codex, "{said:?}");
+        let trust = output.stderr.contains("only after you trusted them");
+        assert_eq!(trust, self.agent == Agent::Codex, "{output:?}");
     }
 
-    /// Runs the agent, and returns its session and what it said last. Its task is done as ever.
-    fn play(&self) -> (String, String) {
+    /// Runs the agent, asserts that its task is done, and returns its session and its last message.
+    fn run_agent(&self) -> (String, String) {
         let prompt = format!("Do the task. {}", standard().marker());
         let command = match self.agent {
             Agent::Claude => self
@@ -89,21 +90,21 @@ impl Scene {
         assert!(status.success(), "{status}: {lines:#?}");
         assert_eq!(files(&self.stage.work()), standard_files());
         assert_eq!(self.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        (self.agent.session(&lines), last(&lines))
+        (self.agent.session(&lines), last_message(&lines))
     }
 
-    fn spooled(&self) -> Vec<Value> {
-        notes(&self.sandbox.home())
+    fn spool_files(&self) -> Vec<Value> {
+        spool_files(&self.sandbox.home())
     }
 }
 
-/// The last thing that the agent said.
-fn last(lines: &[Value]) -> String {
+/// The agent's last message.
+fn last_message(lines: &[Value]) -> String {
     let words = lines.iter().rev().find_map(|line| {
-        let said = line["result"]
+        let message = line["result"]
             .as_str()
             .or_else(|| line["item"]["text"].as_str());
-        said.map(str::to_owned)
+        message.map(str::to_owned)
     });
     words.unwrap()
 }
@@ -111,22 +112,25 @@ fn last(lines: &[Value]) -> String {
 const DONE: &str = "Done: the plan, three files and a count.";
 
 #[test]
-fn a_session_that_segno_did_not_start_is_noted_and_otherwise_undisturbed() {
+fn hook_reports_a_foreign_session_without_disturbing_it() {
     for agent in Agent::ALL {
         let scene = Scene::new(agent);
-        let told = scene.with_others();
+        let log = scene.write_foreign_hooks();
         let before = fs::read_to_string(scene.settings()).unwrap();
         scene.install(scene.sandbox.binary());
-        let (session, said) = scene.play();
-        assert!(said.contains(DONE), "{agent:?} {said}");
-        until("the note is there", || scene.spooled().len() == 1);
-        let note = scene.spooled().remove(0);
-        assert_eq!(note["session"], session.as_str(), "{agent:?}");
-        let record = agent.record(&scene.stage, &session).unwrap();
-        assert_eq!(note["file"].as_str().map(Path::new), Some(record.as_path()));
+        let (session, message) = scene.run_agent();
+        assert!(message.contains(DONE), "{agent:?} {message}");
+        until("the note is there", || scene.spool_files().len() == 1);
+        let spool_file = scene.spool_files().remove(0);
+        assert_eq!(spool_file["session"], session.as_str(), "{agent:?}");
+        let transcript = agent.record(&scene.stage, &session).unwrap();
+        assert_eq!(
+            spool_file["file"].as_str().map(Path::new),
+            Some(transcript.as_path())
+        );
         until("the hooks of others fired", || {
-            let told = fs::read_to_string(&told).unwrap_or_default();
-            told.contains("Stop\n") && told.contains("SessionEnd\n")
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            log.contains("Stop\n") && log.contains("SessionEnd\n")
         });
         let mut command = scene.sandbox.command(&["hooks", "uninstall", scene.word()]);
         command.envs(
@@ -146,14 +150,14 @@ fn a_session_that_segno_did_not_start_is_noted_and_otherwise_undisturbed() {
 }
 
 #[test]
-fn a_hook_whose_program_is_gone_or_broken_does_not_disturb_the_agent() {
+fn missing_or_broken_hook_does_not_disturb_the_agent() {
     for agent in Agent::ALL {
         for broken in [
             None,
             Some("#!/bin/sh\necho '{\"decision\":\"block\",\"reason\":\"no\"}' >&2\nexit 2\n"),
         ] {
             let scene = Scene::new(agent);
-            let told = scene.with_others();
+            let log = scene.write_foreign_hooks();
             let copy = scene.stage.root().join("segno");
             fs::copy(scene.sandbox.binary(), &copy).unwrap();
             scene.install(&copy);
@@ -162,11 +166,11 @@ fn a_hook_whose_program_is_gone_or_broken_does_not_disturb_the_agent() {
                 let path = scene.sandbox.script("broken", script);
                 fs::copy(path, &copy).unwrap();
             }
-            let (_, said) = scene.play();
-            assert!(said.contains(DONE), "{agent:?} {said}");
-            assert!(scene.spooled().is_empty());
+            let (_, message) = scene.run_agent();
+            assert!(message.contains(DONE), "{agent:?} {message}");
+            assert!(scene.spool_files().is_empty());
             until("the hooks of others fired", || {
-                fs::read_to_string(&told)
+                fs::read_to_string(&log)
                     .unwrap_or_default()
                     .contains("Stop\n")
             });
@@ -175,7 +179,7 @@ fn a_hook_whose_program_is_gone_or_broken_does_not_disturb_the_agent() {
 }
 
 #[test]
-fn codex_does_not_run_hooks_that_nobody_trusted() {
+fn codex_runs_only_trusted_hooks() {
     let scene = Scene::new(Agent::Codex);
     scene.install(scene.sandbox.binary());
     assert_eq!(
@@ -185,8 +189,8 @@ fn codex_does_not_run_hooks_that_nobody_trusted() {
     let prompt = format!("Do the task. {}", standard().marker());
     let (status, lines) = Running::new(scene.stage.codex(&prompt, &[])).end();
     assert!(
-        status.success() && last(&lines).contains(DONE),
+        status.success() && last_message(&lines).contains(DONE),
         "{lines:#?}"
     );
-    assert!(scene.spooled().is_empty());
+    assert!(scene.spool_files().is_empty());
 }

@@ -1,4 +1,4 @@
-//! The hook itself: it leaves a note, and otherwise nothing is to be noticed of it.
+//! The hook itself: it writes a spool file and has no other visible effect.
 
 use std::fs;
 use std::io::Write;
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use segno_testkit::sandbox::{Said, finish, wait};
 use serde_json::json;
 
-use super::{ID, Set, commands, notes};
+use super::{Fixture, ID, commands, spool_files};
 
-impl Set {
-    /// What Claude Code says when a turn is over.
-    fn said(&self) -> String {
+impl Fixture {
+    /// The JSON that Claude Code sends when a turn ends.
+    fn stop_event(&self) -> String {
         let file = self.root().join(format!("projects/-work/{ID}.jsonl"));
         json!({"session_id": ID, "transcript_path": file, "cwd": "/work", "hook_event_name": "Stop",
             "stop_hook_active": false, "last_assistant_message": "done"})
@@ -26,82 +26,90 @@ impl Set {
     }
 }
 
-fn tell(mut command: Command, said: &[u8]) -> Said {
+fn run_hook(mut command: Command, input: &[u8]) -> Said {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Whoever does not listen to the end closes the pipe.
-    let _ = stdin.write_all(said);
+    // A hook that stops reading early closes the pipe.
+    let _ = stdin.write_all(input);
     drop(stdin);
     wait(child)
 }
 
 #[track_caller]
-fn unnoticed(said: &Said) {
+fn assert_silent(output: &Said) {
     assert_eq!(
-        (said.code(), said.stdout.as_str(), said.stderr.as_str()),
+        (
+            output.code(),
+            output.stdout.as_str(),
+            output.stderr.as_str()
+        ),
         (0, "", "")
     );
 }
 
 #[test]
-fn a_note_says_which_transcript_changed() {
-    let set = Set::new();
-    set.install();
+fn spool_file_names_the_changed_transcript() {
+    let fixture = Fixture::new();
+    fixture.install();
     for _ in 0..3 {
-        unnoticed(&tell(set.hook(), set.said().as_bytes()));
+        assert_silent(&run_hook(fixture.hook(), fixture.stop_event().as_bytes()));
     }
-    let notes = notes(&set.sandbox.home());
-    assert_eq!(notes.len(), 1, "one for each session: {notes:?}");
-    assert_eq!(notes[0]["session"], ID);
-    let file = set.root().join(format!("projects/-work/{ID}.jsonl"));
+    let spool_files = spool_files(&fixture.sandbox.home());
     assert_eq!(
-        notes[0]["file"].as_str().map(Path::new),
+        spool_files.len(),
+        1,
+        "one for each session: {spool_files:?}"
+    );
+    assert_eq!(spool_files[0]["session"], ID);
+    let file = fixture.root().join(format!("projects/-work/{ID}.jsonl"));
+    assert_eq!(
+        spool_files[0]["file"].as_str().map(Path::new),
         Some(file.as_path())
     );
-    let folder = set.sandbox.home().join("spool");
+    let folder = fixture.sandbox.home().join("spool");
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder), 0o700);
-    let note = fs::read_dir(&folder)
+    let spool_file = fs::read_dir(&folder)
         .unwrap()
         .next()
         .unwrap()
         .unwrap()
         .path();
-    assert_eq!(mode(&note), 0o600);
+    assert_eq!(mode(&spool_file), 0o600);
 }
 
 #[test]
-fn the_installed_command_does_it_in_any_shell() {
-    let set = Set::new();
-    let command = commands(&set.install(), "Stop").remove(0);
+fn installed_command_works_in_any_shell() {
+    let fixture = Fixture::new();
+    let command = commands(&fixture.install(), "Stop").remove(0);
     for shell in ["sh", "bash"] {
         let mut started = Command::new(shell);
-        set.sandbox.furnish(&mut started);
+        fixture.sandbox.furnish(&mut started);
         started
-            .env("CLAUDE_CONFIG_DIR", set.root())
+            .env("CLAUDE_CONFIG_DIR", fixture.root())
             .env_remove("SEGNO_HOME");
         started.arg("-c").arg(&command);
-        unnoticed(&tell(started, set.said().as_bytes()));
-        assert_eq!(notes(&set.sandbox.home()).len(), 1);
-        fs::remove_dir_all(set.sandbox.home().join("spool")).unwrap();
+        assert_silent(&run_hook(started, fixture.stop_event().as_bytes()));
+        assert_eq!(spool_files(&fixture.sandbox.home()).len(), 1);
+        fs::remove_dir_all(fixture.sandbox.home().join("spool")).unwrap();
     }
 }
 
 #[test]
-fn what_makes_no_sense_leaves_no_note_and_no_word() {
-    let set = Set::new();
-    set.install();
-    let good = set.said();
+fn invalid_input_leaves_no_spool_file_and_no_output() {
+    let fixture = Fixture::new();
+    fixture.install();
+    let good = fixture.stop_event();
     let elsewhere = |path: &str| {
-        let mut said: serde_json::Value = serde_json::from_str(&good).unwrap();
-        said["transcript_path"] = path.into();
-        said.to_string()
+        let mut input: serde_json::Value = serde_json::from_str(&good).unwrap();
+        input["transcript_path"] = path.into();
+        input.to_string()
     };
-    let root = set.root().display().to_string();
+    let root = fixture.root().display().to_string();
     let wrong = [
         String::new(),
         "not json".to_owned(),
@@ -121,82 +129,89 @@ fn what_makes_no_sense_leaves_no_note_and_no_word() {
         elsewhere(&format!("/tmp/projects/-work/{ID}.jsonl")),
         elsewhere(&format!("{root}/projects/-work/{ID}.jsonl\0")),
     ];
-    for said in &wrong {
-        unnoticed(&tell(set.hook(), said.as_bytes()));
+    for input in &wrong {
+        assert_silent(&run_hook(fixture.hook(), input.as_bytes()));
         assert_eq!(
-            notes(&set.sandbox.home()),
+            spool_files(&fixture.sandbox.home()),
             [] as [serde_json::Value; 0],
-            "{said:.200}"
+            "{input:.200}"
         );
     }
-    let home = set.sandbox.home().display().to_string();
+    let home = fixture.sandbox.home().display().to_string();
     for words in [
         &["__hook"][..],
         &["__hook", "claude"],
         &["__hook", "other", &home],
         &["__hook", "claude", "home"],
     ] {
-        unnoticed(&tell(set.command(words), good.as_bytes()));
+        assert_silent(&run_hook(fixture.command(words), good.as_bytes()));
     }
-    let mut own = set.hook();
+    let mut own = fixture.hook();
     own.env("SEGNO_SESSION", "01M7FF2RH3CH825BCH5Q5XP8B8");
-    unnoticed(&tell(own, good.as_bytes()));
-    assert_eq!(notes(&set.sandbox.home()), [] as [serde_json::Value; 0]);
-    unnoticed(&tell(set.hook(), good.as_bytes()));
-    assert_eq!(notes(&set.sandbox.home()).len(), 1, "the same said well");
+    assert_silent(&run_hook(own, good.as_bytes()));
+    assert_eq!(
+        spool_files(&fixture.sandbox.home()),
+        [] as [serde_json::Value; 0]
+    );
+    assert_silent(&run_hook(fixture.hook(), good.as_bytes()));
+    assert_eq!(
+        spool_files(&fixture.sandbox.home()).len(),
+        1,
+        "the same said well"
+    );
 }
 
 #[test]
-fn an_agent_that_says_nothing_is_not_waited_for() {
-    let set = Set::new();
-    set.install();
-    let mut silent = set.hook();
+fn hook_does_not_wait_for_a_silent_agent() {
+    let fixture = Fixture::new();
+    fixture.install();
+    let mut silent = fixture.hook();
     silent
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = silent.spawn().unwrap();
     let open = child.stdin.take();
-    unnoticed(&wait(child));
+    assert_silent(&wait(child));
     drop(open);
-    // Nor is one that says everything and leaves the pipe open.
-    let mut open = set.hook();
+    // The hook does not wait for an agent that sends everything and leaves the pipe open, either.
+    let mut open = fixture.hook();
     open.stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = open.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(set.said().as_bytes()).unwrap();
-    unnoticed(&wait(child));
+    stdin.write_all(fixture.stop_event().as_bytes()).unwrap();
+    assert_silent(&wait(child));
     drop(stdin);
-    assert_eq!(notes(&set.sandbox.home()).len(), 1);
+    assert_eq!(spool_files(&fixture.sandbox.home()).len(), 1);
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_no_reason_to_say_anything() {
-    let set = Set::new();
-    // It is not there, and a hook does not make one.
-    unnoticed(&tell(set.hook(), set.said().as_bytes()));
-    assert!(!set.sandbox.home().exists());
-    // It is a file.
-    fs::write(set.sandbox.home(), "").unwrap();
-    unnoticed(&tell(set.hook(), set.said().as_bytes()));
-    fs::remove_file(set.sandbox.home()).unwrap();
-    // Others may write to it.
-    fs::create_dir(set.sandbox.home()).unwrap();
-    fs::set_permissions(set.sandbox.home(), fs::Permissions::from_mode(0o777)).unwrap();
-    unnoticed(&tell(set.hook(), set.said().as_bytes()));
-    assert!(!set.sandbox.home().join("spool").exists());
-    // Something is in the place of the folder of notes.
-    fs::set_permissions(set.sandbox.home(), fs::Permissions::from_mode(0o700)).unwrap();
-    fs::write(set.sandbox.home().join("spool"), "").unwrap();
-    unnoticed(&tell(set.hook(), set.said().as_bytes()));
+fn hook_is_silent_about_an_unwritable_home() {
+    let fixture = Fixture::new();
+    // The home does not exist, and a hook does not create one.
+    assert_silent(&run_hook(fixture.hook(), fixture.stop_event().as_bytes()));
+    assert!(!fixture.sandbox.home().exists());
+    // The home is a file.
+    fs::write(fixture.sandbox.home(), "").unwrap();
+    assert_silent(&run_hook(fixture.hook(), fixture.stop_event().as_bytes()));
+    fs::remove_file(fixture.sandbox.home()).unwrap();
+    // Others may write to the home.
+    fs::create_dir(fixture.sandbox.home()).unwrap();
+    fs::set_permissions(fixture.sandbox.home(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_silent(&run_hook(fixture.hook(), fixture.stop_event().as_bytes()));
+    assert!(!fixture.sandbox.home().join("spool").exists());
+    // A file is in the place of the spool folder.
+    fs::set_permissions(fixture.sandbox.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(fixture.sandbox.home().join("spool"), "").unwrap();
+    assert_silent(&run_hook(fixture.hook(), fixture.stop_event().as_bytes()));
 }
 
 #[test]
-fn a_full_or_read_only_disk_is_no_reason_to_say_anything() {
-    let set = Set::new();
-    let said = set.sandbox.write("said.json", &set.said());
+fn hook_is_silent_about_a_full_or_read_only_disk() {
+    let fixture = Fixture::new();
+    let input = fixture.sandbox.write("said.json", &fixture.stop_event());
     let script = r#"
         mkdir "$HOME/disk"
         mount -t tmpfs -o size=64k,mode=700 tmpfs "$HOME/disk"
@@ -214,21 +229,21 @@ fn a_full_or_read_only_disk_is_no_reason_to_say_anything() {
         ls -A "$home/spool"
     "#;
     let mut command = Command::new("unshare");
-    set.sandbox.furnish(&mut command);
+    fixture.sandbox.furnish(&mut command);
     let root = is_root();
     command
-        .env("CLAUDE_CONFIG_DIR", set.root())
-        .env("SEGNO", set.sandbox.binary())
-        .env("SAID", said)
+        .env("CLAUDE_CONFIG_DIR", fixture.root())
+        .env("SEGNO", fixture.sandbox.binary())
+        .env("SAID", input)
         .args([if root { "-m" } else { "-Urm" }, "sh", "-eu", "-c", script]);
-    let said = finish(command).good();
+    let output = finish(command).good();
     assert_eq!(
-        (said.stdout.trim(), said.stderr.as_str()),
+        (output.stdout.trim(), output.stderr.as_str()),
         (&*format!("claude-{ID}.json"), "")
     );
 }
 
-/// Whether this is root, who needs no user namespace to mount.
+/// Whether this process is root, which needs no user namespace to mount.
 fn is_root() -> bool {
     let mut command = Command::new("id");
     command.arg("-u");

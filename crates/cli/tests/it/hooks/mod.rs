@@ -1,5 +1,5 @@
-//! Hooks in the settings of agents, put in and taken out by the real binary, fired by the real
-//! Claude Code and the real Codex.
+//! Hooks in the settings of CLI agents: the real binary installs and removes them, the real Claude
+//! Code and the real Codex run them.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,12 +21,12 @@ use crate::sandbox;
 
 const ID: &str = "5e550000-0000-4000-8000-000000000001";
 
-/// The binary, and the folder that Claude Code keeps everything in.
-struct Set {
+/// The binary, and Claude Code's configuration folder.
+struct Fixture {
     sandbox: Sandbox,
 }
 
-impl Set {
+impl Fixture {
     fn new() -> Self {
         let sandbox = sandbox();
         fs::create_dir(sandbox.work().join("claude")).unwrap();
@@ -62,8 +62,8 @@ impl Set {
     }
 
     fn status(&self) -> Value {
-        let said = self.segno(&["hooks", "status", "claude", "--json"]).good();
-        said.json().remove(0)
+        let output = self.segno(&["hooks", "status", "claude", "--json"]).good();
+        output.json().remove(0)
     }
 
     fn write(&self, text: &str) {
@@ -87,8 +87,8 @@ fn commands(text: &str, event: &str) -> Vec<String> {
         .collect()
 }
 
-/// The notes that hooks left in a home.
-fn notes(home: &Path) -> Vec<Value> {
+/// The spool files that hooks wrote into a home.
+fn spool_files(home: &Path) -> Vec<Value> {
     let Ok(entries) = fs::read_dir(home.join("spool")) else {
         return Vec::new();
     };

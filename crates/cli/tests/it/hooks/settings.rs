@@ -1,4 +1,4 @@
-//! What becomes of settings files.
+//! What `hooks install` and `hooks uninstall` do to settings files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,73 +6,80 @@ use std::process::Stdio;
 
 use segno_testkit::sandbox::wait;
 
-use super::{Set, commands};
+use super::{Fixture, commands};
 
 const THEIRS: &str = "{\n    \"env\": {\"TOKEN\": \"s3cr3t-token-value-0123456789\"},\n    \"hooks\": {\n        \"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}]\n    },\n    \"model\":   \"opus\"\n}";
 
 #[test]
-fn what_was_installed_goes_without_a_trace() {
+fn uninstall_restores_the_settings_exactly() {
     for text in [
         THEIRS,
         "{}",
         "{\"hooks\":{}}\n",
         "{\n\t\"a\": [ 1,2 ]\n}\n\n",
     ] {
-        let set = Set::new();
-        set.write(text);
-        let installed = set.install();
+        let fixture = Fixture::new();
+        fixture.write(text);
+        let installed = fixture.install();
         for event in ["SessionStart", "Stop", "SessionEnd"] {
             let ours = commands(&installed, event).pop().unwrap();
             assert!(ours.contains(" __hook claude "), "{ours}");
         }
-        assert_eq!(set.status()["state"], "installed");
-        assert_eq!(set.install(), installed, "a second time changes nothing");
-        assert_eq!(set.uninstall(), text);
-        assert_eq!(set.status()["state"], "absent");
-        assert_eq!(set.uninstall(), text, "a second time changes nothing");
+        assert_eq!(fixture.status()["state"], "installed");
+        assert_eq!(
+            fixture.install(),
+            installed,
+            "a second time changes nothing"
+        );
+        assert_eq!(fixture.uninstall(), text);
+        assert_eq!(fixture.status()["state"], "absent");
+        assert_eq!(fixture.uninstall(), text, "a second time changes nothing");
     }
 }
 
 #[test]
-fn a_file_that_was_not_there_is_not_there_afterwards() {
-    let set = Set::new();
-    set.install();
-    let mode = set.file().metadata().unwrap().permissions().mode();
+fn uninstall_removes_a_file_that_install_created() {
+    let fixture = Fixture::new();
+    fixture.install();
+    let mode = fixture.file().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    set.segno(&["hooks", "uninstall", "claude"]).good();
-    assert!(!set.file().exists());
-    set.segno(&["hooks", "uninstall", "claude"]).good();
-    assert!(!set.file().exists());
+    fixture.segno(&["hooks", "uninstall", "claude"]).good();
+    assert!(!fixture.file().exists());
+    fixture.segno(&["hooks", "uninstall", "claude"]).good();
+    assert!(!fixture.file().exists());
 }
 
 #[test]
-fn changes_of_others_stay() {
-    let set = Set::new();
-    set.write(THEIRS);
-    let installed = set.install();
-    set.write(&installed.replace("\"opus\"", "\"sonnet\""));
-    assert_eq!(set.uninstall(), THEIRS.replace("\"opus\"", "\"sonnet\""));
+fn uninstall_keeps_changes_of_others() {
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    let installed = fixture.install();
+    fixture.write(&installed.replace("\"opus\"", "\"sonnet\""));
+    assert_eq!(
+        fixture.uninstall(),
+        THEIRS.replace("\"opus\"", "\"sonnet\"")
+    );
 }
 
 #[test]
-fn a_link_stays_a_link_and_a_mode_stays_a_mode() {
-    let set = Set::new();
-    let real = set.sandbox.write("dotfiles/claude.json", THEIRS);
+fn install_keeps_symlink_and_file_mode() {
+    let fixture = Fixture::new();
+    let real = fixture.sandbox.write("dotfiles/claude.json", THEIRS);
     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
-    symlink(&real, set.file()).unwrap();
-    set.install();
-    assert!(set.file().symlink_metadata().unwrap().is_symlink());
+    symlink(&real, fixture.file()).unwrap();
+    fixture.install();
+    assert!(fixture.file().symlink_metadata().unwrap().is_symlink());
     assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     assert!(fs::read_to_string(&real).unwrap().contains("__hook"));
-    assert_eq!(set.uninstall(), THEIRS);
-    assert!(set.file().symlink_metadata().unwrap().is_symlink());
+    assert_eq!(fixture.uninstall(), THEIRS);
+    assert!(fixture.file().symlink_metadata().unwrap().is_symlink());
     fs::remove_file(&real).unwrap();
-    let said = set.segno(&["hooks", "install", "claude"]);
-    said.refused(12, &["leads nowhere", "H0101"]);
+    let output = fixture.segno(&["hooks", "install", "claude"]);
+    output.refused(12, &["leads nowhere", "H0101"]);
 }
 
 #[test]
-fn what_cannot_be_changed_safely_is_refused_and_left_as_it_is() {
+fn unsafe_settings_are_refused_and_left_unchanged() {
     for text in [
         "{\"a\": 1,}",
         "// mine\n{}",
@@ -81,71 +88,74 @@ fn what_cannot_be_changed_safely_is_refused_and_left_as_it_is() {
         "{\"hooks\": 7}",
         "\u{feff}{}",
     ] {
-        let set = Set::new();
-        set.write(text);
+        let fixture = Fixture::new();
+        fixture.write(text);
         for verb in ["install", "uninstall", "status"] {
-            let said = set.segno(&["hooks", verb, "claude"]);
-            said.refused(
+            let output = fixture.segno(&["hooks", verb, "claude"]);
+            output.refused(
                 12,
                 &["settings.json was left as it is", "H0102", "mend it first"],
             );
-            assert_eq!(set.text(), text);
+            assert_eq!(fixture.text(), text);
         }
     }
-    let set = Set::new();
-    set.write(THEIRS);
-    fs::set_permissions(set.file(), fs::Permissions::from_mode(0o666)).unwrap();
-    let said = set.segno(&["hooks", "install", "claude"]);
-    said.refused(12, &["everyone may write to it", "H0101"]);
-    assert_eq!(set.text(), THEIRS);
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    fs::set_permissions(fixture.file(), fs::Permissions::from_mode(0o666)).unwrap();
+    let output = fixture.segno(&["hooks", "install", "claude"]);
+    output.refused(12, &["everyone may write to it", "H0101"]);
+    assert_eq!(fixture.text(), THEIRS);
 }
 
 #[test]
-fn what_would_change_can_be_seen_first_without_secrets() {
-    let set = Set::new();
-    set.write(THEIRS);
-    let mut command = set.command(&["hooks", "install", "claude", "--dry-run"]);
+fn dry_run_shows_the_change_without_secrets() {
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    let mut command = fixture.command(&["hooks", "install", "claude", "--dry-run"]);
     command.env("TOKEN", "s3cr3t-token-value-0123456789");
-    let said = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::finish(command).good();
     assert!(
-        said.stdout.contains("\n+") && said.stdout.contains("__hook claude"),
+        output.stdout.contains("\n+") && output.stdout.contains("__hook claude"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert!(
-        !said.stdout.contains("s3cr3t-token-value"),
+        !output.stdout.contains("s3cr3t-token-value"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    assert_eq!(set.text(), THEIRS);
-    assert!(!set.sandbox.home().exists());
-    let installed = set.install();
-    let said = set
+    assert_eq!(fixture.text(), THEIRS);
+    assert!(!fixture.sandbox.home().exists());
+    let installed = fixture.install();
+    let output = fixture
         .segno(&["hooks", "uninstall", "claude", "--dry-run"])
         .good();
-    assert!(said.stdout.contains("\n-"), "{}", said.stdout);
-    assert_eq!(set.text(), installed);
+    assert!(output.stdout.contains("\n-"), "{}", output.stdout);
+    assert_eq!(fixture.text(), installed);
 }
 
 #[test]
 fn settings_are_not_copied_into_the_home() {
-    let set = Set::new();
-    set.write(THEIRS);
-    set.install();
-    let kept: Vec<u8> = fs::read_dir(set.sandbox.home().join("hooks"))
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    fixture.install();
+    let stored: Vec<u8> = fs::read_dir(fixture.sandbox.home().join("hooks"))
         .unwrap()
         .flat_map(|entry| fs::read(entry.unwrap().path()).unwrap())
         .collect();
-    let kept = String::from_utf8(kept).unwrap();
-    assert!(kept.contains("added") && !kept.contains("s3cr3t"), "{kept}");
+    let stored = String::from_utf8(stored).unwrap();
+    assert!(
+        stored.contains("added") && !stored.contains("s3cr3t"),
+        "{stored}"
+    );
 }
 
 #[test]
-fn of_many_at_once_none_loses_anything() {
-    let set = Set::new();
-    set.write(THEIRS);
+fn concurrent_installs_lose_nothing() {
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
     let start = |words: &[&str]| {
-        let mut command = set.command(words);
+        let mut command = fixture.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
@@ -154,12 +164,12 @@ fn of_many_at_once_none_loses_anything() {
         .collect();
     all.into_iter().for_each(|child| drop(wait(child).good()));
     assert_eq!(
-        commands(&set.text(), "Stop").len(),
+        commands(&fixture.text(), "Stop").len(),
         2,
         "theirs and ours, once"
     );
-    assert_eq!(set.uninstall(), THEIRS);
-    // In whichever order these come, the file is one or the other.
+    assert_eq!(fixture.uninstall(), THEIRS);
+    // In whichever order these run, the file is one or the other.
     let all: Vec<_> = (0..8)
         .map(|n| {
             start(&[
@@ -170,46 +180,50 @@ fn of_many_at_once_none_loses_anything() {
         })
         .collect();
     all.into_iter().for_each(|child| drop(wait(child).good()));
-    assert!(["installed", "absent"].contains(&set.status()["state"].as_str().unwrap()));
-    assert_eq!(set.uninstall(), THEIRS);
+    assert!(["installed", "absent"].contains(&fixture.status()["state"].as_str().unwrap()));
+    assert_eq!(fixture.uninstall(), THEIRS);
 }
 
 #[test]
-fn a_program_that_moved_is_noticed_and_mended() {
-    let set = Set::new();
-    set.write(THEIRS);
-    let nasty = set.sandbox.work().join("it's a \"$(touch x)\" place");
+fn install_repairs_the_hooks_of_a_moved_binary() {
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    let nasty = fixture.sandbox.work().join("it's a \"$(touch x)\" place");
     fs::create_dir(&nasty).unwrap();
     let copy = nasty.join("segno");
-    fs::copy(set.sandbox.binary(), &copy).unwrap();
+    fs::copy(fixture.sandbox.binary(), &copy).unwrap();
     let mut command = std::process::Command::new(&copy);
-    set.sandbox.furnish(&mut command);
+    fixture.sandbox.furnish(&mut command);
     command
-        .env("CLAUDE_CONFIG_DIR", set.root())
+        .env("CLAUDE_CONFIG_DIR", fixture.root())
         .args(["hooks", "install", "claude"]);
     segno_testkit::sandbox::finish(command).good();
-    assert_eq!(set.status()["state"], "outdated", "another one is there");
-    fs::remove_file(&copy).unwrap();
-    let said = set.segno(&["hooks", "status", "claude"]).good();
-    assert!(
-        said.stdout.contains("claude: outdated") && said.stdout.contains("not there any more"),
-        "{said:?}"
+    assert_eq!(
+        fixture.status()["state"],
+        "outdated",
+        "another one is there"
     );
-    assert!(said.stderr.contains("segno hooks install claude"));
-    set.install();
-    assert_eq!(set.status()["state"], "installed");
-    assert_eq!(commands(&set.text(), "Stop").len(), 2);
-    assert_eq!(set.uninstall(), THEIRS);
+    fs::remove_file(&copy).unwrap();
+    let output = fixture.segno(&["hooks", "status", "claude"]).good();
+    assert!(
+        output.stdout.contains("claude: outdated") && output.stdout.contains("not there any more"),
+        "{output:?}"
+    );
+    assert!(output.stderr.contains("segno hooks install claude"));
+    fixture.install();
+    assert_eq!(fixture.status()["state"], "installed");
+    assert_eq!(commands(&fixture.text(), "Stop").len(), 2);
+    assert_eq!(fixture.uninstall(), THEIRS);
 }
 
 #[test]
-fn what_is_installed_does_not_trouble_the_doctor() {
-    let set = Set::new();
-    set.install();
-    let said = set.segno(&["doctor"]).good();
+fn doctor_accepts_installed_hooks() {
+    let fixture = Fixture::new();
+    fixture.install();
+    let output = fixture.segno(&["doctor"]).good();
     assert!(
-        !said.stdout.contains("does not belong here"),
+        !output.stdout.contains("does not belong here"),
         "{}",
-        said.stdout
+        output.stdout
     );
 }

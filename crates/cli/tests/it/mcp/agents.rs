@@ -1,4 +1,4 @@
-//! Real agents that a session starts, and whose models call the server's tools.
+//! Real agents that a session starts, and whose models call the tools of Segno's MCP server.
 
 use segno_testkit::model::{Call, ModelServer, Play, Script, Turn};
 use segno_testkit::programs::{Program, Workshop};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::commands::tree;
 use crate::{sandbox, segno};
 
-/// An agent's name, and what a spec says to have it.
+/// Each agent's name, and its runtime settings in a spec.
 fn agents() -> [(&'static str, String); 4] {
     let adapter = |adapter: Program| {
         let words = adapter.words();
@@ -30,7 +30,7 @@ fn call(tool: &str, input: Value) -> Call {
     Call::served("segno", tool, input)
 }
 
-/// A model that makes a decision, meets an error, and is done.
+/// A model that records a decision and an error, and is done.
 fn noting() -> Script {
     Script::new("noting", turns()).heedless()
 }
@@ -48,27 +48,27 @@ fn turns() -> [Turn; 3] {
 
 fn run(workshop: &Workshop, runtime: &str, script: &Script) -> String {
     let spec = workshop.task(runtime, &script.marker());
-    let said = workshop.segno(&["run", spec.to_str().unwrap()]).good();
+    let output = workshop.segno(&["run", spec.to_str().unwrap()]).good();
     workshop.is_quiet();
-    said.stderr
+    output.stderr
 }
 
-/// What was noted, each as its sort and text.
+/// The recorded notes, each as its type and text.
 fn noted(workshop: &Workshop) -> Vec<String> {
-    let entries = workshop.entries("task", "memos_written");
-    let text = |entry: &Value| {
-        assert_eq!(entry["source"], "agent", "{entry}");
-        assert_eq!(entry["by"], "worker", "{entry}");
-        assert_eq!(entry["path"], "steps/0", "{entry}");
-        let memo = entry["memos"][0]["memo"].as_object().unwrap();
-        let (sort, says) = memo.iter().next().unwrap();
-        format!("{sort}: {}", says["text"].as_str().unwrap())
+    let events = workshop.entries("task", "memos_written");
+    let text = |event: &Value| {
+        assert_eq!(event["source"], "agent", "{event}");
+        assert_eq!(event["by"], "worker", "{event}");
+        assert_eq!(event["path"], "steps/0", "{event}");
+        let note = event["memos"][0]["memo"].as_object().unwrap();
+        let (kind, says) = note.iter().next().unwrap();
+        format!("{kind}: {}", says["text"].as_str().unwrap())
     };
-    entries.iter().map(text).collect()
+    events.iter().map(text).collect()
 }
 
 #[test]
-fn an_agent_that_a_session_starts_leaves_memos_whatever_else_it_may_do() {
+fn agent_can_record_notes_with_any_permissions() {
     for (agent, runtime) in agents() {
         for permissions in ["read", "edit"] {
             let script = noting();
@@ -85,7 +85,7 @@ fn an_agent_that_a_session_starts_leaves_memos_whatever_else_it_may_do() {
             );
             let decision = &workshop.entries("task", "memos_written")[0]["memos"][0]["memo"];
             assert_eq!(decision["decision"]["why"], "one file");
-            let told = workshop
+            let request = workshop
                 .server
                 .request("noting", 2)
                 .unwrap()
@@ -93,7 +93,7 @@ fn an_agent_that_a_session_starts_leaves_memos_whatever_else_it_may_do() {
                 .to_string();
             for name in ["d1", "e1"] {
                 let answer = format!("{{\\\"kept\\\":true,\\\"memo\\\":\\\"{name}\\\"}}");
-                assert!(told.contains(&answer), "{agent}: {told}");
+                assert!(request.contains(&answer), "{agent}: {request}");
             }
             assert!(read() == before, "the person's settings are as they were");
         }
@@ -101,7 +101,7 @@ fn an_agent_that_a_session_starts_leaves_memos_whatever_else_it_may_do() {
 }
 
 #[test]
-fn what_was_noted_is_there_once_when_segno_is_killed_right_after_the_answer() {
+fn note_is_stored_once_when_killed_after_the_answer() {
     for (agent, runtime) in agents() {
         let [first, second, last] = turns();
         let later = Turn::say("I go on.").call(call("add_todo", json!({"text": "the rest"})));
@@ -117,9 +117,9 @@ fn what_was_noted_is_there_once_when_segno_is_killed_right_after_the_answer() {
         workshop.segno(&["resume", "task"]).good();
         workshop.is_quiet();
         let noted = noted(&workshop);
-        let times = |memo: &str| noted.iter().filter(|known| *known == memo).count();
+        let times = |note: &str| noted.iter().filter(|known| *known == note).count();
         assert_eq!(times("decision: Use SQLite"), 1, "{agent}: {noted:?}");
-        // Whether the model takes up the turn that was cut off is its own affair.
+        // The model itself decides whether it repeats the turn that was cut off.
         assert!(times("error: no disk") <= 1, "{agent}: {noted:?}");
         // The new run has a server, too.
         assert_eq!(times("todo: the rest"), 1, "{agent}: {noted:?}");
@@ -130,7 +130,7 @@ fn what_was_noted_is_there_once_when_segno_is_killed_right_after_the_answer() {
 }
 
 #[test]
-fn an_agent_pauses_its_session_and_it_goes_on_with_the_next_step() {
+fn agent_pauses_its_session_and_resume_runs_the_next_step() {
     for (agent, runtime) in agents().into_iter().take(2) {
         let first = Script::new(
             "first",
@@ -151,20 +151,20 @@ fn an_agent_pauses_its_session_and_it_goes_on_with_the_next_step() {
                 steps.join(", ")
             ),
         );
-        let said = workshop.segno(&["run", spec.to_str().unwrap()]);
-        assert_eq!(said.code(), 130, "{agent}: {said:?}");
+        let output = workshop.segno(&["run", spec.to_str().unwrap()]);
+        assert_eq!(output.code(), 130, "{agent}: {output:?}");
         workshop.is_quiet();
         let stop = &workshop.entries("task", "stop_requested")[0];
         assert_eq!(stop["by"], "agent worker");
         assert_eq!(stop["reason"], "the key is missing");
         assert!(workshop.server.request("second", 0).is_none(), "{agent}");
-        let said = workshop.segno(&["resume", "task"]).good();
-        assert!(said.stdout.contains("All done."), "{agent}: {said:?}");
+        let output = workshop.segno(&["resume", "task"]).good();
+        assert!(output.stdout.contains("All done."), "{agent}: {output:?}");
     }
 }
 
 #[test]
-fn an_agent_asks_for_a_checkpoint_and_reads_what_was_noted() {
+fn agent_creates_a_checkpoint_and_reads_notes() {
     for (agent, runtime) in agents().into_iter().take(2) {
         let script = Script::new(
             "keeping",
@@ -185,21 +185,21 @@ fn an_agent_asks_for_a_checkpoint_and_reads_what_was_noted() {
             listed.stdout.contains("agent worker: half-way"),
             "{agent}: {listed:?}"
         );
-        let told = workshop
+        let request = workshop
             .server
             .request("keeping", 4)
             .unwrap()
             .body
             .to_string();
         assert!(
-            told.matches("the other half").count() >= 2,
-            "{agent}: {told}"
+            request.matches("the other half").count() >= 2,
+            "{agent}: {request}"
         );
     }
 }
 
 #[test]
-fn a_secret_that_an_agent_passes_on_is_kept_nowhere() {
+fn secret_in_an_agents_note_is_never_stored() {
     let canary = ["canary", "Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5"].join("-");
     for (agent, runtime) in agents() {
         let script = Script::new(
@@ -235,7 +235,7 @@ fn a_secret_that_an_agent_passes_on_is_kept_nowhere() {
     }
 }
 
-/// A program in Claude Code's place that writes down how it is started, and is done the second time.
+/// A program in the place of Claude Code that records its arguments, and succeeds the second time.
 const RECORDER: &str = r#"#!/bin/sh
 for word in "$@"; do
   printf '%s\n' "$word" >> words
@@ -248,7 +248,7 @@ test -e failed || { touch failed; exit 1; }
 printf '{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"%s"}\n' "$id"
 "#;
 
-/// How a recorder was started, each time.
+/// The arguments of each start of the recorder.
 fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
     let program = sandbox.script("recorder", RECORDER);
     let program = program.display().to_string();
@@ -269,7 +269,7 @@ fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_start_names_its_own_session_and_step_and_only_our_tools_are_allowed() {
+fn agent_start_names_its_session_and_allows_only_our_tools() {
     let sandbox = sandbox();
     let starts = started(&sandbox, "allow = [\"Bash(make)\"]");
     assert_eq!(starts.len(), 2);
@@ -305,7 +305,7 @@ fn every_start_names_its_own_session_and_step_and_only_our_tools_are_allowed() {
 }
 
 #[test]
-fn an_agent_that_is_to_have_no_server_has_none() {
+fn mcp_false_starts_the_agent_without_a_server() {
     let sandbox = sandbox();
     for start in started(&sandbox, "mcp = false") {
         assert!(!start.iter().any(|word| word.contains("mcp")), "{start:?}");
@@ -313,7 +313,7 @@ fn an_agent_that_is_to_have_no_server_has_none() {
 }
 
 #[test]
-fn a_model_behind_an_api_can_be_given_the_server_like_any_other() {
+fn api_model_can_use_the_mcp_server() {
     let sandbox = sandbox();
     let model = ModelServer::start(|number, _| match number {
         0 => Play::Tools(
@@ -333,8 +333,8 @@ fn a_model_behind_an_api_can_be_given_the_server_like_any_other() {
     let mut command = sandbox.command(&["run", "ask.yaml"]);
     command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
     finish(command).good();
-    let memos = super::memos(&sandbox, "ask");
-    assert_eq!(memos.len(), 1, "{memos:?}");
-    assert_eq!(memos[0]["memo"]["decision"]["text"], "Use SQLite");
-    assert_eq!(memos[0]["source"], "agent");
+    let notes = super::notes(&sandbox, "ask");
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert_eq!(notes[0]["memo"]["decision"]["text"], "Use SQLite");
+    assert_eq!(notes[0]["source"], "agent");
 }

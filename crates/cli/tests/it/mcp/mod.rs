@@ -1,9 +1,9 @@
-//! The server for agents, over its stdin and stdout.
+//! `segno mcp`, the MCP server for agents, over its stdin and stdout.
 
 mod agents;
 mod hostile;
+mod independent_client;
 mod protocol;
-mod reader;
 mod running;
 mod snippets;
 mod tools;
@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use segno_testkit::sandbox::{Sandbox, until};
 use serde_json::{Value, json};
 
-/// Someone who speaks to a server, line by line.
+/// A client that talks to a server line by line.
 struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -48,29 +48,29 @@ impl Client {
         stdin.flush().unwrap();
     }
 
-    /// The next line, which is a message.
+    /// Reads the next line, which is a message.
     #[track_caller]
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "it has ended");
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Asks, and returns the whole answer.
+    /// Sends a request, and returns the whole answer.
     #[track_caller]
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let id = self.asked;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(format!("{request}\n").as_bytes());
-        let answer = self.hear();
+        let answer = self.receive();
         assert_eq!(answer["id"], id, "{answer}");
         answer
     }
 
-    /// What a tool says, and whether it failed.
+    /// The text that a tool returns, and whether the call failed.
     #[track_caller]
-    fn said(&mut self, tool: &str, given: &Value) -> (String, bool) {
+    fn call_raw(&mut self, tool: &str, given: &Value) -> (String, bool) {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": given}));
         let result = &answer["result"];
         let text = result["content"][0]["text"].as_str();
@@ -78,23 +78,23 @@ impl Client {
         (text, result["isError"] == true)
     }
 
-    /// What a tool answers that does what it is asked.
+    /// The result of a call that must succeed.
     #[track_caller]
     fn call(&mut self, tool: &str, given: &Value) -> Value {
-        let (text, failed) = self.said(tool, given);
+        let (text, failed) = self.call_raw(tool, given);
         assert!(!failed, "{text}");
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What a tool says that cannot do what it is asked.
+    /// The error text of a call that must fail.
     #[track_caller]
     fn refused(&mut self, tool: &str, given: &Value) -> String {
-        let (text, failed) = self.said(tool, given);
+        let (text, failed) = self.call_raw(tool, given);
         assert!(failed, "{text}");
         text
     }
 
-    /// What a resource has.
+    /// The text of a resource.
     #[track_caller]
     fn read(&mut self, name: &str) -> String {
         let uri = format!("segno://session/{name}");
@@ -103,15 +103,15 @@ impl Client {
         text.unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    /// Asks nothing more; the server must end well.
+    /// Closes stdin; the server must exit successfully.
     #[track_caller]
     fn end(mut self) {
         drop(self.stdin.take());
-        self.ended();
+        self.assert_exits();
     }
 
     #[track_caller]
-    fn ended(&mut self) {
+    fn assert_exits(&mut self) {
         let mut status = None;
         until("the server has ended", || {
             status = self.child.try_wait().unwrap();
@@ -128,14 +128,14 @@ impl Drop for Client {
     }
 }
 
-/// A session called `chain` that is done.
-fn done(sandbox: &Sandbox, steps: usize) {
+/// Runs a session called `chain` to its end.
+fn completed_session(sandbox: &Sandbox, steps: usize) {
     sandbox.scripted_chain(steps, 0);
     sandbox.segno(&["run", "chain.yaml"]).good();
 }
 
-/// The memos of a session, as they are listed.
-fn memos(sandbox: &Sandbox, session: &str) -> Vec<Value> {
+/// The notes of a session, as `note list` prints them.
+fn notes(sandbox: &Sandbox, session: &str) -> Vec<Value> {
     let words = ["note", "list", session, "--json", "--all"];
     sandbox.segno(&words).good().json()
 }

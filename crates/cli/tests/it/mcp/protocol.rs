@@ -1,12 +1,14 @@
+//! The MCP protocol: versions, listings, the choice of a session, shutdown.
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::{Client, done};
+use super::{Client, completed_session};
 use crate::commands::tree;
 use crate::sandbox;
 
 #[test]
-fn a_version_that_both_speak_is_agreed_upon() {
+fn protocol_version_is_negotiated() {
     let sandbox = sandbox();
     let mut client = Client::start(&sandbox, &[]);
     for (wanted, spoken) in [
@@ -32,7 +34,7 @@ fn a_version_that_both_speak_is_agreed_upon() {
 }
 
 #[test]
-fn what_is_offered_is_told_without_opening_anything() {
+fn listing_opens_no_home() {
     let sandbox = sandbox();
     let mut client = Client::start(&sandbox, &[]);
     let tools = client.ask("tools/list", &json!({}));
@@ -71,30 +73,30 @@ fn what_is_offered_is_told_without_opening_anything() {
 }
 
 #[test]
-fn without_a_session_every_tool_says_so_and_finds_one_that_begins_later() {
+fn server_without_a_session_finds_one_that_starts_later() {
     let sandbox = sandbox();
     let mut client = Client::start(&sandbox, &[]);
-    let told = client.refused("status", &json!({}));
-    assert!(told.contains("no session works in"), "{told}");
+    let error = client.refused("status", &json!({}));
+    assert!(error.contains("no session works in"), "{error}");
     let answer = client.ask("resources/read", &json!({"uri": "segno://session/context"}));
     assert_eq!(answer["error"]["code"], -32603, "{answer}");
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     assert_eq!(client.call("status", &json!({}))["name"], "chain");
-    // From then on it is about that one.
+    // From then on the server stays with that session.
     sandbox
         .segno(&["run", "chain.yaml", "--name", "another", "--force"])
         .good();
     assert_eq!(client.call("status", &json!({}))["name"], "chain");
     client.end();
     let mut client = Client::start(&sandbox, &["--session", "no-such"]);
-    let told = client.refused("add_todo", &json!({"text": "x"}));
-    assert!(told.contains("no-such"), "{told}");
+    let error = client.refused("add_todo", &json!({"text": "x"}));
+    assert!(error.contains("no-such"), "{error}");
 }
 
 #[test]
-fn it_ends_when_it_is_told_to_and_answers_first_what_was_asked_before_the_end() {
+fn server_answers_pending_requests_before_it_exits() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     let mut client = Client::start(&sandbox, &[]);
     client.ask("ping", &json!({}));
     for signal in [Signal::TERM, Signal::INT] {
@@ -102,7 +104,7 @@ fn it_ends_when_it_is_told_to_and_answers_first_what_was_asked_before_the_end() 
         client.ask("ping", &json!({}));
         let pid = Pid::from_raw(client.child.id().cast_signed()).unwrap();
         kill_process(pid, signal).unwrap();
-        client.ended();
+        client.assert_exits();
     }
     let requests: Vec<String> = (0..40)
         .map(|number| {
@@ -115,9 +117,9 @@ fn it_ends_when_it_is_told_to_and_answers_first_what_was_asked_before_the_end() 
     client.send(requests.join("\n").as_bytes());
     drop(client.stdin.take());
     let mut answered: Vec<u64> = (0..40)
-        .map(|_| client.hear()["id"].as_u64().unwrap())
+        .map(|_| client.receive()["id"].as_u64().unwrap())
         .collect();
     answered.sort_unstable();
     assert_eq!(answered, (0..40).collect::<Vec<_>>());
-    client.ended();
+    client.assert_exits();
 }

@@ -1,24 +1,24 @@
-//! While the session is being run by someone else.
+//! MCP calls while another process runs the session.
 
 use segno_testkit::sandbox::until;
 use serde_json::{Value, json};
 
-use super::{Client, memos};
+use super::{Client, notes};
 use crate::commands::{of_kind, shown, start_waiting, waiting_chain};
 use crate::sandbox;
 
 #[test]
-fn a_memo_gets_its_name_from_the_run_and_is_taken_once() {
+fn note_gets_its_id_from_the_run_and_is_recorded_once() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let mut client = Client::start(&sandbox, &["--step", "steps/1", "--agent", "a"]);
-    let kept = client.call(
+    let recorded = client.call(
         "record_decision",
         &json!({"text": "Use SQLite", "why": "one file"}),
     );
-    assert_eq!(kept, json!({"kept": true, "memo": "d1"}));
-    // What is said again has the name that it has.
+    assert_eq!(recorded, json!({"kept": true, "memo": "d1"}));
+    // A repeated note keeps its id.
     let again = client.call(
         "record_decision",
         &json!({"text": "Use SQLite", "why": "one file"}),
@@ -38,53 +38,54 @@ fn a_memo_gets_its_name_from_the_run_and_is_taken_once() {
     let written = of_kind(&journal, "memos_written");
     let texts: Vec<&Value> = written
         .iter()
-        .map(|entry| &entry["memos"][0]["memo"])
+        .map(|event| &event["memos"][0]["memo"])
         .collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
-    assert_eq!(memos(&sandbox, "chain").len(), 2);
+    assert_eq!(notes(&sandbox, "chain").len(), 2);
 }
 
 #[test]
-fn a_memo_survives_when_the_run_is_killed_right_after_it_was_answered() {
+fn answered_note_survives_a_killed_run() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let mut client = Client::start(&sandbox, &["--agent", "a"]);
     client.call("record_decision", &json!({"text": "Use SQLite"}));
     live.kill();
-    // The server lives on: nobody runs the session now, so this is an entry between runs.
-    let kept = client.call("record_error", &json!({"text": "no disk"}));
-    assert_eq!(kept["memo"], "e1");
+    // The server still runs, and no process runs the session now, so it appends the note between
+    // runs.
+    let recorded = client.call("record_error", &json!({"text": "no disk"}));
+    assert_eq!(recorded["memo"], "e1");
     client.end();
     sandbox.write("go", "");
     sandbox.segno(&["resume", "chain"]).good();
-    let kept = memos(&sandbox, "chain");
-    assert_eq!(kept.len(), 2, "{kept:?}");
+    let recorded = notes(&sandbox, "chain");
+    assert_eq!(recorded.len(), 2, "{recorded:?}");
     let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
     assert_eq!(of_kind(&journal, "memos_written").len(), 2);
     sandbox.segno(&["doctor"]).good();
 }
 
 #[test]
-fn a_run_that_does_not_listen_leaves_a_memo_waiting_and_it_is_taken_later() {
+fn stopped_run_records_a_waiting_note_later() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.signal(rustix::process::Signal::STOP);
     let mut client = Client::start(&sandbox, &["--agent", "a"]);
-    let kept = client.call("record_decision", &json!({"text": "Use SQLite"}));
-    assert_eq!(kept["kept"], true);
-    assert!(kept["memo"].is_null(), "{kept}");
+    let recorded = client.call("record_decision", &json!({"text": "Use SQLite"}));
+    assert_eq!(recorded["kept"], true);
+    assert!(recorded["memo"].is_null(), "{recorded}");
     live.signal(rustix::process::Signal::CONT);
     until("the run takes it", || live.stderr().contains("Use SQLite"));
     sandbox.write("go", "");
     live.finish().good();
     client.end();
-    assert_eq!(memos(&sandbox, "chain").len(), 1);
+    assert_eq!(notes(&sandbox, "chain").len(), 1);
 }
 
 #[test]
-fn a_memo_does_not_end_a_run_that_is_stopped_for_longer_than_its_lease() {
+fn note_does_not_end_a_run_stopped_past_its_lease() {
     let sandbox = sandbox();
     sandbox.configure("[lease]\nttl_ms = 100\n");
     waiting_chain(&sandbox, 2, 1);
@@ -93,18 +94,18 @@ fn a_memo_does_not_end_a_run_that_is_stopped_for_longer_than_its_lease() {
     let mut client = Client::start(&sandbox, &["--agent", "a"]);
     // The first call waits for the run longer than the lease lasts.
     for text in ["one", "two"] {
-        let kept = client.call("add_todo", &json!({"text": text}));
-        assert!(kept["memo"].is_null(), "{kept}");
+        let recorded = client.call("add_todo", &json!({"text": text}));
+        assert!(recorded["memo"].is_null(), "{recorded}");
     }
     live.signal(rustix::process::Signal::CONT);
     sandbox.write("go", "");
     live.finish().good();
     client.end();
-    assert_eq!(memos(&sandbox, "chain").len(), 2);
+    assert_eq!(notes(&sandbox, "chain").len(), 2);
 }
 
 #[test]
-fn two_servers_at_once_lose_nothing() {
+fn concurrent_servers_lose_nothing() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -115,8 +116,8 @@ fn two_servers_at_once_lose_nothing() {
                 let mut client = Client::start(sandbox, &["--agent", agent]);
                 for number in 0..10 {
                     let text = format!("{agent} {number}");
-                    let kept = client.call("add_todo", &json!({"text": text}));
-                    assert!(kept["memo"].is_string(), "{kept}");
+                    let recorded = client.call("add_todo", &json!({"text": text}));
+                    assert!(recorded["memo"].is_string(), "{recorded}");
                 }
                 client.end();
             });
@@ -124,15 +125,15 @@ fn two_servers_at_once_lose_nothing() {
     });
     sandbox.write("go", "");
     live.finish().good();
-    let all = memos(&sandbox, "chain");
+    let all = notes(&sandbox, "chain");
     assert_eq!(all.len(), 20);
     for agent in ["one", "two"] {
-        assert_eq!(all.iter().filter(|memo| memo["by"] == agent).count(), 10);
+        assert_eq!(all.iter().filter(|note| note["by"] == agent).count(), 10);
     }
 }
 
 #[test]
-fn an_agent_pauses_its_session_at_the_end_of_the_step_and_says_why() {
+fn agent_pauses_its_session_after_the_step_with_a_reason() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
@@ -164,13 +165,13 @@ fn an_agent_pauses_its_session_at_once() {
 }
 
 #[test]
-fn a_checkpoint_of_a_session_that_runs_does_not_disturb_it() {
+fn checkpoint_does_not_disturb_a_running_session() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let mut client = Client::start(&sandbox, &[]);
-    let taken = client.call("checkpoint", &json!({"reason": "half-way"}));
-    let id = taken["checkpoint"].as_str().unwrap().to_owned();
+    let created = client.call("checkpoint", &json!({"reason": "half-way"}));
+    let id = created["checkpoint"].as_str().unwrap().to_owned();
     sandbox.write("go", "");
     live.finish().good();
     client.end();

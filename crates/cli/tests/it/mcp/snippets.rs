@@ -1,22 +1,24 @@
+//! The configuration that `segno mcp config` prints.
+
 use serde_json::{Value, json};
 
-use super::{Client, done};
+use super::{Client, completed_session};
 use crate::{sandbox, segno};
 
 #[test]
-fn what_is_printed_starts_a_server_for_the_same_sessions() {
+fn printed_config_starts_a_server_for_the_same_sessions() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
-    for (agent, place) in [
+    completed_session(&sandbox, 1);
+    for (agent, pointer) in [
         ("claude", "/mcpServers/segno"),
         ("json", "/mcpServers/segno"),
         ("acp", "/mcpServers/0"),
     ] {
-        let said = sandbox
+        let output = sandbox
             .segno(&["mcp", "config", agent, "--session", "chain"])
             .good();
-        let printed: Value = serde_json::from_str(&said.stdout).unwrap();
-        let entry = printed.pointer(place).unwrap();
+        let printed: Value = serde_json::from_str(&output.stdout).unwrap();
+        let entry = printed.pointer(pointer).unwrap();
         assert_eq!(entry["command"], segno().to_str().unwrap());
         assert_eq!(entry["args"], json!(["mcp", "--session=chain"]));
         let home = match agent {
@@ -38,7 +40,7 @@ fn what_is_printed_starts_a_server_for_the_same_sessions() {
             .contains("codex mcp add segno --env SEGNO_HOME="),
         "{codex:?}"
     );
-    // The words that are printed are the words that start it, wherever one is.
+    // The printed arguments start the server from any folder.
     let mut elsewhere = std::process::Command::new(segno());
     elsewhere
         .args(["mcp", "--session=chain"])
@@ -51,11 +53,11 @@ fn what_is_printed_starts_a_server_for_the_same_sessions() {
 }
 
 #[test]
-fn a_home_that_is_the_usual_one_is_not_named() {
+fn default_home_is_not_printed() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["mcp", "config", "json"]);
     command.env_remove("SEGNO_HOME");
-    let said = segno_testkit::sandbox::finish(command).good();
-    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    let output = segno_testkit::sandbox::finish(command).good();
+    let printed: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(printed["mcpServers"]["segno"]["env"], json!({}));
 }

@@ -1,13 +1,15 @@
+//! The tools and resources of the MCP server.
+
 use serde_json::{Value, json};
 
-use super::{Client, done, memos};
+use super::{Client, completed_session, notes};
 use crate::commands::{keys, scripted};
 use crate::sandbox;
 
 #[test]
-fn every_sort_of_memo_is_recorded_with_who_and_where() {
+fn every_note_type_is_recorded_with_agent_and_step() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     let words = [
         "--session",
         "chain",
@@ -53,34 +55,34 @@ fn every_sort_of_memo_is_recorded_with_who_and_where() {
             "t1",
         ),
     ] {
-        let kept = client.call(tool, &given);
-        assert_eq!(kept, json!({"kept": true, "memo": name}), "{tool}");
+        let recorded = client.call(tool, &given);
+        assert_eq!(recorded, json!({"kept": true, "memo": name}), "{tool}");
     }
     let tests = json!({"phase": "red", "command": "cargo test", "failing": ["a::b"], "expected_failures": ["a::c"], "passed": 7});
     assert_eq!(client.call("record_tests", &tests), json!({"kept": true}));
     let withdrawn = client.call("withdraw", &json!({"memo": "d2", "reason": "no choice"}));
     assert_eq!(withdrawn, json!({"kept": true}));
-    let all = memos(&sandbox, "chain");
-    for memo in &all {
-        assert_eq!(memo["source"], "agent", "{memo}");
-        assert_eq!(memo["by"], "builder", "{memo}");
-        assert_eq!(memo["step"], "steps/0", "{memo}");
+    let all = notes(&sandbox, "chain");
+    for note in &all {
+        assert_eq!(note["source"], "agent", "{note}");
+        assert_eq!(note["by"], "builder", "{note}");
+        assert_eq!(note["step"], "steps/0", "{note}");
     }
-    let says = |id: &str| {
-        let found = all.iter().find(|memo| memo["id"] == id);
+    let note_text = |id: &str| {
+        let found = all.iter().find(|note| note["id"] == id);
         found.unwrap()["memo"].clone()
     };
     assert_eq!(
-        says("d1")["decision"],
+        note_text("d1")["decision"],
         json!({"matter": "library", "text": "Use SQLite", "why": "one file", "alternatives": ["files"]})
     );
-    assert_eq!(says("e1")["error"]["resolution"], "workaround");
-    assert_eq!(says("e1")["error"]["notes"], "static");
-    assert_eq!(says("e2")["error"]["resolution"], "unresolved");
-    assert_eq!(says("f1")["feedback"]["severity"], "major");
-    assert_eq!(says("f2")["feedback"]["addressed"], true);
-    assert_eq!(says("t1")["todo"]["progress"], "in_progress");
-    let tests = all.iter().find(|memo| memo["id"].is_null()).unwrap();
+    assert_eq!(note_text("e1")["error"]["resolution"], "workaround");
+    assert_eq!(note_text("e1")["error"]["notes"], "static");
+    assert_eq!(note_text("e2")["error"]["resolution"], "unresolved");
+    assert_eq!(note_text("f1")["feedback"]["severity"], "major");
+    assert_eq!(note_text("f2")["feedback"]["addressed"], true);
+    assert_eq!(note_text("t1")["todo"]["progress"], "in_progress");
+    let tests = all.iter().find(|note| note["id"].is_null()).unwrap();
     assert_eq!(tests["memo"]["tests"]["expected"], json!(["a::c"]));
     let context = client.read("context");
     for words in [
@@ -101,9 +103,9 @@ fn every_sort_of_memo_is_recorded_with_who_and_where() {
 }
 
 #[test]
-fn what_a_person_wrote_is_not_the_agents_to_change() {
+fn agent_cannot_change_notes_of_a_user() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     sandbox.segno(&["note", "error", "the disk is old"]).good();
     sandbox.segno(&["note", "decision", "never push"]).good();
     sandbox
@@ -115,13 +117,13 @@ fn what_a_person_wrote_is_not_the_agents_to_change() {
     client.refused("resolve_error", &json!({"memo": "d1"}));
     client.refused("address_feedback", &json!({"memo": "f1"}));
     client.end();
-    let all = memos(&sandbox, "chain");
-    assert!(all.iter().all(|memo| memo["withdrawn"].is_null()));
+    let all = notes(&sandbox, "chain");
+    assert!(all.iter().all(|note| note["withdrawn"].is_null()));
     assert_eq!(all[1]["memo"]["error"]["resolution"], "unresolved");
 }
 
 /// All items of a category, page by page.
-fn all(client: &mut Client, category: &str, limit: u64) -> (Vec<Value>, usize) {
+fn read_all(client: &mut Client, category: &str, limit: u64) -> (Vec<Value>, usize) {
     let (mut items, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
     loop {
         let given = json!({"category": category, "limit": limit, "cursor": cursor});
@@ -138,7 +140,7 @@ fn all(client: &mut Client, category: &str, limit: u64) -> (Vec<Value>, usize) {
 }
 
 #[test]
-fn the_history_is_read_by_category_newest_first_and_page_by_page() {
+fn history_is_paged_by_category_newest_first() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -153,13 +155,13 @@ fn the_history_is_read_by_category_newest_first_and_page_by_page() {
             &json!({"text": format!("decision {number}")}),
         );
     }
-    let (decisions, pages) = all(&mut client, "decisions", 10);
+    let (decisions, pages) = read_all(&mut client, "decisions", 10);
     assert_eq!((decisions.len(), pages), (25, 3));
     assert_eq!(keys(&decisions[0]), "at by entry memo says source step");
     assert_eq!(decisions[0]["says"]["decision"]["text"], "decision 24");
     assert_eq!(decisions[24]["memo"], "d1");
     for limit in [1, 2, 3, 100] {
-        let (steps, _) = all(&mut client, "steps", limit);
+        let (steps, _) = read_all(&mut client, "steps", limit);
         let outcomes: Vec<String> = steps
             .iter()
             .map(|step| {
@@ -181,19 +183,19 @@ fn the_history_is_read_by_category_newest_first_and_page_by_page() {
             "{limit}"
         );
         assert_eq!(steps[0]["text"], "fine");
-        let (said, _) = all(&mut client, "conversation", limit);
-        let said: Vec<String> = said
+        let (messages, _) = read_all(&mut client, "conversation", limit);
+        let messages: Vec<String> = messages
             .iter()
-            .map(|said| {
+            .map(|message| {
                 format!(
                     "{}: {}",
-                    said["who"].as_str().unwrap(),
-                    said["text"].as_str().unwrap()
+                    message["who"].as_str().unwrap(),
+                    message["text"].as_str().unwrap()
                 )
             })
             .collect();
         assert_eq!(
-            said,
+            messages,
             [
                 "agent: fine",
                 "question: three plums",
@@ -212,7 +214,11 @@ fn the_history_is_read_by_category_newest_first_and_page_by_page() {
         ("tests", 0),
         ("git_changes", 0),
     ] {
-        assert_eq!(all(&mut client, category, 20).0.len(), count, "{category}");
+        assert_eq!(
+            read_all(&mut client, category, 20).0.len(),
+            count,
+            "{category}"
+        );
     }
     let found = client.call("search_history", &json!({"text": "PEARS"}));
     assert_eq!(found["finds"][0]["step"], "steps/1");
@@ -223,7 +229,7 @@ fn the_history_is_read_by_category_newest_first_and_page_by_page() {
 }
 
 #[test]
-fn another_session_is_neither_read_nor_found_nor_written() {
+fn other_sessions_cannot_be_read_or_written() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: one apple"], "default: {text: fine}");
     sandbox
@@ -239,15 +245,15 @@ fn another_session_is_neither_read_nor_found_nor_written() {
     let mut client = Client::start(&sandbox, &["--session", "mine"]);
     let found = client.call("search_history", &json!({"text": "turnip"}));
     assert_eq!(found["finds"], json!([]));
-    assert_eq!(all(&mut client, "decisions", 20).0.len(), 0);
+    assert_eq!(read_all(&mut client, "decisions", 20).0.len(), 0);
     client.call("record_decision", &json!({"text": "eat apples"}));
-    assert_eq!(memos(&sandbox, "other").len(), 1);
-    assert_eq!(memos(&sandbox, "mine").len(), 1);
+    assert_eq!(notes(&sandbox, "other").len(), 1);
+    assert_eq!(notes(&sandbox, "mine").len(), 1);
     client.end();
 }
 
 #[test]
-fn how_the_repository_stands_is_told_with_its_changed_files() {
+fn git_changes_list_the_changed_files() {
     let sandbox = sandbox();
     let git = |words: &[&str]| {
         let mut command = std::process::Command::new("git");
@@ -266,54 +272,54 @@ fn how_the_repository_stands_is_told_with_its_changed_files() {
     sandbox.write("kept.txt", "one\n");
     git(&["add", "kept.txt"]);
     git(&["commit", "-q", "-m", "first"]);
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     sandbox.write("kept.txt", "two\n");
-    // Files are called what whoever made them liked.
+    // A file name can be anything, even a secret.
     let secret = format!("ghp_{}", "x7Kq2mZp9R".repeat(4));
     sandbox.write(&secret, "");
     let mut client = Client::start(&sandbox, &[]);
-    let told = client.read("context") + &client.read("git-changes");
-    assert!(told.contains("[secret:github-token:"), "{told}");
-    assert!(!told.contains(&secret), "{told}");
-    let (stands, _) = all(&mut client, "git_changes", 20);
-    assert_eq!(stands[0]["repository"]["branch"], "main");
-    let changed = stands[0]["changed"].as_array().unwrap();
+    let text = client.read("context") + &client.read("git-changes");
+    assert!(text.contains("[secret:github-token:"), "{text}");
+    assert!(!text.contains(&secret), "{text}");
+    let (changes, _) = read_all(&mut client, "git_changes", 20);
+    assert_eq!(changes[0]["repository"]["branch"], "main");
+    let changed = changes[0]["changed"].as_array().unwrap();
     assert!(changed.contains(&json!("kept.txt")), "{changed:?}");
     assert!(client.read("git-changes").contains("kept.txt"));
-    // What was committed meanwhile is the session's work, too.
+    // Files that were committed meanwhile are the session's work, too.
     git(&["add", "kept.txt", &secret]);
     git(&["commit", "-q", "-m", "second"]);
-    let (stands, _) = all(&mut client, "git_changes", 20);
+    let (changes, _) = read_all(&mut client, "git_changes", 20);
     assert!(
-        !stands[0]["changed"]
+        !changes[0]["changed"]
             .as_array()
             .unwrap()
             .contains(&json!("kept.txt"))
     );
-    let since = stands[0]["repository"]["since"]["names"]
+    let since = changes[0]["repository"]["since"]["names"]
         .as_array()
         .unwrap();
     assert!(since.contains(&json!("kept.txt")), "{since:?}");
-    let told = client.read("context");
-    let (_, since) = told
+    let text = client.read("context");
+    let (_, since) = text
         .split_once("differ from where the session began (")
         .unwrap();
-    assert!(since.lines().next().unwrap().contains("kept.txt"), "{told}");
-    assert!(since.contains("[secret:github-token:"), "{told}");
-    for text in [told, stands[0].to_string()] {
+    assert!(since.lines().next().unwrap().contains("kept.txt"), "{text}");
+    assert!(since.contains("[secret:github-token:"), "{text}");
+    for text in [text, changes[0].to_string()] {
         assert!(!text.contains(&secret), "{text}");
     }
     client.end();
 }
 
 #[test]
-fn a_checkpoint_is_taken_with_its_reason_and_can_be_brought_back() {
+fn checkpoint_has_its_reason_and_can_be_restored() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     sandbox.write("work.txt", "before\n");
     let mut client = Client::start(&sandbox, &["--agent", "builder"]);
-    let taken = client.call("checkpoint", &json!({"reason": "before the rewrite"}));
-    let id = taken["checkpoint"].as_str().unwrap().to_owned();
+    let created = client.call("checkpoint", &json!({"reason": "before the rewrite"}));
+    let id = created["checkpoint"].as_str().unwrap().to_owned();
     client.end();
     sandbox.write("work.txt", "after\n");
     let listed = sandbox.segno(&["checkpoint", "show", &id, "--json"]).good();

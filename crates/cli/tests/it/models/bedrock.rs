@@ -1,4 +1,4 @@
-//! Amazon Bedrock: signed, streamed in frames, refused in its own words.
+//! Amazon Bedrock: signed requests, framed streams, and its own errors.
 
 use segno_testkit::bedrock::{BedrockServer, Play};
 use segno_testkit::sandbox::{Said, Sandbox, finish};
@@ -11,7 +11,7 @@ const ID: &str = "AKIDFORTESTSONLY";
 const SECRET: &str = "secret-for-tests-only+/1";
 const SESSION: &str = "session-token-for-tests-only==";
 
-/// Runs with keys of a session, in a region.
+/// Runs with session credentials, in a region.
 fn run(sandbox: &Sandbox, words: &[&str]) -> Said {
     let mut command = sandbox.command(words);
     command
@@ -26,7 +26,7 @@ fn ask(sandbox: &Sandbox, server: &BedrockServer, more: &str) {
     chain(sandbox, "bedrock", &server.host(), more, &["hi"]);
 }
 
-/// A server that does this so many times, and then answers.
+/// A server that plays `play` this many times, and then answers.
 fn failing(times: usize, play: Play) -> BedrockServer {
     BedrockServer::start(move |number, _| {
         if number < times {
@@ -38,14 +38,14 @@ fn failing(times: usize, play: Play) -> BedrockServer {
 }
 
 #[test]
-fn a_signed_question_is_answered_and_what_it_took_is_counted() {
+fn signed_request_is_answered_and_its_usage_is_counted() {
     let (sandbox, server) = (sandbox(), failing(0, Play::Page));
     let more = ", region: us-west-2, temperature: 0.5, top_p: 0.25, max_tokens: 99";
     ask(&sandbox, &server, more);
     let spec = sandbox.read("ask.yaml");
     sandbox.write("ask.yaml", &spec.replace("small-1", "\"a.small-v1:0\""));
-    let said = run(&sandbox, &["run", "ask.yaml"]).good();
-    assert_eq!(said.stdout, "at last\n");
+    let output = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(output.stdout, "at last\n");
     let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
     let shown = shown.good().json();
     assert_eq!(shown[0]["usage"]["input_tokens"], 11);
@@ -71,7 +71,7 @@ fn a_signed_question_is_answered_and_what_it_took_is_counted() {
 }
 
 #[test]
-fn tools_are_asked_for_and_answered() {
+fn tool_calls_are_executed_and_answered() {
     let sandbox = sandbox();
     let server = BedrockServer::start(|number, _| {
         if number > 0 {
@@ -87,17 +87,17 @@ fn tools_are_asked_for_and_answered() {
     let spec = spec.replace("prompt: You are brief.", "prompt: x, tools: [file_read]");
     let spec = spec.replace("\npattern", "\ntools: {python: [file_read]}\npattern");
     sandbox.write("ask.yaml", &spec);
-    let said = run(&sandbox, &["run", "ask.yaml"]).good();
-    assert_eq!(said.stdout, "done\n");
+    let output = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(output.stdout, "done\n");
     let body = server.asked()[1].json();
     let tool = &body["toolConfig"]["tools"][0]["toolSpec"];
     assert_eq!(tool["name"], "file_read");
     assert_eq!(tool["inputSchema"]["json"]["type"], "object");
     let call = |id: &str, path: &str| json!({"toolUse": {"toolUseId": id, "name": "file_read", "input": {"path": path}}});
-    let said = json!([{"text": "I look."}, call("call-1", "a.txt"), call("call-2", "none.txt")]);
+    let content = json!([{"text": "I look."}, call("call-1", "a.txt"), call("call-2", "none.txt")]);
     assert_eq!(
         body["messages"][1],
-        json!({"role": "assistant", "content": said})
+        json!({"role": "assistant", "content": content})
     );
     let results = &body["messages"][2]["content"];
     let good = json!({"toolUseId": "call-1", "content": [{"text": "what it says"}]});
@@ -106,7 +106,7 @@ fn tools_are_asked_for_and_answered() {
 }
 
 #[test]
-fn what_passes_is_asked_again() {
+fn transient_errors_are_retried() {
     for play in [
         Play::Refusal(429, "ThrottlingException", "slow".into()),
         Play::Refusal(429, "ModelNotReadyException", "loading".into()),
@@ -119,14 +119,14 @@ fn what_passes_is_asked_again() {
     ] {
         let (sandbox, server) = (sandbox(), failing(2, play.clone()));
         ask(&sandbox, &server, "");
-        let said = run(&sandbox, &["run", "ask.yaml"]).good();
-        assert_eq!(said.stdout, "at last\n", "{play:?}");
+        let output = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(output.stdout, "at last\n", "{play:?}");
         assert_eq!(server.asked().len(), 3, "{play:?}");
     }
 }
 
 #[test]
-fn what_waiting_cannot_mend_is_not_asked_again() {
+fn permanent_errors_are_not_retried() {
     for (play, words) in [
         (
             Play::Refusal(403, "AccessDeniedException", "no entry".into()),
@@ -154,15 +154,15 @@ fn what_waiting_cannot_mend_is_not_asked_again() {
 }
 
 #[test]
-fn a_refusal_that_quotes_what_was_signed_tells_no_secret() {
+fn error_that_quotes_the_signed_text_shows_no_secret() {
     let quoted = format!("should have been 'host:x\nx-amz-security-token:{SESSION}\n' by {ID}");
     let play = Play::Refusal(403, "InvalidSignatureException", quoted);
     let (sandbox, server) = (sandbox(), failing(9, play));
     ask(&sandbox, &server, "");
-    let said = run(&sandbox, &["run", "ask.yaml"]);
-    let said = said.refused(10, &["x-amz-security-token:[hidden] ' by [hidden]"]);
+    let output = run(&sandbox, &["run", "ask.yaml"]);
+    let output = output.refused(10, &["x-amz-security-token:[hidden] ' by [hidden]"]);
     let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
-    for text in [&said.stderr, &logs] {
+    for text in [&output.stderr, &logs] {
         for secret in [ID, SECRET, SESSION] {
             assert!(!text.contains(secret), "{text}");
         }
@@ -170,7 +170,7 @@ fn a_refusal_that_quotes_what_was_signed_tells_no_secret() {
 }
 
 #[test]
-fn a_key_of_its_own_counts_first_and_an_address_may_come_from_the_environment() {
+fn bearer_key_wins_and_the_endpoint_may_come_from_env() {
     let (sandbox, server) = (sandbox(), failing(0, Play::Page));
     ask(&sandbox, &server, "");
     let spec = sandbox.read("ask.yaml");
@@ -188,7 +188,7 @@ fn a_key_of_its_own_counts_first_and_an_address_may_come_from_the_environment() 
 }
 
 #[test]
-fn what_is_missing_is_named_before_anything_is_asked() {
+fn missing_credentials_are_named_before_any_request() {
     let sandbox = sandbox();
     chain(&sandbox, "bedrock", "http://127.0.0.1:1", "", &["hi"]);
     let spec = sandbox.read("ask.yaml");
@@ -206,5 +206,5 @@ fn what_is_missing_is_named_before_anything_is_asked() {
     with(&[id, secret]).refused(2, &["needs a region", "`AWS_REGION`", "[A0102]"]);
     let region = ("AWS_DEFAULT_REGION", "a.example/");
     with(&[id, secret, region]).refused(2, &["needs a region", "[A0102]"]);
-    assert!(crate::commands::standings(&sandbox).is_empty());
+    assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }

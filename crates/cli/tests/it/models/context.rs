@@ -1,4 +1,4 @@
-//! What agents keep in mind: earlier steps, summaries of what was said, notes.
+//! What agents remember: earlier steps, summaries of the conversation, notes.
 
 use segno_testkit::model::{Asked, ModelServer, Play};
 use serde_json::json;
@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{chain, run, server};
 use crate::sandbox;
 
-/// What was said to a model, in short: who, and the words.
-fn said(asked: &Asked) -> Vec<(String, String)> {
+/// The role and text of each message in a request.
+fn messages(asked: &Asked) -> Vec<(String, String)> {
     let messages = asked.body["messages"].as_array().unwrap();
     let words = |content: &serde_json::Value| match content {
         serde_json::Value::String(text) => text.clone(),
@@ -21,7 +21,7 @@ fn said(asked: &Asked) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_agent_remembers_the_steps_before_also_after_a_kill() {
+fn agent_remembers_earlier_steps_after_a_kill() {
     let (sandbox, server) = (sandbox(), server());
     chain(
         &sandbox,
@@ -46,8 +46,8 @@ fn an_agent_remembers_the_steps_before_also_after_a_kill() {
         ("user", "three"),
     ]
     .map(|(who, words)| (who.to_owned(), words.to_owned()));
-    assert_eq!(said(&asked[2]), expected);
-    assert_eq!(said(&asked[1]), expected[..3]);
+    assert_eq!(messages(&asked[2]), expected);
+    assert_eq!(messages(&asked[1]), expected[..3]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_spec_can_ask_for_agents_without_memory() {
 }
 
 #[test]
-fn a_task_remembers_only_what_led_to_it() {
+fn task_remembers_only_its_dependencies() {
     let (sandbox, server) = (sandbox(), server());
     chain(&sandbox, "anthropic", &server.host(), "", &["x"]);
     let (head, _) = sandbox
@@ -75,18 +75,21 @@ fn a_task_remembers_only_what_led_to_it() {
     run(&sandbox, &["run", "ask.yaml"]).good();
     let asked = server.asked();
     let after = asked.iter().find(|asked| asked.last() == "after").unwrap();
-    let words: Vec<String> = said(after).into_iter().map(|(_, words)| words).collect();
+    let words: Vec<String> = messages(after)
+        .into_iter()
+        .map(|(_, words)| words)
+        .collect();
     assert_eq!(words, ["left", "you said: left", "after"]);
 }
 
-/// A model that reads the same file again and again, and sums up when it is asked to.
+/// A model that reads the same file again and again, and summarizes when it is asked to.
 fn reader() -> ModelServer {
     ModelServer::start(|_, asked| {
-        let said = asked.body["messages"].to_string();
+        let messages = asked.body["messages"].to_string();
         if asked.body["system"].to_string().contains("sum up") {
-            return Play::Text(format!("SUM of {} bytes", said.len()));
+            return Play::Text(format!("SUM of {} bytes", messages.len()));
         }
-        if said.contains("SUM of") {
+        if messages.contains("SUM of") {
             return Play::Text("read".into());
         }
         let input = json!({"path": "big.txt", "lines": 200});
@@ -95,7 +98,7 @@ fn reader() -> ModelServer {
 }
 
 #[test]
-fn a_long_conversation_is_summed_up_and_a_kill_does_not_pay_for_it_twice() {
+fn kill_does_not_repeat_a_conversation_summary() {
     let policy = "tools: {python: [head]}\ncontext_policy: {compaction: {when_tokens_over: 1000, preserve_recent_messages: 3, summarization_model: tiny-1}}\n";
     let mut kills = 0;
     for visit in 1.. {
@@ -114,9 +117,9 @@ fn a_long_conversation_is_summed_up_and_a_kill_does_not_pay_for_it_twice() {
         let first = segno_testkit::sandbox::finish(command);
         if first.crashed() {
             kills += 1;
-            if crate::commands::standings(&sandbox)
+            if crate::commands::session_statuses(&sandbox)
                 .iter()
-                .all(|standing| standing.1 != "completed")
+                .all(|session| session.1 != "completed")
             {
                 run(&sandbox, &["resume"]).good();
             }
@@ -124,19 +127,19 @@ fn a_long_conversation_is_summed_up_and_a_kill_does_not_pay_for_it_twice() {
             first.good();
         }
         let asked = server.asked();
-        let sums: Vec<&Asked> = asked
+        let summaries: Vec<&Asked> = asked
             .iter()
             .filter(|asked| asked.body["model"] == "tiny-1")
             .collect();
-        assert_eq!(sums.len(), 1, "visit {visit}");
-        // Each call was made once: what was answered before the kill was not asked again.
+        assert_eq!(summaries.len(), 1, "visit {visit}");
+        // Each call was made once: no answered call was repeated after the kill.
         let mut bodies: Vec<String> = asked.iter().map(|asked| asked.body.to_string()).collect();
         let calls = bodies.len();
         bodies.sort();
         bodies.dedup();
         assert_eq!(bodies.len(), calls, "visit {visit}");
-        // The question itself is never summed up, and the sum stands before it.
-        let last = said(asked.last().unwrap());
+        // The question itself is never summarized, and the summary stands before it.
+        let last = messages(asked.last().unwrap());
         assert!(
             last[0]
                 .1
@@ -152,7 +155,7 @@ fn a_long_conversation_is_summed_up_and_a_kill_does_not_pay_for_it_twice() {
 }
 
 #[test]
-fn a_note_is_taken_of_every_step_once_and_agents_are_shown_the_newest() {
+fn every_step_is_noted_once_and_agents_see_the_newest() {
     for (format, file) in [("markdown", "artifacts/notes.md"), ("json", "notes.jsonl")] {
         let mut kills = 0;
         for visit in 1.. {
@@ -173,8 +176,8 @@ fn a_note_is_taken_of_every_step_once_and_agents_are_shown_the_newest() {
             command
                 .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
                 .env("SEGNO_FAILPOINT", format!("artifact.before_rename:{visit}"));
-            let said = segno_testkit::sandbox::finish(command);
-            if said.crashed() {
+            let output = segno_testkit::sandbox::finish(command);
+            if output.crashed() {
                 kills += 1;
                 run(&sandbox, &["resume"]).good();
             }
@@ -195,7 +198,7 @@ fn a_note_is_taken_of_every_step_once_and_agents_are_shown_the_newest() {
                 shown.contains("you said: two") && !shown.contains("you said: one"),
                 "{shown}"
             );
-            if !said.crashed() {
+            if !output.crashed() {
                 break;
             }
         }

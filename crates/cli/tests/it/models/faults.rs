@@ -1,5 +1,5 @@
 //! Everything that a provider can do wrong: bounded retries, the right exit code, nothing lost and
-//! nothing doubled.
+//! nothing duplicated.
 
 use segno_testkit::model::{ModelServer, Play};
 
@@ -10,7 +10,7 @@ fn body(kind: &str, message: &str) -> String {
     format!("{{\"error\": {{\"type\": \"{kind}\", \"message\": \"{message}\"}}}}")
 }
 
-/// A server that fails so many times, and then answers.
+/// A server that fails this many times, and then answers.
 fn failing(times: usize, play: Play) -> ModelServer {
     ModelServer::start(move |number, _| {
         if number < times {
@@ -22,7 +22,7 @@ fn failing(times: usize, play: Play) -> ModelServer {
 }
 
 #[test]
-fn what_passes_is_asked_again() {
+fn transient_errors_are_retried() {
     for (provider, _) in APIS {
         for play in [
             Play::Status(429, "retry-after: 0\r\n", body("rate_limit_error", "slow")),
@@ -42,20 +42,20 @@ fn what_passes_is_asked_again() {
         ] {
             let (sandbox, server) = (sandbox(), failing(2, play.clone()));
             chain(&sandbox, provider, &server.host(), "", &["hi", "ho"]);
-            let said = run(&sandbox, &["run", "ask.yaml"]).good();
-            assert_eq!(said.stdout, "at last\n", "{play:?}");
+            let output = run(&sandbox, &["run", "ask.yaml"]).good();
+            assert_eq!(output.stdout, "at last\n", "{play:?}");
             assert_eq!(server.asked().len(), 4, "{provider} {play:?}");
         }
     }
 }
 
 #[test]
-fn what_never_passes_ends_after_its_retries_and_goes_on_later() {
+fn retries_are_bounded_and_the_run_can_be_resumed() {
     for (provider, _) in APIS {
         let (sandbox, server) = (sandbox(), failing(4, Play::Status(503, "", "busy".into())));
         chain(&sandbox, provider, &server.host(), "", &["hi"]);
-        let said = run(&sandbox, &["run", "ask.yaml"]);
-        said.refused(
+        let output = run(&sandbox, &["run", "ask.yaml"]);
+        output.refused(
             10,
             &[
                 "after 3 attempts",
@@ -70,7 +70,7 @@ fn what_never_passes_ends_after_its_retries_and_goes_on_later() {
 }
 
 #[test]
-fn what_waiting_cannot_mend_is_not_asked_again() {
+fn permanent_errors_are_not_retried() {
     for (provider, _) in APIS {
         for (play, words) in [
             (
@@ -107,17 +107,21 @@ fn what_waiting_cannot_mend_is_not_asked_again() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named_without_the_key() {
+fn unreachable_server_is_named_without_the_key() {
     let sandbox = sandbox();
     chain(&sandbox, "openai", "http://127.0.0.1:1", "", &["hi"]);
-    let said = run(&sandbox, &["run", "ask.yaml"]).refused(10, &["127.0.0.1 cannot be reached"]);
-    assert!(!said.stderr.contains("key-for-tests"), "{}", said.stderr);
+    let output = run(&sandbox, &["run", "ask.yaml"]).refused(10, &["127.0.0.1 cannot be reached"]);
+    assert!(
+        !output.stderr.contains("key-for-tests"),
+        "{}",
+        output.stderr
+    );
     let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
     assert!(!logs.contains("key-for-tests"), "{logs}");
 }
 
 #[test]
-fn a_server_that_sends_elsewhere_is_not_followed() {
+fn redirects_are_not_followed() {
     let (sandbox, elsewhere) = (sandbox(), failing(0, Play::Empty));
     let header: &'static str =
         Box::leak(format!("location: {}/v1/messages\r\n", elsewhere.host()).into_boxed_str());

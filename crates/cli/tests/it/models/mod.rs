@@ -1,16 +1,16 @@
-//! Models behind an API, through the real binary and a real socket.
+//! API models, through the real binary and a real socket.
 
 use segno_testkit::model::{ModelServer, Play};
 use segno_testkit::sandbox::{Said, Sandbox};
 
 use crate::sandbox;
 
+mod approvals;
 mod bedrock;
 mod context;
+mod external_tools;
 mod faults;
-mod leave;
-mod memos;
-mod outside;
+mod notes;
 mod telemetry;
 mod tools;
 
@@ -48,7 +48,7 @@ fn server() -> ModelServer {
 }
 
 #[test]
-fn a_model_is_asked_and_what_it_took_is_counted() {
+fn model_answers_and_its_usage_is_counted() {
     for (provider, _) in APIS {
         let (sandbox, server) = (sandbox(), server());
         let more = ", temperature: 0.5, max_tokens: 99";
@@ -59,8 +59,8 @@ fn a_model_is_asked_and_what_it_took_is_counted() {
             more,
             &["one", "and {{ steps[0].response }}"],
         );
-        let said = run(&sandbox, &["run", "ask.yaml"]).good();
-        assert_eq!(said.stdout, "you said: and you said: one\n");
+        let output = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(output.stdout, "you said: and you said: one\n");
         let shown = sandbox
             .segno(&["sessions", "show", "ask", "--json"])
             .good()
@@ -100,7 +100,7 @@ fn a_host_may_be_given_with_or_without_its_version() {
 }
 
 #[test]
-fn others_that_speak_chat_completions_are_asked_at_their_own_place_with_their_own_key() {
+fn other_providers_get_their_own_path_and_key() {
     for (provider, variable, path, header) in [
         (
             "azure_openai",
@@ -127,7 +127,7 @@ fn others_that_speak_chat_completions_are_asked_at_their_own_place_with_their_ow
 }
 
 #[test]
-fn gemini_is_asked_at_its_own_address_and_its_refusals_are_understood() {
+fn gemini_has_its_own_path_and_error_format() {
     let refusal = |status: u16, message: &str| {
         let details = r#"[{"retryDelay": "0.01s"}]"#;
         let error = format!(
@@ -145,8 +145,8 @@ fn gemini_is_asked_at_its_own_address_and_its_refusals_are_understood() {
     );
     let host = format!("{}/v1beta/openai", server.host());
     chain(&sandbox, "gemini", &host, "", &["hi", "ho"]);
-    let said = run(&sandbox, &["run", "ask.yaml"]);
-    said.refused(
+    let output = run(&sandbox, &["run", "ask.yaml"]);
+    output.refused(
         10,
         &["after 1 attempt: 400 Bad Request: API key not valid."],
     );
@@ -155,7 +155,7 @@ fn gemini_is_asked_at_its_own_address_and_its_refusals_are_understood() {
 }
 
 #[test]
-fn a_key_that_is_missing_is_named_before_anything_is_asked() {
+fn missing_key_is_named_before_any_request() {
     let sandbox = sandbox();
     for (provider, variable) in APIS {
         chain(&sandbox, provider, "http://127.0.0.1:1", "", &["hi"]);
@@ -166,37 +166,37 @@ fn a_key_that_is_missing_is_named_before_anything_is_asked() {
             .segno(&["run", "ask.yaml"])
             .refused(2, &[variable, "[A0101]"]);
     }
-    assert!(crate::commands::standings(&sandbox).is_empty());
+    assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }
 
 #[test]
-fn money_is_counted_where_prices_are_said_and_its_limit_is_kept() {
+fn cost_is_counted_at_known_prices_and_limited() {
     let (sandbox, server) = (sandbox(), server());
     let more = ", budgets: {max_cost_usd: 0.0003}";
     let questions = ["one", "two", "three"];
     chain(&sandbox, "openai", &server.host(), more, &questions);
-    let said = run(&sandbox, &["run", "ask.yaml"]);
-    said.refused(
+    let output = run(&sandbox, &["run", "ask.yaml"]);
+    output.refused(
         18,
         &["the price of model `small-1` is not known", "[A0105]"],
     );
     assert!(server.asked().is_empty());
-    // 11 tokens in and 7 out are 0.00018 dollars.
+    // 11 input tokens and 7 output tokens cost 0.00018 dollars.
     sandbox.configure("[prices.small-1]\ninput = 10\noutput = 10.0\n");
     run(&sandbox, &["run", "ask.yaml"]).refused(20, &["max_cost_usd", "[R0112]"]);
     assert_eq!(server.asked().len(), 2);
     let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
     assert_eq!(shown.good().json()[0]["usage"]["cost_usd"], 0.000_36);
     sandbox.configure("[prices.small-1]\ninput = 10\n");
-    let said = run(&sandbox, &["resume"]);
-    said.refused(
+    let output = run(&sandbox, &["resume"]);
+    output.refused(
         2,
         &["`prices.small-1` needs `input` and `output`", "[C0102]"],
     );
 }
 
 #[test]
-fn a_killed_run_asks_no_answered_question_again() {
+fn resume_repeats_no_answered_request() {
     let (sandbox, server) = (sandbox(), server());
     chain(
         &sandbox,
@@ -209,13 +209,13 @@ fn a_killed_run_asks_no_answered_question_again() {
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("SEGNO_FAILPOINT", "step.after_effect:2");
-    let said = segno_testkit::sandbox::finish(command);
-    assert!(said.crashed(), "{}", said.stderr);
+    let output = segno_testkit::sandbox::finish(command);
+    assert!(output.crashed(), "{}", output.stderr);
     run(&sandbox, &["resume"]).good();
-    let said: Vec<String> = server
+    let questions: Vec<String> = server
         .asked()
         .iter()
         .map(segno_testkit::model::Asked::last)
         .collect();
-    assert_eq!(said, ["one", "two", "two", "three"]);
+    assert_eq!(questions, ["one", "two", "two", "three"]);
 }

@@ -1,7 +1,7 @@
-"""Reads what a collector was sent with the definitions that OpenTelemetry publishes.
+"""Parses the requests to a collector with the definitions that OpenTelemetry publishes.
 
-In OTLP's JSON, ids are hexadecimal where Protobuf's own JSON has base64; all else is the same, and a
-field that the definitions do not know is an error. Prints the names of the spans.
+OTLP's JSON has hexadecimal ids where Protobuf's own JSON has base64; everything else is the same. A
+field that the definitions do not have is an error. Prints the names of the spans.
 """
 
 import base64

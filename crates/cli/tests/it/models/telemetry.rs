@@ -1,6 +1,6 @@
-//! What a collector of telemetry is told. The collector is a socket of our own, and what it hears is
-//! read with the definitions that OpenTelemetry publishes. `make test` puts them where this finds
-//! them; `SEGNO_PYTHON` names another Python that has them.
+//! The telemetry that a collector receives. The collector is this test's own socket, and the test
+//! parses the data with the definitions that OpenTelemetry publishes. `make test` puts them where
+//! this test finds them; `SEGNO_PYTHON` names another Python that has them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,8 +18,8 @@ fn collector() -> ModelServer {
 
 fn model() -> ModelServer {
     ModelServer::start(|_, asked| {
-        let said = asked.body["messages"].to_string();
-        if said.contains("tool_result") {
+        let messages = asked.body["messages"].to_string();
+        if messages.contains("tool_result") {
             return Play::Text("it is 42".into());
         }
         let input = json!({"expression": "6 * 7"});
@@ -36,10 +36,10 @@ fn spec(sandbox: &Sandbox, model: &ModelServer, endpoint: &str, more: &str) {
     sandbox.write("ask.yaml", &spec);
 }
 
-/// Everything that the collector heard.
+/// Every span that the collector received.
 fn spans(collector: &ModelServer) -> Vec<Value> {
-    let heard = collector.asked();
-    let spans = heard.iter().flat_map(|asked| {
+    let requests = collector.asked();
+    let spans = requests.iter().flat_map(|asked| {
         assert_eq!(asked.path, "/v1/traces");
         let spans = &asked.body["resourceSpans"][0]["scopeSpans"][0]["spans"];
         spans.as_array().unwrap().clone()
@@ -59,7 +59,7 @@ fn attribute(span: &Value, key: &str) -> Option<String> {
 }
 
 #[test]
-fn a_collector_is_told_of_runs_agents_calls_and_tools() {
+fn collector_receives_runs_agents_calls_and_tools() {
     let (sandbox, model, collector) = (sandbox(), model(), collector());
     spec(&sandbox, &model, &collector.host(), "");
     let mut command = sandbox.command(&["run", "ask.yaml"]);
@@ -76,7 +76,7 @@ fn a_collector_is_told_of_runs_agents_calls_and_tools() {
             .collect::<Vec<_>>()
     };
     let runs = named("invoke_workflow ask");
-    // The run that was killed could not say how it ended.
+    // The killed run could not report how it ended.
     assert_eq!(runs.len(), 1);
     for (key, value) in [
         ("segno.resumed", "true"),
@@ -121,7 +121,7 @@ fn a_collector_is_told_of_runs_agents_calls_and_tools() {
         1,
         "a session is one trace, however many runs it took"
     );
-    // The artifact tells what all runs did.
+    // The artifact holds the spans of all runs.
     let trace: Value = serde_json::from_str(&sandbox.read("artifacts/trace.json")).unwrap();
     assert_eq!(trace["trace_id"], **traces.first().unwrap());
     let steps = trace["spans"].as_array().unwrap().iter();
@@ -134,7 +134,7 @@ fn a_collector_is_told_of_runs_agents_calls_and_tools() {
 }
 
 #[test]
-fn what_is_sent_is_what_opentelemetry_defines() {
+fn spans_match_the_opentelemetry_definitions() {
     let (sandbox, model, collector) = (sandbox(), model(), collector());
     spec(&sandbox, &model, &collector.host(), "");
     run(&sandbox, &["run", "ask.yaml"]).good();
@@ -150,17 +150,17 @@ fn what_is_sent_is_what_opentelemetry_defines() {
     command
         .arg(here.join("tests/it/models/otlp.py"))
         .arg(sandbox.work().join("sent.jsonl"));
-    let said = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::finish(command).good();
     let names: Vec<String> = spans(&collector)
         .iter()
         .map(|span| span["name"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(said.stdout.lines().collect::<Vec<_>>(), names);
+    assert_eq!(output.stdout.lines().collect::<Vec<_>>(), names);
     assert_eq!(names.len(), 2 * 4 + 1);
 }
 
 #[test]
-fn what_a_spec_wants_hidden_is_not_told() {
+fn redacted_attributes_are_not_exported() {
     for (redact, arguments, result) in [
         (
             ", redact: {tool_inputs: false, tool_outputs: true}",
@@ -190,21 +190,21 @@ fn what_a_spec_wants_hidden_is_not_told() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_holds_up_nothing() {
+fn missing_collector_delays_nothing() {
     let (sandbox, model) = (sandbox(), model());
     spec(&sandbox, &model, "http://127.0.0.1:1", "");
-    let said = run(&sandbox, &["run", "ask.yaml"]).good();
-    assert_eq!(said.stdout, "it is 42\n");
+    let output = run(&sandbox, &["run", "ask.yaml"]).good();
+    assert_eq!(output.stdout, "it is 42\n");
     assert_eq!(
-        said.stderr.matches("telemetry is not sent").count(),
+        output.stderr.matches("telemetry is not sent").count(),
         1,
         "{}",
-        said.stderr
+        output.stderr
     );
 }
 
 #[test]
-fn a_session_that_is_not_chosen_tells_nothing() {
+fn unsampled_session_exports_nothing() {
     let (sandbox, model, collector) = (sandbox(), model(), collector());
     spec(&sandbox, &model, &collector.host(), "");
     let spec = sandbox

@@ -1,4 +1,4 @@
-//! Models that ask for tools: what they are given, what is kept, and what a kill costs.
+//! Models that call tools: what they receive, what is stored, and what a kill costs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn with_tools(sandbox: &Sandbox, provider: &str, host: &str, tools: &str) {
     sandbox.write("ask.yaml", &spec);
 }
 
-/// How many answers of the model there are to the last question.
+/// How many answers the model gave since the last question.
 fn turns(asked: &Asked) -> usize {
     let messages = asked.body["messages"].as_array().unwrap();
     let question = |message: &Value| {
@@ -37,11 +37,12 @@ fn turns(asked: &Asked) -> usize {
         .count()
 }
 
-/// Three turns in the first step: two with tools, one with words. The second step has one.
+/// A model with three turns in the first step: two with tools, one with text. The second step has
+/// one turn.
 fn worker() -> ModelServer {
     ModelServer::start(
         |_, asked| match (turns(asked), asked.body["messages"].to_string()) {
-            (_, said) if said.contains("then ") => Play::Text("over".into()),
+            (_, messages) if messages.contains("then ") => Play::Text("over".into()),
             (0, _) => Play::Tools(
                 "Let me see. ".into(),
                 vec![
@@ -65,7 +66,7 @@ fn worker() -> ModelServer {
 }
 
 #[test]
-fn tools_are_run_and_their_results_go_back() {
+fn tool_results_are_sent_back_to_the_model() {
     for (provider, _) in APIS {
         let (sandbox, server) = (sandbox(), worker());
         with_tools(
@@ -74,14 +75,14 @@ fn tools_are_run_and_their_results_go_back() {
             &server.host(),
             "calculator, file_write, strands_cli.tools.grep",
         );
-        let said = run(&sandbox, &["run", "ask.yaml"]).good();
-        assert_eq!(said.stdout, "over\n");
+        let output = run(&sandbox, &["run", "ask.yaml"]).good();
+        assert_eq!(output.stdout, "over\n");
         assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
         let asked = server.asked();
         assert_eq!(asked.len(), 4);
-        let told = asked[2].body["messages"].to_string();
-        assert!(told.contains("6 * 7 = 42"), "{told}");
-        assert!(told.contains("1 | forty-two"), "{told}");
+        let messages = asked[2].body["messages"].to_string();
+        assert!(messages.contains("6 * 7 = 42"), "{messages}");
+        assert!(messages.contains("1 | forty-two"), "{messages}");
         assert_eq!(asked[0].body["tools"].as_array().unwrap().len(), 3);
         let shown = sandbox
             .segno(&["sessions", "show", "ask", "--json"])
@@ -104,16 +105,17 @@ fn tools_are_run_and_their_results_go_back() {
 
 #[test]
 fn a_kill_inside_a_step_costs_at_most_the_call_in_flight() {
-    killed_inside_a_step(&["resume"]);
+    assert_kill_costs_at_most_one_call(&["resume"]);
 }
 
 #[test]
-fn a_copy_goes_on_inside_a_step_and_costs_at_most_the_call_in_flight() {
-    killed_inside_a_step(&["resume", "--fork"]);
+fn a_fork_inside_a_step_costs_at_most_the_call_in_flight() {
+    assert_kill_costs_at_most_one_call(&["resume", "--fork"]);
 }
 
-/// Kills a run wherever its conversation with a model can be, and goes on with these words.
-fn killed_inside_a_step(resume: &[&str]) {
+/// Kills a run before and after every journal commit of its conversation with a model, and
+/// continues with these arguments.
+fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
     let mut kills = 0;
     for point in ["journal.before_commit", "journal.after_commit"] {
         for visit in 1.. {
@@ -128,29 +130,32 @@ fn killed_inside_a_step(resume: &[&str]) {
             command
                 .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
                 .env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-            let said = finish(command);
-            if !said.crashed() {
-                said.good();
+            let output = finish(command);
+            if !output.crashed() {
+                output.good();
                 break;
             }
             kills += 1;
             let journal = sandbox.segno(&["logs", "--json"]);
-            let entries = journal.json();
-            let has = |kind: &str| entries.iter().any(|entry| entry["kind"] == kind);
+            let events = journal.json();
+            let has = |kind: &str| events.iter().any(|event| event["kind"] == kind);
             if has("model_replied") && !has("step_finished") {
                 let status = sandbox.segno(&["status", "--json"]).good();
                 let used = &status.json()[0]["contexts"]["steps/0"]["used"];
                 assert_eq!(used, 18, "{point}:{visit}: {status:?}");
             }
-            let done = entries.iter().any(|entry| entry["status"] == "completed");
+            let done = events.iter().any(|event| event["status"] == "completed");
             if !done {
                 let words: &[&str] = if journal.status.success() {
                     resume
                 } else {
                     &["run", "ask.yaml"]
                 };
-                let said = run(&sandbox, words).good();
-                assert!(said.stdout.ends_with("over\n"), "{point}:{visit}: {said:?}");
+                let output = run(&sandbox, words).good();
+                assert!(
+                    output.stdout.ends_with("over\n"),
+                    "{point}:{visit}: {output:?}"
+                );
             }
             assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
             let mut calls: BTreeMap<String, usize> = BTreeMap::new();
@@ -164,7 +169,7 @@ fn killed_inside_a_step(resume: &[&str]) {
                 "{point}:{visit}: {repeated} calls were repeated"
             );
             let before = point == "journal.before_commit";
-            // After a commit, everything that was answered is written down.
+            // After a commit, the journal holds every answer.
             assert!(
                 before || repeated == 0,
                 "{point}:{visit}: an answered call was repeated"
@@ -174,13 +179,13 @@ fn killed_inside_a_step(resume: &[&str]) {
             let last = last["name"].as_str().unwrap();
             let log = sandbox.segno(&["logs", last, "--json"]).good().json();
             let shown = sandbox.segno(&["sessions", "show", last, "--json"]).good();
-            // Four answers were kept; one that was lost with its run is not known.
+            // The journal holds four answers; one that was lost with its run is not known.
             assert_eq!(
                 shown.json()[0]["usage"]["input_tokens"],
                 44,
                 "{point}:{visit}"
             );
-            let replies = log.iter().filter(|entry| entry["kind"] == "model_replied");
+            let replies = log.iter().filter(|event| event["kind"] == "model_replied");
             assert_eq!(replies.count(), 2, "{point}:{visit}");
         }
     }
@@ -188,7 +193,7 @@ fn killed_inside_a_step(resume: &[&str]) {
 }
 
 #[test]
-fn a_tool_that_goes_wrong_is_told_to_the_model() {
+fn tool_errors_are_sent_to_the_model() {
     let outside: [(&str, Value, &str); 6] = [
         (
             "file_read",
@@ -218,13 +223,13 @@ fn a_tool_that_goes_wrong_is_told_to_the_model() {
         });
         with_tools(&sandbox, "openai", &server.host(), "file_read, file_write");
         run(&sandbox, &["run", "ask.yaml"]).good();
-        let told = server.asked()[1].body["messages"].to_string();
-        assert!(told.contains(words), "{tool}: {told}");
+        let messages = server.asked()[1].body["messages"].to_string();
+        assert!(messages.contains(words), "{tool}: {messages}");
     }
 }
 
 #[test]
-fn a_model_that_never_ends_is_ended() {
+fn endless_tool_loop_is_ended() {
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(|_, _| {
@@ -237,7 +242,7 @@ fn a_model_that_never_ends_is_ended() {
 }
 
 #[test]
-fn a_failed_call_in_the_middle_goes_on_from_there() {
+fn failed_request_mid_step_is_retried_in_place() {
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(|number, asked| match (number, turns(asked)) {
@@ -258,7 +263,7 @@ fn a_failed_call_in_the_middle_goes_on_from_there() {
 }
 
 #[test]
-fn a_skill_is_told_of_and_loaded_when_it_is_needed() {
+fn skill_is_announced_and_loaded_on_demand() {
     let sandbox = sandbox();
     let server = ModelServer::start(|_, asked| match turns(asked) {
         0 => Play::Tools(
@@ -282,21 +287,21 @@ fn a_skill_is_told_of_and_loaded_when_it_is_needed() {
         system.ends_with("when they are needed:\n- notes: how to write notes"),
         "{system}"
     );
-    let told = asked[1].body["messages"].to_string();
+    let messages = asked[1].body["messages"].to_string();
     for words in [
         "Be short.",
         "Be shorter.",
         "is not the name of a module",
         "there is no skill `other`, only notes, quiet",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(messages.contains(words), "{words}: {messages}");
     }
 }
 
 #[test]
-fn the_tools_that_the_format_names_are_the_tools_that_there_are() {
+fn spec_tool_names_match_the_native_tools() {
     let named: Vec<&str> = segno_engine::spec::native_tools().collect();
-    // The tool that checks specs needs the engine, so it is made where the parts are joined.
+    // `spec_verify` needs the engine, so it is built where the crates are wired together.
     let known = segno_agents::NativeTools::names().chain(["spec_verify"]);
     assert_eq!(named, known.collect::<Vec<_>>());
 }

@@ -1,5 +1,5 @@
-//! `segno work`, in real git repositories. Agents are programs that write what they were asked and change
-//! files, so that tests see both.
+//! `segno work`, in real git repositories. The agents are programs that record their prompts and
+//! change files, so that tests see both.
 
 mod killed;
 mod pausing;
@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::commands::root;
 use crate::sandbox;
 
-/// Three agents in one program. It notes every call and what was asked; answers from the file
-/// `answers/STEP`, with dots for slashes, if there is one; and otherwise plans two tasks, approves, or adds
-/// a line to `TASK.txt`.
+/// Three agents in one program. It records every call and every prompt; answers from the file
+/// `set_answer/STEP`, with dots for slashes, if that exists; and otherwise plans two tasks, approves,
+/// or appends a line to `TASK.txt`.
 const AGENT: &str = r#"#!/bin/sh
 crew=$(dirname "$0")
 step=$(echo "$SEGNO_STEP" | tr / .)
@@ -43,7 +43,7 @@ case $SEGNO_STEP in
 esac
 "#;
 
-const CREW: &str = "\
+const SPEC: &str = "\
 version: 0
 name: crew
 runtime:
@@ -67,84 +67,84 @@ They are missing.
   It comes after a.
 ";
 
-/// A repository with one commit, and a crew beside it.
-pub(super) struct Shop {
+/// A repository with one commit, and the agents' folder next to it.
+pub(super) struct WorkFixture {
     pub(super) sandbox: Sandbox,
 }
 
-impl Shop {
+impl WorkFixture {
     pub(super) fn new() -> Self {
         let sandbox = sandbox();
-        let shop = Self { sandbox };
-        fs::create_dir_all(shop.crew().join("answers")).unwrap();
-        shop.put("crew.yaml", CREW);
-        shop.put("PLAN.md", PLAN);
-        shop.put("agent.sh", AGENT);
+        let fixture = Self { sandbox };
+        fs::create_dir_all(fixture.agents_folder().join("answers")).unwrap();
+        fixture.write_file("crew.yaml", SPEC);
+        fixture.write_file("PLAN.md", PLAN);
+        fixture.write_file("agent.sh", AGENT);
         let mode = Command::new("chmod")
             .arg("+x")
-            .arg(shop.crew().join("agent.sh"))
+            .arg(fixture.agents_folder().join("agent.sh"))
             .status();
         assert!(mode.unwrap().success());
-        let repository = shop.sandbox.work();
+        let repository = fixture.sandbox.work();
         git(&repository, &["init", "-q", "-b", "main"]);
         git(&repository, &["config", "user.name", "Ada"]);
         git(&repository, &["config", "user.email", "ada@example.org"]);
-        shop.sandbox.write("first.txt", "first\n");
+        fixture.sandbox.write("first.txt", "first\n");
         git(&repository, &["add", "."]);
         git(&repository, &["commit", "-q", "-m", "Begin"]);
-        shop
+        fixture
     }
 
-    pub(super) fn crew(&self) -> PathBuf {
+    pub(super) fn agents_folder(&self) -> PathBuf {
         root(&self.sandbox).join("crew")
     }
 
-    /// Writes a file of the crew's.
-    pub(super) fn put(&self, name: &str, content: &str) {
-        fs::write(self.crew().join(name), content).unwrap();
+    /// Writes a file into the agents' folder.
+    pub(super) fn write_file(&self, name: &str, content: &str) {
+        fs::write(self.agents_folder().join(name), content).unwrap();
     }
 
-    /// Makes a step answer this.
-    pub(super) fn answers(&self, step: &str, text: &str) {
-        self.put(&format!("answers/{}", step.replace('/', ".")), text);
+    /// Sets the answer of a step.
+    pub(super) fn set_answer(&self, step: &str, text: &str) {
+        self.write_file(&format!("answers/{}", step.replace('/', ".")), text);
     }
 
-    /// What a step was asked.
+    /// The prompt of a step.
     #[track_caller]
     pub(super) fn asked(&self, step: &str) -> String {
         let file = self
-            .crew()
+            .agents_folder()
             .join(format!("asked.{}", step.replace('/', ".")));
         fs::read_to_string(&file).unwrap_or_else(|error| panic!("{step}: {error}"))
     }
 
-    /// The steps that were asked, in order.
+    /// The steps that were called, in order.
     pub(super) fn calls(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.crew().join("calls.log")).unwrap_or_default();
+        let log = fs::read_to_string(self.agents_folder().join("calls.log")).unwrap_or_default();
         let step = |line: &str| line.split(' ').nth(2).unwrap_or_default().to_owned();
         log.lines().map(step).collect()
     }
 
-    /// `segno work` with the crew, under the name `job`.
-    pub(super) fn words<'a>(what: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    /// The arguments of `segno work` with these agents, under the name `job`.
+    pub(super) fn args<'a>(what: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         let words = ["work", what, "--spec", "../crew/crew.yaml", "--name", "job"];
         [&words[..], more].concat()
     }
 
     pub(super) fn work(&self, what: &str, more: &[&str]) -> Said {
-        self.sandbox.segno(&Self::words(what, more))
+        self.sandbox.segno(&Self::args(what, more))
     }
 
     pub(super) fn segno(&self, words: &[&str]) -> Said {
         self.sandbox.segno(words)
     }
 
-    /// The folder that the work is done in.
+    /// The worktree of the session.
     pub(super) fn folder(&self) -> PathBuf {
         root(&self.sandbox).join("work-job")
     }
 
-    /// The first lines of the commits of the session's branch, oldest first, without the first of all.
+    /// The subjects of the commits on the session's branch, oldest first, without those of `main`.
     pub(super) fn commits(&self) -> Vec<String> {
         let log = git(
             &self.sandbox.work(),
@@ -153,8 +153,8 @@ impl Shop {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// The files that a commit of the session's branch touches: 1 is the first.
-    pub(super) fn touched(&self, number: usize) -> Vec<String> {
+    /// The files that a commit of the session's branch changes; 1 is the first commit.
+    pub(super) fn changed_files(&self, number: usize) -> Vec<String> {
         let back = self.commits().len() - number;
         let commit = format!("segno/job~{back}");
         let work = self.sandbox.work();
@@ -162,16 +162,16 @@ impl Shop {
         names.lines().map(str::to_owned).collect()
     }
 
-    /// The plan of the session, as `status --json` has it.
+    /// The session's plan, from `status --json`.
     #[track_caller]
     pub(super) fn plan(&self) -> Value {
-        let said = self.segno(&["status", "job", "--json"]).good();
-        said.json().remove(0)["plan"].take()
+        let output = self.segno(&["status", "job", "--json"]).good();
+        output.json().remove(0)["plan"].take()
     }
 
-    /// The tasks of it and where they stand.
+    /// The tasks of the plan, with their statuses.
     #[track_caller]
-    pub(super) fn standings(&self) -> Vec<(String, String)> {
+    pub(super) fn task_statuses(&self) -> Vec<(String, String)> {
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         let plan = self.plan();
         let tasks = plan["tasks"].as_array().unwrap().iter();
@@ -181,7 +181,7 @@ impl Shop {
     }
 }
 
-/// What git answers in a folder.
+/// Runs git in a folder, and returns its stdout.
 #[track_caller]
 pub(super) fn git(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");

@@ -1,20 +1,24 @@
+//! Plans from files, stdin, issues and specs.
+
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
 use segno_testkit::sandbox::{finish, wait};
 
-use super::{Shop, git};
+use super::{WorkFixture, git};
 
 #[test]
-fn a_plan_in_a_file_becomes_a_commit_for_each_task() {
-    let shop = Shop::new();
-    let work = shop.sandbox.work();
-    shop.sandbox.write("first.txt", "what the person is at\n");
-    let said = shop.work("../crew/PLAN.md", &[]).good();
-    assert_eq!(shop.commits(), ["T1: Write a", "T2: Write b"]);
-    assert_eq!(shop.touched(1), ["T1.txt"]);
-    assert_eq!(shop.touched(2), ["T2.txt"]);
+fn plan_file_becomes_one_commit_per_task() {
+    let fixture = WorkFixture::new();
+    let work = fixture.sandbox.work();
+    fixture
+        .sandbox
+        .write("first.txt", "what the person is at\n");
+    let output = fixture.work("../crew/PLAN.md", &[]).good();
+    assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
+    assert_eq!(fixture.changed_files(1), ["T1.txt"]);
+    assert_eq!(fixture.changed_files(2), ["T2.txt"]);
     let message = git(&work, &["log", "-1", "--format=%an <%ae>%n%B", "segno/job"]);
     assert!(
         message.starts_with("Ada <ada@example.org>\nT2: Write b\n\nI did tasks/T2/1/work.\n\n"),
@@ -30,25 +34,25 @@ fn a_plan_in_a_file_becomes_a_commit_for_each_task() {
             "segno/job",
         ],
     );
-    assert!(said.stderr.contains(id.trim()), "{}", said.stderr);
-    assert!(said.stderr.contains("has changes that are not committed"));
+    assert!(output.stderr.contains(id.trim()), "{}", output.stderr);
+    assert!(output.stderr.contains("has changes that are not committed"));
     assert!(
-        said.stdout.starts_with("- [x] T1: Write a ["),
+        output.stdout.starts_with("- [x] T1: Write a ["),
         "{}",
-        said.stdout
+        output.stdout
     );
-    // What the person has is as it was.
-    assert_eq!(shop.sandbox.read("first.txt"), "what the person is at\n");
+    // The user's files are unchanged.
+    assert_eq!(fixture.sandbox.read("first.txt"), "what the person is at\n");
     assert_eq!(git(&work, &["status", "--porcelain"]), " M first.txt\n");
     assert_eq!(git(&work, &["branch", "--show-current"]), "main\n");
     let start = git(&work, &["rev-parse", "main"]);
-    assert_eq!(shop.plan()["start"], start.trim());
-    assert_eq!(git(&shop.folder(), &["status", "--porcelain"]), "");
+    assert_eq!(fixture.plan()["start"], start.trim());
+    assert_eq!(git(&fixture.folder(), &["status", "--porcelain"]), "");
     assert_eq!(
-        fs::read_to_string(shop.folder().join("first.txt")).unwrap(),
+        fs::read_to_string(fixture.folder().join("first.txt")).unwrap(),
         "first\n"
     );
-    let asked = shop.asked("tasks/T2/1/work");
+    let asked = fixture.asked("tasks/T2/1/work");
     for words in [
         "Do task T2",
         "They are missing.",
@@ -61,130 +65,141 @@ fn a_plan_in_a_file_becomes_a_commit_for_each_task() {
 }
 
 #[test]
-fn tasks_come_after_those_that_they_need_and_those_that_are_done_are_left_alone() {
-    let shop = Shop::new();
-    shop.put(
+fn tasks_follow_their_dependencies_and_skip_done_ones() {
+    let fixture = WorkFixture::new();
+    fixture.write_file(
         "PLAN.md",
         "- [ ] last: Close (after b1, a1)\n- [ ] **b1** Second (depends on: a1)\n- [x] a0: Was done\n- [ ] a1: First (after a0)\n",
     );
-    // A bare word without a digit is no name, so the first is called by its number.
-    let refused = shop.work("../crew/PLAN.md", &["--plan-only"]).good();
+    // A bare word without a digit is not an id, so the first task is called by its number.
+    let refused = fixture.work("../crew/PLAN.md", &["--plan-only"]).good();
     assert!(
         refused
             .stdout
             .starts_with("- [ ] T1: last: Close (after b1, a1)\n")
     );
-    shop.work("../crew/PLAN.md", &["--no-review"]).good();
-    let work: Vec<String> = shop.calls();
+    fixture.work("../crew/PLAN.md", &["--no-review"]).good();
+    let work: Vec<String> = fixture.calls();
     assert_eq!(
         work,
         ["tasks/a1/1/work", "tasks/b1/1/work", "tasks/T1/1/work"]
     );
     assert_eq!(
-        shop.commits(),
+        fixture.commits(),
         ["a1: First", "b1: Second", "T1: last: Close"]
     );
-    let standings = shop.standings();
-    let standings: Vec<&str> = standings.iter().map(|(_, word)| word.as_str()).collect();
-    assert_eq!(standings, ["done", "done", "skipped", "done"]);
+    let statuses = fixture.task_statuses();
+    let statuses: Vec<&str> = statuses.iter().map(|(_, word)| word.as_str()).collect();
+    assert_eq!(statuses, ["done", "done", "skipped", "done"]);
 }
 
 #[test]
-fn an_issue_is_planned_and_begun_when_the_plan_is_approved() {
-    let shop = Shop::new();
+fn issue_is_planned_and_started_after_approval() {
+    let fixture = WorkFixture::new();
     let issue = "Two files are missing. Write them.";
-    shop.work(issue, &[])
+    fixture
+        .work(issue, &[])
         .refused(19, &["Approve this plan?", "segno answer job"]);
-    assert!(shop.asked("plan/1/planner").contains(issue));
-    let asked = shop.segno(&["answer", "job"]).good().stdout;
+    assert!(fixture.asked("plan/1/planner").contains(issue));
+    let asked = fixture.segno(&["answer", "job"]).good().stdout;
     assert!(asked.contains("- [ ] T2: Write b (after T1)"), "{asked}");
-    assert_eq!(shop.plan()["settled"], false);
-    assert_eq!(shop.calls(), ["plan/1/planner"]);
-    shop.segno(&["answer", "job", "perhaps"])
+    assert_eq!(fixture.plan()["settled"], false);
+    assert_eq!(fixture.calls(), ["plan/1/planner"]);
+    fixture
+        .segno(&["answer", "job", "perhaps"])
         .refused(2, &["R0110"]);
-    shop.segno(&["answer", "job", "approve", "--resume"]).good();
-    assert_eq!(shop.commits(), ["T1: Write a", "T2: Write b"]);
-    assert!(shop.asked("tasks/T1/1/work").contains(issue));
+    fixture
+        .segno(&["answer", "job", "approve", "--resume"])
+        .good();
+    assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
+    assert!(fixture.asked("tasks/T1/1/work").contains(issue));
 }
 
 #[test]
-fn a_long_issue_is_told_whole_to_the_planner_and_in_part_to_each_task() {
-    let shop = Shop::new();
+fn long_issue_is_whole_for_the_planner_and_cut_for_tasks() {
+    let fixture = WorkFixture::new();
     let issue = format!("Make it {}.", "é".repeat(2_000));
-    shop.put("issue.txt", &issue);
-    shop.work("../crew/issue.txt", &["--yes", "--no-review"])
+    fixture.write_file("issue.txt", &issue);
+    fixture
+        .work("../crew/issue.txt", &["--yes", "--no-review"])
         .good();
-    assert!(shop.asked("plan/1/planner").contains(&issue));
+    assert!(fixture.asked("plan/1/planner").contains(&issue));
     let part: String = issue.chars().take(500).collect();
-    let asked = shop.asked("tasks/T1/1/work");
+    let asked = fixture.asked("tasks/T1/1/work");
     assert!(asked.contains(&format!("\n{part}…\n")), "{asked}");
 }
 
 #[test]
-fn a_rejected_plan_is_made_again_for_the_reason_that_was_given() {
-    let shop = Shop::new();
-    shop.answers("plan/2/planner", "Here it is:\n\n- [ ] T1: Write both\n");
-    shop.work("Two files", &[]).refused(19, &["R0108"]);
-    shop.segno(&["answer", "job", "reject: one task is enough", "--resume"])
+fn rejected_plan_is_remade_with_the_reason() {
+    let fixture = WorkFixture::new();
+    fixture.set_answer("plan/2/planner", "Here it is:\n\n- [ ] T1: Write both\n");
+    fixture.work("Two files", &[]).refused(19, &["R0108"]);
+    fixture
+        .segno(&["answer", "job", "reject: one task is enough", "--resume"])
         .refused(19, &["Approve this plan?"]);
-    let asked = shop.asked("plan/2/planner");
+    let asked = fixture.asked("plan/2/planner");
     assert!(asked.contains("one task is enough"), "{asked}");
     assert!(asked.contains("- [ ] T2: Write b (after T1)"), "{asked}");
-    shop.segno(&["answer", "job", "yes", "--resume"]).good();
-    assert_eq!(shop.commits(), ["T1: Write both"]);
+    fixture.segno(&["answer", "job", "yes", "--resume"]).good();
+    assert_eq!(fixture.commits(), ["T1: Write both"]);
 }
 
 #[test]
-fn a_plan_that_a_person_sends_instead_counts_if_it_holds_together() {
-    let shop = Shop::new();
-    shop.work("Two files", &[]).refused(19, &["R0108"]);
+fn valid_plan_of_the_user_replaces_the_planners() {
+    let fixture = WorkFixture::new();
+    fixture.work("Two files", &[]).refused(19, &["R0108"]);
     let round = "- [ ] A1: one (after A2)\n- [ ] A2: two (after A1)";
-    shop.segno(&["answer", "job", round, "--resume"])
+    fixture
+        .segno(&["answer", "job", round, "--resume"])
         .refused(19, &["waits for itself: A1 → A2 → A1"]);
     let mine = "My plan:\n\n- [ ] A1: one\n- [ ] A2: two (after A1)";
-    shop.segno(&["answer", "job", mine, "--resume"]).good();
-    assert_eq!(shop.commits(), ["A1: one", "A2: two"]);
-    assert_eq!(shop.calls()[0], "plan/1/planner");
-    assert!(!shop.calls().contains(&"plan/2/planner".to_owned()));
+    fixture.segno(&["answer", "job", mine, "--resume"]).good();
+    assert_eq!(fixture.commits(), ["A1: one", "A2: two"]);
+    assert_eq!(fixture.calls()[0], "plan/1/planner");
+    assert!(!fixture.calls().contains(&"plan/2/planner".to_owned()));
 }
 
 #[test]
-fn a_planner_that_makes_no_plan_is_asked_again_and_told_why() {
-    let shop = Shop::new();
-    shop.answers("plan/1/planner", "I would rather not.");
-    shop.answers("plan/1/planner#2", "- [ ] T1: a (after T9)");
-    shop.work("Two files", &["--yes"]).good();
+fn planner_without_a_valid_plan_is_asked_again() {
+    let fixture = WorkFixture::new();
+    fixture.set_answer("plan/1/planner", "I would rather not.");
+    fixture.set_answer("plan/1/planner#2", "- [ ] T1: a (after T9)");
+    fixture.work("Two files", &["--yes"]).good();
     assert!(
-        shop.asked("plan/1/planner#2")
+        fixture
+            .asked("plan/1/planner#2")
             .contains("there is no task: write")
     );
     assert!(
-        shop.asked("plan/1/planner#3")
+        fixture
+            .asked("plan/1/planner#3")
             .contains("there is no task `T9` to come after")
     );
-    assert_eq!(shop.commits(), ["T1: Write a", "T2: Write b"]);
+    assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
 }
 
 #[test]
-fn only_the_plan_is_made_where_only_that_is_wanted() {
-    let shop = Shop::new();
-    let said = shop.work("Two files", &["--plan-only"]).good();
+fn plan_only_stops_after_the_plan() {
+    let fixture = WorkFixture::new();
+    let output = fixture.work("Two files", &["--plan-only"]).good();
     assert_eq!(
-        said.stdout,
+        output.stdout,
         "- [ ] T1: Write a\n- [ ] T2: Write b (after T1)\n"
     );
-    assert_eq!(shop.calls(), ["plan/1/planner"]);
-    assert!(!shop.folder().exists());
+    assert_eq!(fixture.calls(), ["plan/1/planner"]);
+    assert!(!fixture.folder().exists());
     assert_eq!(
-        git(&shop.sandbox.work(), &["branch", "--list", "segno/*"]),
+        git(&fixture.sandbox.work(), &["branch", "--list", "segno/*"]),
         ""
     );
 }
 
 #[test]
 fn a_plan_is_read_from_stdin() {
-    let shop = Shop::new();
-    let mut command = shop.sandbox.command(&Shop::words("-", &["--no-review"]));
+    let fixture = WorkFixture::new();
+    let mut command = fixture
+        .sandbox
+        .command(&WorkFixture::args("-", &["--no-review"]));
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -197,36 +212,40 @@ fn a_plan_is_read_from_stdin() {
         .write_all(b"1. [ ] Write it\n")
         .unwrap();
     wait(child).good();
-    assert_eq!(shop.commits(), ["T1: Write it"]);
+    assert_eq!(fixture.commits(), ["T1: Write it"]);
 }
 
 #[test]
 fn a_task_that_changes_nothing_has_no_commit() {
-    let shop = Shop::new();
-    shop.put(
+    let fixture = WorkFixture::new();
+    fixture.write_file(
         "crew.yaml",
         "version: 0\nname: crew\nruntime: {provider: scripted, script: script.yaml}\nagents: {one: {prompt: You.}}\npattern: {type: chain, config: {steps: [{agent: one}]}}\n",
     );
-    shop.put(
+    fixture.write_file(
         "script.yaml",
         "ledger: calls.log\nanswers: [{contains: Review what, text: '{\"approved\": true}'}]\ndefault: {text: I looked.}\n",
     );
-    let said = shop.work("../crew/PLAN.md", &[]).good();
+    let output = fixture.work("../crew/PLAN.md", &[]).good();
     assert!(
-        said.stdout
+        output
+            .stdout
             .contains("- [x] T1: Write a [nothing to commit]")
     );
-    assert_eq!(shop.commits(), Vec::<String>::new());
-    assert_eq!(shop.plan()["tasks"][0]["commit"], serde_json::Value::Null);
-    assert_eq!(shop.standings()[1].1, "done");
-    assert_eq!(shop.calls().len(), 4);
+    assert_eq!(fixture.commits(), Vec::<String>::new());
+    assert_eq!(
+        fixture.plan()["tasks"][0]["commit"],
+        serde_json::Value::Null
+    );
+    assert_eq!(fixture.task_statuses()[1].1, "done");
+    assert_eq!(fixture.calls().len(), 4);
 }
 
 #[test]
-fn work_in_place_is_committed_to_the_branch_that_is_checked_out() {
-    let shop = Shop::new();
-    shop.work("../crew/PLAN.md", &["--in-place"]).good();
-    let work = shop.sandbox.work();
+fn in_place_commits_to_the_current_branch() {
+    let fixture = WorkFixture::new();
+    fixture.work("../crew/PLAN.md", &["--in-place"]).good();
+    let work = fixture.sandbox.work();
     let log = git(&work, &["log", "--format=%s", "main"]);
     assert_eq!(log, "T2: Write b\nT1: Write a\nBegin\n");
     assert_eq!(git(&work, &["status", "--porcelain"]), "");
@@ -237,20 +256,28 @@ fn work_in_place_is_committed_to_the_branch_that_is_checked_out() {
 }
 
 #[test]
-fn commits_that_an_agent_makes_itself_are_kept_and_reviewed() {
-    let shop = Shop::new();
+fn commits_of_the_agent_are_kept_and_reviewed() {
+    let fixture = WorkFixture::new();
     let agent = super::AGENT.replace(
         "if [ -e \"$crew/fail.$step\" ]",
         "case $SEGNO_STEP in tasks/T1/1/work) git add . && git commit -qm mine;; esac\nif [ -e \"$crew/fail.$step\" ]",
     );
-    shop.put("agent.sh", &agent);
-    shop.work("../crew/PLAN.md", &[]).good();
-    assert_eq!(shop.commits(), ["mine", "T2: Write b"]);
-    assert!(shop.asked("tasks/T1/1/review").contains("+tasks/T1/1/work"));
-    assert!(!shop.asked("tasks/T2/1/review").contains("+tasks/T1/1/work"));
+    fixture.write_file("agent.sh", &agent);
+    fixture.work("../crew/PLAN.md", &[]).good();
+    assert_eq!(fixture.commits(), ["mine", "T2: Write b"]);
+    assert!(
+        fixture
+            .asked("tasks/T1/1/review")
+            .contains("+tasks/T1/1/work")
+    );
+    assert!(
+        !fixture
+            .asked("tasks/T2/1/review")
+            .contains("+tasks/T1/1/work")
+    );
 }
 
-/// A spec of one's own, with the crew's agents.
+/// A user's own spec, with the same agents.
 const OWN: &str = "\
 version: 0
 name: job
@@ -267,24 +294,28 @@ outputs: {artifacts: [{path: plan.md, from: \"{{ plan }}\"}]}
 ";
 
 #[test]
-fn a_spec_with_the_pattern_is_run_like_any_and_what_is_committed_stays_when_it_is_edited() {
-    let shop = Shop::new();
-    shop.put("own.yaml", OWN);
-    let work = shop.sandbox.work();
-    let explained = shop.segno(&["explain", "../crew/own.yaml"]).good().stdout;
+fn edited_plan_spec_keeps_its_commits() {
+    let fixture = WorkFixture::new();
+    fixture.write_file("own.yaml", OWN);
+    let work = fixture.sandbox.work();
+    let explained = fixture
+        .segno(&["explain", "../crew/own.yaml"])
+        .good()
+        .stdout;
     assert!(explained.contains("tasks/T2/review: critic"), "{explained}");
     let words = ["run", "../crew/own.yaml", "--out", "../out"];
-    shop.segno(&words).refused(130, &["R0102"]);
-    // Everything that is edited would be asked again, but for what is committed.
-    shop.put("own.yaml", &OWN.replace("You work.", "You work hard."));
-    shop.segno(&["resume", "job", "--on-change", "rerun"])
+    fixture.segno(&words).refused(130, &["R0102"]);
+    // A rerun repeats every edited step, except those whose work is committed.
+    fixture.write_file("own.yaml", &OWN.replace("You work.", "You work hard."));
+    fixture
+        .segno(&["resume", "job", "--on-change", "rerun"])
         .good();
     assert_eq!(
         git(&work, &["log", "--format=%s", "main"]),
         "T2: Write b\nT1: Write a\nBegin\n"
     );
     assert_eq!(
-        shop.calls(),
+        fixture.calls(),
         [
             "tasks/T1/1/work",
             "tasks/T1/1/review",
@@ -297,19 +328,26 @@ fn a_spec_with_the_pattern_is_run_like_any_and_what_is_committed_stays_when_it_i
 }
 
 #[test]
-fn a_secret_in_an_issue_is_neither_kept_nor_told() {
-    let shop = Shop::new();
+fn secret_in_an_issue_is_redacted() {
+    let fixture = WorkFixture::new();
     let secret = "hunter2-Xq9vLr4TzWk8";
     let issue = format!("The key {secret} is in the code. Take it out.");
-    let mut command = shop.sandbox.command(&Shop::words(&issue, &["--yes"]));
+    let mut command = fixture
+        .sandbox
+        .command(&WorkFixture::args(&issue, &["--yes"]));
     command.env("SERVICE_API_KEY", secret);
     finish(command).good();
-    assert!(shop.asked("plan/1/planner").contains("is in the code"));
+    assert!(fixture.asked("plan/1/planner").contains("is in the code"));
     for step in ["plan/1/planner", "tasks/T1/1/work"] {
-        assert!(!shop.asked(step).contains(secret), "{step}");
+        assert!(!fixture.asked(step).contains(secret), "{step}");
     }
-    let kept = shop.segno(&["sessions", "export", "job", "-o", "-"]).good();
-    assert!(!kept.stdout.contains(secret));
-    let log = git(&shop.sandbox.work(), &["log", "--format=%B", "segno/job"]);
+    let exported = fixture
+        .segno(&["sessions", "export", "job", "-o", "-"])
+        .good();
+    assert!(!exported.stdout.contains(secret));
+    let log = git(
+        &fixture.sandbox.work(),
+        &["log", "--format=%B", "segno/job"],
+    );
     assert!(!log.contains(secret));
 }

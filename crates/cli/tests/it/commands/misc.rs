@@ -1,4 +1,4 @@
-//! The small commands: validate, doctor, demo, completion.
+//! Other commands: validate, doctor, demo, completion.
 
 use std::fs;
 
@@ -8,22 +8,22 @@ use crate::commands::{edit, failing_chain, keys, root};
 use crate::sandbox;
 
 #[test]
-fn a_valid_spec_is_valid_and_nothing_is_kept() {
+fn validate_accepts_a_valid_spec_and_stores_nothing() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    let said = sandbox.segno(&["validate", "chain.yaml"]).good();
+    let output = sandbox.segno(&["validate", "chain.yaml"]).good();
     assert_eq!(
-        said.stdout,
+        output.stdout,
         "chain.yaml is valid: chain `chain` with 3 steps\n"
     );
-    let said = sandbox.segno(&["validate", "chain.yaml", "--json"]).good();
-    assert_eq!(keys(&said.json()[0]), "inputs kind name pattern steps v");
+    let output = sandbox.segno(&["validate", "chain.yaml", "--json"]).good();
+    assert_eq!(keys(&output.json()[0]), "inputs kind name pattern steps v");
     assert!(!sandbox.home().exists());
     assert!(sandbox.calls().is_empty());
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_spec_is_told_at_once() {
+fn validate_reports_all_errors_at_once() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     edit(&sandbox, "provider:", "provder:");
@@ -32,26 +32,26 @@ fn everything_that_is_wrong_with_a_spec_is_told_at_once() {
         "agent: a, input: one",
         "agent: b, input: \"{{ one\"",
     );
-    let said = sandbox
+    let output = sandbox
         .segno(&["validate", "chain.yaml"])
         .refused(3, &["[W0101]"]);
-    insta::assert_snapshot!(super::tidy(&sandbox, &said.stderr), @r"
+    insta::assert_snapshot!(super::normalize(&sandbox, &output.stderr), @r"
     error: [ROOT]/work/chain.yaml is not a valid spec [W0101]
       cause: /runtime/provder (line 4): unknown key; did you mean `provider`?
              /pattern/config/steps/0/agent (line 12): no such agent: `b`; did you mean `a`?
              /pattern/config/steps/0/input (line 12): template: line 1 of the template: unexpected end of input, expected end of variable block
     ");
-    let said = sandbox
+    let output = sandbox
         .segno(&["validate", "chain.yaml", "--json"])
         .refused(3, &[]);
     assert_eq!(
-        keys(&said.json()[0]),
+        keys(&output.json()[0]),
         "causes code exit hint kind message v"
     );
 }
 
 #[test]
-fn what_a_later_version_does_is_refused_by_name() {
+fn unsupported_feature_is_refused_by_name() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     edit(
@@ -65,11 +65,11 @@ fn what_a_later_version_does_is_refused_by_name() {
             .segno(&[command, "chain.yaml"])
             .refused(18, &expected);
     }
-    assert!(super::standings(&sandbox).is_empty());
+    assert!(super::session_statuses(&sandbox).is_empty());
 }
 
 #[test]
-fn doctor_finds_a_sound_home_sound() {
+fn doctor_accepts_a_sound_home() {
     let sandbox = sandbox();
     assert_eq!(
         sandbox.segno(&["doctor"]).good().stdout,
@@ -81,31 +81,31 @@ fn doctor_finds_a_sound_home_sound() {
         sandbox.segno(&["doctor"]).good().stdout,
         "verified 1 session, 9 entries, 0 blobs\n"
     );
-    let said = sandbox.segno(&["doctor", "--json"]).good();
+    let output = sandbox.segno(&["doctor", "--json"]).good();
     assert_eq!(
-        keys(&said.json()[0]),
+        keys(&output.json()[0]),
         "blobs damaged entries kind sessions v"
     );
 }
 
 #[test]
-fn the_demo_shows_a_kill_and_repeats_no_answered_call() {
+fn demo_kills_a_run_and_repeats_no_answered_call() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["demo"]);
     command.env("TMPDIR", root(&sandbox));
-    let said = finish(command).good();
+    let output = finish(command).good();
     for word in [
         "killed while steps/3 was in flight",
         "finished steps skipped: 3, answered calls repeated: 0",
     ] {
-        assert!(said.stdout.contains(word), "{}", said.stdout);
+        assert!(output.stdout.contains(word), "{}", output.stdout);
     }
     let left: Vec<_> = fs::read_dir(root(&sandbox)).unwrap().collect();
     assert_eq!(left.len(), 1, "only the work folder is left: {left:?}");
 }
 
 #[test]
-fn the_demo_can_be_kept_and_looked_at() {
+fn demo_files_can_be_kept() {
     let sandbox = sandbox();
     sandbox.segno(&["demo", "--keep", "demo"]).good();
     assert!(
@@ -123,11 +123,11 @@ fn the_demo_can_be_kept_and_looked_at() {
 fn completions_know_the_commands() {
     let sandbox = sandbox();
     for shell in ["bash", "zsh", "fish"] {
-        let said = sandbox.segno(&["completion", shell]).good();
+        let output = sandbox.segno(&["completion", shell]).good();
         for word in ["segno", "resume", "auto-resume", "cleanup", "completion"] {
-            assert!(said.stdout.contains(word), "{shell}: {word}");
+            assert!(output.stdout.contains(word), "{shell}: {word}");
         }
-        assert!(!said.stdout.contains("__warden"), "{shell}");
+        assert!(!output.stdout.contains("__warden"), "{shell}");
     }
     let script = sandbox.segno(&["completion", "bash"]).stdout;
     let path = sandbox.write("segno.bash", &script);

@@ -2,7 +2,7 @@
 
 use segno_testkit::sandbox::Sandbox;
 
-use crate::commands::{edit, failing_chain, mend, shown, standings};
+use crate::commands::{edit, failing_chain, fix_answers, session_statuses, shown};
 use crate::sandbox;
 
 /// A session with two finished steps, whose first step was edited since.
@@ -10,20 +10,20 @@ fn edited() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    mend(&sandbox);
+    fix_answers(&sandbox);
     edit(&sandbox, "input: one", "input: uno");
     sandbox
 }
 
 #[test]
-fn an_edit_is_noticed_and_finished_steps_keep_their_results() {
+fn edit_is_reported_and_finished_steps_keep_results() {
     for more in [&[][..], &["--on-change", "warn"]] {
         let sandbox = edited();
-        let said = sandbox.segno(&[&["resume"], more].concat()).good();
+        let output = sandbox.segno(&[&["resume"], more].concat()).good();
         assert!(
-            said.stderr.contains("chain.yaml was edited since this session last ran; it changes steps/0; finished steps among them keep their results"),
+            output.stderr.contains("chain.yaml was edited since this session last ran; it changes steps/0; finished steps among them keep their results"),
             "{}",
-            said.stderr
+            output.stderr
         );
         assert_eq!(
             sandbox.calls(),
@@ -33,15 +33,15 @@ fn an_edit_is_noticed_and_finished_steps_keep_their_results() {
 }
 
 #[test]
-fn changed_steps_are_asked_again_and_others_not() {
+fn rerun_repeats_only_changed_steps() {
     let sandbox = edited();
-    let said = sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    let output = sandbox.segno(&["resume", "--on-change", "rerun"]).good();
     assert!(
-        said.stderr.contains("steps/0 is run again"),
+        output.stderr.contains("steps/0 is run again"),
         "{}",
-        said.stderr
+        output.stderr
     );
-    // The answer of the first step came out as before, so the second was not asked again.
+    // The answer of the first step did not change, so the second one was not asked again.
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/2", "steps/0", "steps/2"]
@@ -62,7 +62,7 @@ fn a_changed_answer_changes_the_steps_that_use_it() {
 }
 
 #[test]
-fn an_edit_can_be_refused_and_nothing_is_begun() {
+fn edit_can_be_refused_before_anything_runs() {
     let sandbox = edited();
     let before = shown(&sandbox, "chain");
     sandbox.segno(&["resume", "--on-change", "fail"]).refused(
@@ -77,26 +77,29 @@ fn an_edit_can_be_refused_and_nothing_is_begun() {
     );
     let after = shown(&sandbox, "chain");
     assert_eq!(before["entries"], after["entries"]);
-    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "failed".into())]
+    );
     assert_eq!(sandbox.calls().len(), 3);
     sandbox.segno(&["resume"]).good();
 }
 
 #[test]
-fn an_edit_can_be_left_out_of_account() {
+fn pinned_ignores_the_edit() {
     let sandbox = edited();
     sandbox.write(
         "answers.yaml",
         "ledger: calls.log\nanswers: [{contains: three after fine, text: as it was}]\n",
     );
     edit(&sandbox, "three after", "drei nach");
-    let said = sandbox.segno(&["resume", "--on-change", "pinned"]).good();
-    assert_eq!(said.stdout, "as it was\n");
-    assert!(!said.stderr.contains("edited"), "{}", said.stderr);
+    let output = sandbox.segno(&["resume", "--on-change", "pinned"]).good();
+    assert_eq!(output.stdout, "as it was\n");
+    assert!(!output.stderr.contains("edited"), "{}", output.stderr);
 }
 
 #[test]
-fn steps_that_come_and_go_are_named() {
+fn added_steps_are_named() {
     let sandbox = edited();
     edit(&sandbox, "input: uno", "input: one");
     let spec = sandbox.read("chain.yaml");
@@ -104,20 +107,23 @@ fn steps_that_come_and_go_are_named() {
         "chain.yaml",
         &format!("{spec}      - {{agent: a, input: four}}\n"),
     );
-    let said = sandbox.segno(&["resume", "--on-change", "fail"]);
-    let said = said.refused(22, &["steps/3 (added)"]);
-    assert!(!said.stderr.contains("steps/0"), "{}", said.stderr);
+    let output = sandbox.segno(&["resume", "--on-change", "fail"]);
+    let output = output.refused(22, &["steps/3 (added)"]);
+    assert!(!output.stderr.contains("steps/0"), "{}", output.stderr);
     sandbox.segno(&["resume"]).good();
     assert_eq!(sandbox.calls().last().unwrap(), "steps/3");
 }
 
 #[test]
-fn an_edit_that_breaks_the_spec_is_told_and_the_session_stays() {
+fn invalid_edit_is_reported_and_the_session_stays() {
     let sandbox = edited();
     edit(&sandbox, "pattern:", "patern:");
     sandbox
         .segno(&["resume"])
         .refused(3, &["chain.yaml", "/patern", "did you mean `pattern`?"]);
-    assert_eq!(standings(&sandbox), [("chain".into(), "failed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("chain".into(), "failed".into())]
+    );
     sandbox.segno(&["resume", "--on-change", "pinned"]).good();
 }

@@ -1,6 +1,6 @@
-//! Agents whose programs keep their conversations, struck at any moment (P6, P7, P11), and gone on with
-//! twice at once (P3). The strikes are a part of what `crash --segno PATH --part agents` does in full;
-//! `SEGNO_CRASH_SEED` draws another.
+//! Kills CLI agents at random moments (P6, P7, P11), and resumes one conversation twice at once
+//! (P3). The kills are a sample of what `crash --segno PATH --part agents` does in full;
+//! `SEGNO_CRASH_SEED` draws another sample.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::segno;
 
-/// How often a test strikes each agent.
+/// How many kills a test draws for each agent.
 const SAMPLE: usize = 4;
 
 fn scene(agent: Agent, script: Script) -> Scene {
@@ -50,9 +50,9 @@ fn survive(agent: Agent) {
     assert!(tally.hits + 1 >= SAMPLE as u64, "too many misses: {tally}");
 }
 
-/// Both agents, struck at work and struck again while they go on.
+/// Kills both agents at work, and kills them again during the resume.
 #[test]
-fn a_resume_that_is_struck_as_well_goes_on() {
+fn killed_resume_can_be_resumed() {
     let seed = seed();
     let all = Agent::ALL.into_iter();
     let all = all.flat_map(|agent| strikes_again(agent, 30, seed));
@@ -71,10 +71,10 @@ fn a_resume_that_is_struck_as_well_goes_on() {
     assert!(tally.of("struck again") > 0, "{tally}");
 }
 
-/// Segno, killed while it puts a record in order, brings one back, or writes one for another agent.
+/// Kills Segno while it repairs a transcript, restores one, or writes one for another agent.
 #[test]
 #[cfg(feature = "failpoints")]
-fn a_record_that_segno_is_killed_over_is_whole_and_gone_on_with() {
+fn transcript_is_whole_after_segno_is_killed_writing_it() {
     use segno_testkit::crash::records::{attempt_all, trials};
     let drawn = sample(trials(), SAMPLE, seed());
     let outcomes = attempt_all(segno(), &drawn, 2, |outcome| println!("{}", outcome.trial));
@@ -87,29 +87,29 @@ fn a_record_that_segno_is_killed_over_is_whole_and_gone_on_with() {
 }
 
 #[test]
-fn claude_code_goes_on_wherever_it_is_struck() {
+fn claude_code_resumes_wherever_it_is_killed() {
     survive(Agent::Claude);
 }
 
 #[test]
-fn codex_goes_on_wherever_it_is_struck() {
+fn codex_resumes_wherever_it_is_killed() {
     survive(Agent::Codex);
 }
 
-/// What the journal has of one kind.
-fn entries(scene: &Scene, kind: &str) -> Vec<Value> {
+/// The journal's events of one kind.
+fn events(scene: &Scene, kind: &str) -> Vec<Value> {
     let journal = scene.journal().into_iter();
     let own = journal.filter(|(known, _)| known == kind);
     own.map(|(_, body)| body).collect()
 }
 
-/// Kills segno in the middle of the slow command, when what led to it is written down, and waits until
-/// all is quiet.
-fn killed(agent: Agent) -> Scene {
+/// Kills Segno in the middle of the slow command, once everything before it is in the journal and
+/// in the transcript, and waits until no process is left.
+fn killed_mid_command(agent: Agent) -> Scene {
     let scene = scene(agent, standard());
     let mut run = scene.begin();
     let slow = "slow".to_owned();
-    // What is not yet written down may be asked for again.
+    // The agent may ask again for a turn that is not written yet.
     assert!(
         scene.until(&mut run, |_| scene.stage.signs().contains(&slow)
             && scene.written_down("task", "sleep 1"))
@@ -120,19 +120,20 @@ fn killed(agent: Agent) -> Scene {
 }
 
 #[test]
-fn a_record_that_does_not_say_what_was_asked_is_not_gone_on_with() {
+fn transcript_without_the_prompt_is_not_resumed() {
     for agent in Agent::ALL {
-        let scene = killed(agent);
-        let opened = entries(&scene, "agent_opened");
+        let scene = killed_mid_command(agent);
+        let opened = events(&scene, "agent_opened");
         let id = opened[0]["native"].as_str().unwrap();
         let path = agent.record(&scene.stage, id).unwrap();
-        // As a program leaves it that is killed when it has named its conversation and no more.
-        let record = std::fs::read_to_string(&path).unwrap();
-        let lines = record.split_inclusive('\n');
+        // The file that a program leaves when it is killed right after it has named its
+        // conversation.
+        let transcript = std::fs::read_to_string(&path).unwrap();
+        let lines = transcript.split_inclusive('\n');
         let begun = lines.take_while(|line| !line.contains("[script:standard]"));
         std::fs::write(&path, begun.collect::<String>()).unwrap();
         scene.segno(&["resume", "task"]).good();
-        let opened = entries(&scene, "agent_opened");
+        let opened = events(&scene, "agent_opened");
         assert_eq!(opened.len(), 2, "{agent:?} {opened:?}");
         assert_eq!(opened[1]["rung"], "compiled", "{agent:?}");
         let sent = conversation(&scene.server.request("standard", 8).unwrap());
@@ -149,7 +150,7 @@ fn a_record_that_does_not_say_what_was_asked_is_not_gone_on_with() {
 }
 
 #[test]
-fn of_two_resumes_of_a_conversation_at_once_one_runs_and_one_is_refused() {
+fn second_of_two_concurrent_resumes_is_refused() {
     let turns = [
         Turn::say("I begin.").call(Call::write("a.txt", "a\n")),
         Turn::say("I am done.").held(),
@@ -169,7 +170,7 @@ fn of_two_resumes_of_a_conversation_at_once_one_runs_and_one_is_refused() {
     };
     assert_eq!(asked(), 1);
     let mut resumes = [(); 2].map(|()| scene.start(&["resume", "task"]));
-    // The model is held back, so that whoever ends now was refused.
+    // The server holds the model's answer back, so a resume that ends now was refused.
     until("one of them asks, and one has ended", || {
         asked() == 2 && resumes.iter_mut().any(Run::is_over)
     });
@@ -188,8 +189,8 @@ fn of_two_resumes_of_a_conversation_at_once_one_runs_and_one_is_refused() {
     scene.server.release("held", 1);
     assert!(running.end().success(), "{}", running.told());
     assert_eq!(asked(), 2, "nobody else asked");
-    let opened = entries(&scene, "agent_opened");
+    let opened = events(&scene, "agent_opened");
     assert_eq!(opened.len(), 2, "{opened:?}");
     assert_eq!(opened[0]["native"], opened[1]["native"]);
-    assert_eq!(entries(&scene, "step_finished").len(), 1);
+    assert_eq!(events(&scene, "step_finished").len(), 1);
 }

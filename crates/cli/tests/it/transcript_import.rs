@@ -1,5 +1,6 @@
-//! Conversations that agents left behind, adopted as sessions: by the real binary, from the real Claude
-//! Code and the real Codex, and from transcripts that are made up to be awkward.
+//! Tests of `segno import`, which turns conversations that CLI agents started on their own into
+//! sessions. They use the real binary with the real Claude Code and the real Codex, and hand-made
+//! transcripts with awkward content.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,14 +22,14 @@ use serde_json::{Value, json};
 
 use crate::{sandbox, segno};
 
-/// A conversation that an agent began by itself.
-struct Set {
+/// A conversation that a CLI agent started without Segno.
+struct Fixture {
     agent: Agent,
     workshop: Workshop,
     id: String,
 }
 
-impl Deref for Set {
+impl Deref for Fixture {
     type Target = Workshop;
 
     fn deref(&self) -> &Workshop {
@@ -36,8 +37,8 @@ impl Deref for Set {
     }
 }
 
-impl Set {
-    /// A conversation that the agent began by itself, and that was killed in the middle of a command.
+impl Fixture {
+    /// Starts a conversation without Segno and kills the agent in the middle of a command.
     fn killed(agent: Agent) -> Self {
         let script = standard();
         let prompt = format!("Do the task. {}", script.marker());
@@ -63,8 +64,9 @@ impl Set {
         self.segno(&[&["import", self.agent.word()], words].concat())
     }
 
-    /// Everything is as an undisturbed run leaves it, and the model was sent the whole history.
-    fn is_done(&self, work: &Path) {
+    /// Asserts that the files are those of an undisturbed run and that the model received the whole
+    /// history.
+    fn assert_done(&self, work: &Path) {
         assert_eq!(files(work), standard_files(), "{:?}", self.agent);
         let (paid, mended) = (self.server.paid("standard"), self.server.mended("standard"));
         assert_eq!(
@@ -74,7 +76,7 @@ impl Set {
             self.agent
         );
         let sent = conversation(&self.server.request("standard", 8).unwrap());
-        let said: Vec<String> = sent
+        let texts: Vec<String> = sent
             .into_iter()
             .filter_map(|part| match part {
                 Part::Text(Role::Assistant, text) => Some(text),
@@ -86,14 +88,14 @@ impl Set {
             "One line was wrong.",
             "Two at once.",
         ] {
-            let found = said.iter().any(|text| text.contains(words));
-            assert!(found, "{:?} {words}: {said:?}", self.agent);
+            let found = texts.iter().any(|text| text.contains(words));
+            assert!(found, "{:?} {words}: {texts:?}", self.agent);
         }
     }
 }
 
-/// What a bundle has of one kind of entries.
-fn journal(bundle: &Said, kind: &str) -> Vec<Value> {
+/// The bodies of all events of one kind in an exported session.
+fn events_of_kind(bundle: &Said, kind: &str) -> Vec<Value> {
     let records = bundle.stdout.lines();
     let records = records.map(|line| serde_json::from_str(line).unwrap());
     let records = records.filter(|record: &Value| record["kind"] == kind);
@@ -102,99 +104,122 @@ fn journal(bundle: &Said, kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_conversation_that_an_agent_began_alone_is_adopted_and_goes_on_natively() {
+fn imported_conversation_resumes_natively() {
     for agent in Agent::ALL {
-        let set = Set::killed(agent);
-        let adopted = set.import(&[&set.id, "--json"]).good().json().remove(0);
-        assert_eq!(adopted["outcome"], "new", "{adopted}");
-        assert_eq!(adopted["native"], set.id, "{adopted}");
-        assert_eq!(adopted["damage"], json!([]), "{adopted}");
-        let session = adopted["session"].as_str().unwrap();
-        let shown = set.segno(&["sessions", "show", session, "--json"]).good();
+        let fixture = Fixture::killed(agent);
+        let imported = fixture
+            .import(&[&fixture.id, "--json"])
+            .good()
+            .json()
+            .remove(0);
+        assert_eq!(imported["outcome"], "new", "{imported}");
+        assert_eq!(imported["native"], fixture.id, "{imported}");
+        assert_eq!(imported["damage"], json!([]), "{imported}");
+        let session = imported["session"].as_str().unwrap();
+        let shown = fixture
+            .segno(&["sessions", "show", session, "--json"])
+            .good();
         let shown = shown.json().remove(0);
         assert_eq!(shown["session_kind"], "agent", "{shown}");
         assert_eq!(shown["status"], "paused", "{shown}");
-        let again = set.import(&[&set.id, "--json"]).good().json().remove(0);
+        let again = fixture
+            .import(&[&fixture.id, "--json"])
+            .good()
+            .json()
+            .remove(0);
         assert_eq!(again["outcome"], "unchanged", "{again}");
-        let resumed = set.segno(&["resume", session]).good();
+        let resumed = fixture.segno(&["resume", session]).good();
         assert!(!resumed.stderr.contains("cannot be read"), "{resumed:?}");
-        set.is_done(&set.stage.work());
-        let opened = set.opened(session);
-        let expected = [("-"), ("native")].map(|rung| (set.id.clone(), rung.to_owned()));
+        fixture.assert_done(&fixture.stage.work());
+        let opened = fixture.opened(session);
+        let expected =
+            [("-"), ("native")].map(|strategy| (fixture.id.clone(), strategy.to_owned()));
         assert_eq!(opened, expected, "{agent:?}");
-        let left = set.import(&[&set.id, "--json"]).good().json().remove(0);
+        let left = fixture
+            .import(&[&fixture.id, "--json"])
+            .good()
+            .json()
+            .remove(0);
         assert_eq!(left["outcome"], "left", "{left}");
     }
 }
 
 #[test]
-fn a_transcript_that_its_program_deleted_comes_back_from_the_copy() {
+fn deleted_transcript_is_restored_from_the_imported_copy() {
     for agent in Agent::ALL {
-        let set = Set::killed(agent);
-        let record = agent.record(&set.stage, &set.id).unwrap();
-        let adopted = set.import(&["--all", "--json"]).good().json();
-        assert_eq!(adopted.len(), 1, "{adopted:?}");
-        let session = adopted[0]["session"].as_str().unwrap();
+        let fixture = Fixture::killed(agent);
+        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
+        let imported = fixture.import(&["--all", "--json"]).good().json();
+        assert_eq!(imported.len(), 1, "{imported:?}");
+        let session = imported[0]["session"].as_str().unwrap();
         fs::remove_file(&record).unwrap();
-        set.segno(&["gc", "--grace-hours", "0"]).good();
-        let resumed = set.segno(&["resume", session]).good();
-        let rung = set.opened(session).pop().unwrap().1;
-        assert_eq!(rung, "rehomed", "{agent:?} {resumed:?}");
-        set.is_done(&set.stage.work());
+        fixture.segno(&["gc", "--grace-hours", "0"]).good();
+        let resumed = fixture.segno(&["resume", session]).good();
+        let strategy = fixture.opened(session).pop().unwrap().1;
+        assert_eq!(strategy, "rehomed", "{agent:?} {resumed:?}");
+        fixture.assert_done(&fixture.stage.work());
     }
 }
 
 #[test]
-fn a_copied_transcript_goes_on_on_a_new_machine() {
+fn copied_transcript_resumes_on_another_machine() {
     for agent in Agent::ALL {
-        let set = Set::killed(agent);
-        let record = agent.record(&set.stage, &set.id).unwrap();
-        let copy = set.sandbox.work().join("copy.jsonl");
+        let fixture = Fixture::killed(agent);
+        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
+        let copy = fixture.sandbox.work().join("copy.jsonl");
         fs::copy(&record, &copy).unwrap();
-        // Another home, another folder, with the files that were made so far.
-        let there = Stage::new(&set.server);
-        for (name, text) in files(&set.stage.work()) {
+        // Another home and another folder, with the files that exist so far.
+        let there = Stage::new(&fixture.server);
+        for (name, text) in files(&fixture.stage.work()) {
             let path = there.work().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let run = |words: &[&str]| finish(set.command_on(&there, words)).good();
+        let run = |words: &[&str]| finish(fixture.command_on(&there, words)).good();
         let (from, into) = (copy.to_str().unwrap(), there.work());
         let into = into.to_str().unwrap();
-        let said = run(&["import", agent.word(), from, "--folder", into, "--json"]);
-        let session = said.json()[0]["session"].as_str().unwrap().to_owned();
+        let output = run(&["import", agent.word(), from, "--folder", into, "--json"]);
+        let session = output.json()[0]["session"].as_str().unwrap().to_owned();
         run(&["resume", &session]);
-        set.is_done(&there.work());
+        fixture.assert_done(&there.work());
         assert_eq!(
-            set.opened(&session).pop().unwrap().1,
+            fixture.opened(&session).pop().unwrap().1,
             "rehomed",
             "{agent:?}"
         );
-        assert!(agent.record(&there, &set.id).is_some());
+        assert!(agent.record(&there, &fixture.id).is_some());
     }
 }
 
 #[test]
-fn a_fork_of_an_adopted_conversation_is_one_of_its_own() {
+fn fork_of_an_import_gets_its_own_conversation() {
     for agent in Agent::ALL {
-        let set = Set::killed(agent);
-        let adopted = set.import(&[&set.id, "--json"]).good().json().remove(0);
-        let session = adopted["session"].as_str().unwrap();
-        set.segno(&["sessions", "fork", session, "--name", "other"])
+        let fixture = Fixture::killed(agent);
+        let imported = fixture
+            .import(&[&fixture.id, "--json"])
+            .good()
+            .json()
+            .remove(0);
+        let session = imported["session"].as_str().unwrap();
+        fixture
+            .segno(&["sessions", "fork", session, "--name", "other"])
             .good();
-        let record = agent.record(&set.stage, &set.id).unwrap();
+        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
         let before = fs::read(&record).unwrap();
-        set.segno(&["resume", "other"]).good();
-        assert_eq!(files(&set.stage.work()), standard_files(), "{agent:?}");
-        let opened = set.opened("other");
-        let rungs: Vec<&str> = opened.iter().map(|(_, rung)| rung.as_str()).collect();
-        assert_eq!(rungs, ["-", "rehomed"], "{agent:?}");
-        assert!(opened.iter().all(|(id, _)| *id != set.id), "{opened:?}");
+        fixture.segno(&["resume", "other"]).good();
+        assert_eq!(files(&fixture.stage.work()), standard_files(), "{agent:?}");
+        let opened = fixture.opened("other");
+        let strategies: Vec<&str> = opened
+            .iter()
+            .map(|(_, strategy)| strategy.as_str())
+            .collect();
+        assert_eq!(strategies, ["-", "rehomed"], "{agent:?}");
+        assert!(opened.iter().all(|(id, _)| *id != fixture.id), "{opened:?}");
         assert!(
             fs::read(&record).unwrap() == before,
             "the first is untouched"
         );
-        let sent = conversation(&set.server.request("standard", 8).unwrap());
+        let sent = conversation(&fixture.server.request("standard", 8).unwrap());
         let known = sent.iter().any(
             |part| matches!(part, Part::Text(Role::Assistant, text) if text.contains("I begin with a plan.")),
         );
@@ -202,7 +227,7 @@ fn a_fork_of_an_adopted_conversation_is_one_of_its_own() {
     }
 }
 
-/// A transcript of Claude Code that is made up, below a home of its own.
+/// A hand-made Claude Code transcript below its own home.
 struct Forged {
     sandbox: Sandbox,
     file: PathBuf,
@@ -217,12 +242,12 @@ impl Forged {
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join(format!("{ID}.jsonl"));
         let forged = Self { sandbox, file };
-        forged.say(0..4);
+        forged.append_turns(0..4);
         forged
     }
 
-    /// A person and the model speak in turns.
-    fn say(&self, turns: std::ops::Range<u32>) {
+    /// Appends turns in which the user and the model alternate.
+    fn append_turns(&self, turns: std::ops::Range<u32>) {
         let lines: String = turns.map(|turn| self.line(turn)).collect();
         self.append(&lines);
     }
@@ -270,17 +295,17 @@ impl Forged {
     }
 
     fn import(&self) -> Value {
-        let said = self.segno(&["import", "claude", "--all", "--json"]).good();
-        let mut lines = said.json();
+        let output = self.segno(&["import", "claude", "--all", "--json"]).good();
+        let mut lines = output.json();
         assert_eq!(lines.len(), 1, "{lines:?}");
         lines.remove(0)
     }
 
-    /// What the session has of what was said.
-    fn said(&self) -> Vec<Value> {
+    /// The messages in the session's journal.
+    fn messages(&self) -> Vec<Value> {
         let session = self.import()["session"].as_str().unwrap().to_owned();
         let exported = self.segno(&["sessions", "export", &session, "-o", "-"]);
-        let events = journal(&exported.good(), "agent_said");
+        let events = events_of_kind(&exported.good(), "agent_said");
         let entries = events
             .iter()
             .map(|event| event["entries"].as_str().unwrap());
@@ -290,18 +315,18 @@ impl Forged {
     }
 
     fn shown(&self) -> Value {
-        let said = self.segno(&["sessions", "show", "Tell-me", "--json"]);
-        said.good().json().remove(0)
+        let output = self.segno(&["sessions", "show", "Tell-me", "--json"]);
+        output.good().json().remove(0)
     }
 }
 
 #[test]
-fn only_what_is_new_in_a_transcript_is_added() {
+fn import_appends_only_new_messages() {
     let forged = Forged::new();
     assert_eq!(forged.import()["outcome"], "new");
     assert_eq!(forged.import()["outcome"], "unchanged");
     assert_eq!(forged.shown()["usage"]["output_tokens"], 14);
-    forged.say(4..6);
+    forged.append_turns(4..6);
     let dry = forged.segno(&["import", "claude", ID, "--dry-run"]).good();
     assert!(dry.stdout.contains("would bring up to date"), "{dry:?}");
     let updated = forged.import();
@@ -310,7 +335,7 @@ fn only_what_is_new_in_a_transcript_is_added() {
         (&json!("updated"), &json!(2))
     );
     assert_eq!(forged.import()["outcome"], "unchanged");
-    assert_eq!(forged.said().len(), 6);
+    assert_eq!(forged.messages().len(), 6);
     let shown = forged.shown();
     assert_eq!(
         shown["usage"]["output_tokens"], 21,
@@ -318,7 +343,7 @@ fn only_what_is_new_in_a_transcript_is_added() {
     );
     assert_eq!(shown["usage"]["input_tokens"], 330);
     assert_eq!(shown["run"], 2);
-    // A file that was rewritten is told, and what was adopted stays.
+    // Segno reports a rewritten file and keeps what it imported before.
     let text = fs::read_to_string(&forged.file).unwrap();
     fs::write(&forged.file, text.replace("root", "boot")).unwrap();
     let left = forged.import();
@@ -334,36 +359,36 @@ fn only_what_is_new_in_a_transcript_is_added() {
             .unwrap()
             .contains("shorter")
     );
-    assert_eq!(forged.said().len(), 6);
+    assert_eq!(forged.messages().len(), 6);
 }
 
 #[test]
-fn a_damaged_transcript_is_adopted_as_far_as_it_can_be_read() {
+fn damaged_transcript_is_imported_as_far_as_readable() {
     let forged = Forged::new();
     forged.append("{\"type\":\"assistant\",\0\0\0\n");
-    forged.say(4..6);
+    forged.append_turns(4..6);
     let torn = forged.line(6);
     forged.append(&torn[..40]);
-    let adopted = forged.import();
-    let damage = adopted["damage"].as_array().unwrap();
-    assert_eq!(damage.len(), 2, "{adopted}");
+    let imported = forged.import();
+    let damage = imported["damage"].as_array().unwrap();
+    assert_eq!(damage.len(), 2, "{imported}");
     assert!(
         damage[0].as_str().unwrap().contains("bytes of zero"),
-        "{adopted}"
+        "{imported}"
     );
     assert!(
         damage[1].as_str().unwrap().contains("ends in its middle"),
-        "{adopted}"
+        "{imported}"
     );
-    assert_eq!(adopted["entries"], 6);
-    // The torn line was only on its way.
+    assert_eq!(imported["entries"], 6);
+    // The torn line was only half written; its rest follows.
     forged.append(&torn[40..]);
     assert_eq!(forged.import()["entries"], 1);
-    assert_eq!(forged.said().len(), 7);
+    assert_eq!(forged.messages().len(), 7);
 }
 
 #[test]
-fn one_that_nobody_can_read_does_not_keep_the_others_away() {
+fn unreadable_transcript_does_not_block_the_others() {
     let forged = Forged::new();
     let beside = |name: &str| forged.file.with_file_name(format!("{name}.jsonl"));
     fs::write(
@@ -373,9 +398,9 @@ fn one_that_nobody_can_read_does_not_keep_the_others_away() {
     .unwrap();
     fs::write(beside("5e550000-0000-4000-8000-00000000000c"), "").unwrap();
     fs::write(beside("agent-1234"), forged.line(0)).unwrap();
-    let said = forged.segno(&["import", "claude", "--all", "--json"]);
-    assert_eq!(said.code(), 12, "{said:?}");
-    let lines = said.json();
+    let output = forged.segno(&["import", "claude", "--all", "--json"]);
+    assert_eq!(output.code(), 12, "{output:?}");
+    let lines = output.json();
     let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].clone()).collect();
     assert_eq!(
         outcomes,
@@ -384,12 +409,12 @@ fn one_that_nobody_can_read_does_not_keep_the_others_away() {
     );
     let problem = lines[1]["problem"].as_str().unwrap();
     assert!(problem.contains("none of it can be read"), "{problem}");
-    let said = forged.segno(&["import", "claude", "none-such", "--json"]);
-    assert_eq!(said.code(), 2, "{said:?}");
+    let output = forged.segno(&["import", "claude", "none-such", "--json"]);
+    assert_eq!(output.code(), 2, "{output:?}");
 }
 
 #[test]
-fn two_imports_at_once_adopt_a_transcript_once() {
+fn concurrent_imports_create_one_session() {
     let forged = Forged::new();
     let words = ["import", "claude", ID, "--json"];
     let start = || {
@@ -400,13 +425,13 @@ fn two_imports_at_once_adopt_a_transcript_once() {
     for round in 0..5 {
         let both = [start(), start(), start()];
         for child in both {
-            let said = wait(child).good();
-            let outcome = said.json()[0]["outcome"].clone();
-            assert!(outcome != "empty", "round {round}: {said:?}");
+            let output = wait(child).good();
+            let outcome = output.json()[0]["outcome"].clone();
+            assert!(outcome != "empty", "round {round}: {output:?}");
         }
         assert_eq!(forged.import()["outcome"], "unchanged", "round {round}");
-        assert_eq!(forged.said().len(), 4 + 2 * round as usize);
-        forged.say(4 + 2 * round..6 + 2 * round);
+        assert_eq!(forged.messages().len(), 4 + 2 * round as usize);
+        forged.append_turns(4 + 2 * round..6 + 2 * round);
     }
     let listed = forged
         .segno(&["sessions", "list", "--all", "--json"])
@@ -415,30 +440,30 @@ fn two_imports_at_once_adopt_a_transcript_once() {
 }
 
 #[test]
-fn the_copy_of_a_transcript_stays_for_as_long_as_its_session_does() {
+fn transcript_copy_lives_as_long_as_its_session() {
     let forged = Forged::new();
     let session = forged.import()["session"].as_str().unwrap().to_owned();
-    let swept = || {
+    let run_gc = || {
         let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_hours(400_000);
         for head in fs::read_dir(forged.sandbox.home().join("snapshots/heads")).unwrap() {
             let head = fs::File::open(head.unwrap().path()).unwrap();
             head.set_modified(old).unwrap();
         }
-        let said = forged.segno(&["gc", "--grace-hours", "0", "--json"]).good();
-        said.json()[0]["snapshots"].as_u64().unwrap()
+        let output = forged.segno(&["gc", "--grace-hours", "0", "--json"]).good();
+        output.json()[0]["snapshots"].as_u64().unwrap()
     };
-    assert_eq!(swept(), 0);
+    assert_eq!(run_gc(), 0);
     forged.segno(&["sessions", "delete", &session]).good();
-    assert_eq!(swept(), 0, "it is in the trash");
+    assert_eq!(run_gc(), 0, "it is in the trash");
     let left = forged.import();
     assert!(left["reason"].as_str().unwrap().contains("trash"), "{left}");
     forged.segno(&["sessions", "restore", &session]).good();
-    assert_eq!(swept(), 0);
+    assert_eq!(run_gc(), 0);
     forged.segno(&["sessions", "delete", &session]).good();
     forged
         .segno(&["sessions", "trash", "--empty", "--yes"])
         .good();
-    assert_eq!(swept(), 1, "nobody needs it any more");
+    assert_eq!(run_gc(), 1, "nobody needs it any more");
     assert_eq!(
         forged.import()["outcome"],
         "new",
@@ -447,15 +472,15 @@ fn the_copy_of_a_transcript_stays_for_as_long_as_its_session_does() {
 }
 
 #[test]
-fn what_was_said_is_found_newest_first_and_shown() {
+fn search_finds_imported_messages_newest_first() {
     let forged = Forged::new();
     forged.import();
     let find = |words: &[&str]| {
-        let said = forged.segno(&[&["sessions", "search"], words, &["--json"]].concat());
-        said.good().json()
+        let output = forged.segno(&[&["sessions", "search"], words, &["--json"]].concat());
+        output.good().json()
     };
     let finds = find(&["TURNIP"]);
-    let told: Vec<_> = finds
+    let found: Vec<_> = finds
         .iter()
         .map(|find| {
             (
@@ -465,7 +490,7 @@ fn what_was_said_is_found_newest_first_and_shown() {
         })
         .collect();
     assert_eq!(
-        told[1..],
+        found[1..],
         [
             ("agent", "A turnip is a root, number 3."),
             ("person", "Tell me of Turnip 2, please."),
@@ -473,7 +498,7 @@ fn what_was_said_is_found_newest_first_and_shown() {
             ("person", "Tell me of Turnip 0, please."),
         ]
     );
-    assert_eq!(told[0].0, "question", "when it was adopted");
+    assert_eq!(found[0].0, "question", "when it was adopted");
     assert_eq!(finds[1]["at"], "2026-11-15T10:00:03.000Z");
     assert_eq!(finds[1]["agent"], "claude-code");
     assert_eq!(find(&["turnip", "--limit", "2"]).len(), 2);
@@ -486,32 +511,33 @@ fn what_was_said_is_found_newest_first_and_shown() {
     fs::create_dir(&elsewhere).unwrap();
     let mut command = forged.command(&["sessions", "search", "turnip"]);
     command.current_dir(&elsewhere);
-    let said = finish(command).good();
+    let output = finish(command).good();
     assert!(
-        said.stdout.starts_with("nothing found; `--all`"),
-        "{said:?}"
+        output.stdout.starts_with("nothing found; `--all`"),
+        "{output:?}"
     );
-    let talk = forged.shown()["conversations"][0].clone();
-    assert_eq!(talk["native"], ID, "{talk}");
-    assert_eq!(talk["context"]["used"], 117, "{talk}");
+    let conversation = forged.shown()["conversations"][0].clone();
+    assert_eq!(conversation["native"], ID, "{conversation}");
+    assert_eq!(conversation["context"]["used"], 117, "{conversation}");
     assert_eq!(
-        talk["last_words"], "A turnip is a root, number 3.",
-        "{talk}"
+        conversation["last_words"], "A turnip is a root, number 3.",
+        "{conversation}"
     );
-    let said = forged.segno(&["sessions", "show", "Tell-me"]).good();
+    let output = forged.segno(&["sessions", "show", "Tell-me"]).good();
     assert!(
-        said.stdout
+        output
+            .stdout
             .contains("last words A turnip is a root, number 3."),
-        "{said:?}"
+        "{output:?}"
     );
     let listed = forged.segno(&["sessions", "list"]).good();
     assert!(listed.stdout.contains("agent"), "{listed:?}");
 }
 
 #[test]
-fn an_import_that_is_killed_goes_on_where_it_was() {
+fn killed_import_continues_where_it_stopped() {
     let forged = Forged::new();
-    // Long enough to be written in several commits.
+    // Long enough that the import needs several commits.
     let long = "x".repeat(300_000);
     for turn in 4..44 {
         let line = forged.line(turn);
@@ -521,13 +547,13 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
                 .replace("a root", &format!("a root {long}")),
         );
     }
-    // A run opens with five or six entries; what comes after them is what was said.
+    // A run starts with five or six events; the events after them hold messages.
     for kill in 0..3 {
-        let before = entries(&forged);
+        let before = event_count(&forged);
         let mut child = forged.command(&["import", "claude", ID]);
         let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
         until("something that was said is written down", || {
-            entries(&forged) >= before + 8
+            event_count(&forged) >= before + 8
         });
         assert!(
             child.try_wait().unwrap().is_none(),
@@ -538,21 +564,21 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
     }
     assert_eq!(forged.import()["outcome"], "updated");
     let found = forged.segno(&["sessions", "search", "turnip", "--limit", "100", "--json"]);
-    let mut said: Vec<String> = found
+    let mut times: Vec<String> = found
         .good()
         .json()
         .iter()
         .filter(|find| find["who"] != "question")
         .map(|find| find["at"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(said.len(), 44, "{said:?}");
-    said.dedup();
-    assert_eq!(said.len(), 44, "nothing is there twice");
+    assert_eq!(times.len(), 44, "{times:?}");
+    times.dedup();
+    assert_eq!(times.len(), 44, "nothing is there twice");
     assert_eq!(forged.shown()["usage"]["output_tokens"], 7 * 22);
 }
 
-/// How many entries the one session has.
-fn entries(forged: &Forged) -> u64 {
+/// The number of events in the only session.
+fn event_count(forged: &Forged) -> u64 {
     let listed = forged.segno(&["sessions", "list", "--all", "--json"]);
     let entries = listed
         .json()

@@ -1,17 +1,17 @@
-//! Chats that nobody goes on with.
+//! Idle chats: they expire, and can be reopened.
 
 use segno_testkit::sandbox::until;
 
-use super::{commanded, entries, open, say, scripted, shown};
-use crate::commands::standings;
+use super::{commanded, events, open, say, scripted, shown};
+use crate::commands::session_statuses;
 
-fn expiring(seconds: u64) -> String {
+fn expiring_after(seconds: u64) -> String {
     format!("[chat]\nidle_after_s = 1\nexpires_after_s = {seconds}\n")
 }
 
-/// Sweeps until the chat `talk` has expired.
+/// Runs `sessions cleanup` until the chat `talk` has expired.
 fn expire(sandbox: &segno_testkit::sandbox::Sandbox) {
-    sandbox.configure(&expiring(1));
+    sandbox.configure(&expiring_after(1));
     until("the chat has expired", || {
         sandbox.segno(&["sessions", "cleanup", "--json"]).good();
         shown(sandbox)["status"] == "expired"
@@ -19,15 +19,15 @@ fn expire(sandbox: &segno_testkit::sandbox::Sandbox) {
 }
 
 #[test]
-fn a_chat_in_which_nothing_was_said_for_long_is_archived_and_reopened() {
+fn idle_chat_is_archived_and_can_be_reopened() {
     let sandbox = commanded("");
     open(&sandbox, "my name is Ada").good();
     sandbox.segno(&["sessions", "cleanup"]).good();
     assert_eq!(shown(&sandbox)["status"], "paused", "it is young");
     expire(&sandbox);
     let listed = |words: &[&str]| {
-        let said = sandbox.segno(&[&["sessions", "list", "--json"], words].concat());
-        said.good().json().len()
+        let output = sandbox.segno(&[&["sessions", "list", "--json"], words].concat());
+        output.good().json().len()
     };
     assert_eq!(listed(&[]), 0, "it is put away");
     assert_eq!(listed(&["--all"]), 1);
@@ -37,21 +37,21 @@ fn a_chat_in_which_nothing_was_said_for_long_is_archived_and_reopened() {
     sandbox
         .segno(&["chat", "--continue", "x"])
         .refused(17, &["[R0145]"]);
-    sandbox.configure(&expiring(3600));
+    sandbox.configure(&expiring_after(3600));
     sandbox.segno(&["resume", "talk"]).good();
     assert_eq!(shown(&sandbox)["status"], "paused");
     expire(&sandbox);
-    sandbox.configure(&expiring(3600));
+    sandbox.configure(&expiring_after(3600));
     say(&sandbox, "who am I?").good();
     assert!(sandbox.read("asked-1").contains("[user] my name is Ada"));
     assert_eq!(shown(&sandbox)["status"], "paused");
-    let ends = entries(&sandbox, "run_ended");
-    let ends: Vec<_> = ends.iter().map(|entry| &entry["status"]).collect();
+    let ends = events(&sandbox, "run_ended");
+    let ends: Vec<_> = ends.iter().map(|event| &event["status"]).collect();
     assert_eq!(ends, ["paused", "expired", "paused", "expired", "paused"]);
 }
 
 #[test]
-fn only_chats_expire_and_a_look_changes_nothing() {
+fn only_chats_expire_and_a_dry_run_changes_nothing() {
     let sandbox = scripted("default: {text: fine}");
     crate::commands::failing_chain(&sandbox);
     sandbox
@@ -59,27 +59,27 @@ fn only_chats_expire_and_a_look_changes_nothing() {
         .refused(10, &[]);
     sandbox.write("answers.yaml", "default: {text: fine}\n");
     open(&sandbox, "hello").good();
-    sandbox.configure(&expiring(1));
+    sandbox.configure(&expiring_after(1));
     let foreseen = || {
-        let said = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
-        said.stdout.contains("chat talk would be archived")
+        let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+        output.stdout.contains("chat talk would be archived")
     };
     until("it is time", foreseen);
     let pair = |name: &str, status: &str| (name.to_owned(), status.to_owned());
     let before = [pair("talk", "paused"), pair("work", "failed")];
-    assert_eq!(standings(&sandbox), before);
+    assert_eq!(session_statuses(&sandbox), before);
     sandbox.segno(&["sessions", "cleanup"]).good();
     let after = [pair("talk", "expired"), pair("work", "failed")];
-    assert_eq!(standings(&sandbox), after);
+    assert_eq!(session_statuses(&sandbox), after);
 }
 
 #[test]
-fn a_killed_exchange_of_an_expired_chat_is_answered_when_it_is_reopened() {
+fn reopened_chat_answers_its_killed_exchange() {
     let sandbox = commanded("if [ ! -e go ]; then kill -9 $PPID; sleep 60; fi");
-    let said = open(&sandbox, "first");
-    assert!(!said.status.success(), "{said:?}");
+    let output = open(&sandbox, "first");
+    assert!(!output.status.success(), "{output:?}");
     expire(&sandbox);
     sandbox.write("go", "");
-    let said = sandbox.segno(&["resume", "talk"]).good();
-    assert_eq!(said.stdout, "answer 0\n");
+    let output = sandbox.segno(&["resume", "talk"]).good();
+    assert_eq!(output.stdout, "answer 0\n");
 }

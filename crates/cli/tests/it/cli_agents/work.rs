@@ -1,5 +1,5 @@
-//! Plans that the real Claude Code and the real Codex work through: a conversation and a commit for each
-//! task.
+//! Plans that the real Claude Code and the real Codex work through: one conversation and one commit
+//! for each task.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::*;
 
-const CREW: &str = "\
+const SPEC: &str = "\
 version: 0
 name: crew
 runtime: {provider: PROVIDER}
@@ -39,9 +39,9 @@ fn writes(name: &str) -> Script {
     )
 }
 
-/// What people said to the model for a turn of a script.
-fn told(set: &Workshop, script: &str, turn: usize) -> String {
-    let sent = conversation(&set.server.request(script, turn).unwrap());
+/// The user messages that the model received for a turn of a script.
+fn user_messages(workshop: &Workshop, script: &str, turn: usize) -> String {
+    let sent = conversation(&workshop.server.request(script, turn).unwrap());
     let words = sent.into_iter().filter_map(|part| match part {
         Part::Text(Role::User, text) => Some(text),
         _ => None,
@@ -49,9 +49,9 @@ fn told(set: &Workshop, script: &str, turn: usize) -> String {
     words.collect::<Vec<_>>().join("\n")
 }
 
-/// A repository that a person can commit in, where the agents are started.
-fn repository(set: &Workshop) -> PathBuf {
-    let repository = set.stage.work();
+/// A repository with a committer identity, in the folder where the agents start.
+fn repository(workshop: &Workshop) -> PathBuf {
+    let repository = workshop.stage.work();
     for words in [
         &["init", "-q", "-b", "main"][..],
         &["config", "user.name", "Ada"],
@@ -63,87 +63,88 @@ fn repository(set: &Workshop) -> PathBuf {
     repository
 }
 
-/// A repository with a plan of two tasks, one for each script, and what is typed to work through it.
-struct Ground {
-    set: Workshop,
+/// A repository with a plan of two tasks, one for each script, and the arguments that work through
+/// it.
+struct PlanFixture {
+    workshop: Workshop,
     repository: PathBuf,
     words: Vec<String>,
 }
 
-impl Ground {
+impl PlanFixture {
     fn new(provider: &str, scripts: [Script; 2]) -> Self {
         let markers = scripts.each_ref().map(Script::marker);
-        let set = Workshop::new(segno(), scripts, "all");
-        let repository = repository(&set);
-        let review = set.sandbox.script(
+        let workshop = Workshop::new(segno(), scripts, "all");
+        let repository = repository(&workshop);
+        let review = workshop.sandbox.script(
             "review.sh",
             "#!/bin/sh\ncat > /dev/null\necho '{\"approved\": true}'\n",
         );
-        let crew = CREW.replace("PROVIDER", provider);
-        let crew = crew.replace("REVIEW", review.to_str().unwrap());
-        let crew = set.sandbox.write("crew.yaml", &crew);
+        let spec = SPEC.replace("PROVIDER", provider);
+        let spec = spec.replace("REVIEW", review.to_str().unwrap());
+        let spec = workshop.sandbox.write("crew.yaml", &spec);
         let plan = format!(
             "Write two files.\n\n- [ ] T1: Write the first\n  {}\n- [ ] T2: Write the second (after T1)\n  {}\n",
             markers[0], markers[1]
         );
-        let plan = set.sandbox.write("PLAN.md", &plan);
+        let plan = workshop.sandbox.write("PLAN.md", &plan);
         let words = [
             "work",
             plan.to_str().unwrap(),
             "--spec",
-            crew.to_str().unwrap(),
+            spec.to_str().unwrap(),
         ];
         let more = ["--name", "job", "--pause-after", "1"];
         let words = words.iter().chain(&more).map(ToString::to_string);
         Self {
             repository,
             words: words.collect(),
-            set,
+            workshop,
         }
     }
 
-    /// Works on the first task, and pauses then.
-    fn begin(&self) {
+    /// Works on the first task, then pauses.
+    fn run_first_task(&self) {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        self.set.segno(&words).refused(130, &["R0102"]);
-        self.set.is_quiet();
+        self.workshop.segno(&words).refused(130, &["R0102"]);
+        self.workshop.is_quiet();
     }
 }
 
 #[test]
-fn claude_code_works_through_a_plan_with_a_conversation_and_a_commit_for_each_task() {
-    works_through_a_plan("claude-code");
+fn claude_code_commits_each_task_of_a_plan() {
+    assert_commits_each_task("claude-code");
 }
 
 #[test]
-fn codex_works_through_a_plan_with_a_conversation_and_a_commit_for_each_task() {
-    works_through_a_plan("codex");
+fn codex_commits_each_task_of_a_plan() {
+    assert_commits_each_task("codex");
 }
 
-fn works_through_a_plan(provider: &str) {
+fn assert_commits_each_task(provider: &str) {
     let (one, two) = (writes("one"), writes("two"));
     let markers = [one.marker(), two.marker()];
-    let ground = Ground::new(provider, [one, two]);
-    ground.begin();
-    let (set, repository) = (&ground.set, &ground.repository);
-    assert_eq!(set.server.paid("one"), [0, 1]);
-    assert_eq!(set.server.paid("two"), Vec::<usize>::new());
-    set.segno(&["resume", "job"]).good();
-    set.is_quiet();
-    // What is done is not asked again, and each task has a conversation of its own.
-    assert_eq!(set.server.paid("one"), [0, 1]);
-    assert_eq!(set.server.paid("two"), [0, 1]);
-    let opened = set.opened("job");
+    let fixture = PlanFixture::new(provider, [one, two]);
+    fixture.run_first_task();
+    let (workshop, repository) = (&fixture.workshop, &fixture.repository);
+    assert_eq!(workshop.server.paid("one"), [0, 1]);
+    assert_eq!(workshop.server.paid("two"), Vec::<usize>::new());
+    workshop.segno(&["resume", "job"]).good();
+    workshop.is_quiet();
+    // A finished task is not asked again, and each task has its own conversation.
+    assert_eq!(workshop.server.paid("one"), [0, 1]);
+    assert_eq!(workshop.server.paid("two"), [0, 1]);
+    let opened = workshop.opened("job");
     assert_eq!(opened.len(), 2, "{opened:?}");
     assert_ne!(opened[0].0, opened[1].0);
-    let told = told(set, "two", 0);
+    let prompt = user_messages(workshop, "two", 0);
     assert!(
-        told.contains("- [x] T1: Write the first\n- [ ] T2: Write the second (after T1)"),
-        "{told}"
+        prompt.contains("- [x] T1: Write the first\n- [ ] T2: Write the second (after T1)"),
+        "{prompt}"
     );
-    assert!(told.contains("Write two files.") && told.contains("Commit nothing yourself"));
-    assert!(!told.contains(&markers[0]), "{told}");
-    // A commit for each, and nothing in the person's folder.
+    assert!(prompt.contains("Write two files.") && prompt.contains("Commit nothing yourself"));
+    assert!(!prompt.contains(&markers[0]), "{prompt}");
+    // One commit for each task, and no file in the user's folder.
     let log = git(
         repository,
         &["log", "--format=%s", "--name-only", "main..segno/job"],
@@ -160,7 +161,7 @@ fn works_through_a_plan(provider: &str) {
 }
 
 #[test]
-fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
+fn claude_code_works_and_codex_reviews() {
     let say = Turn::say;
     let verdict = |name: &str, words: &str| Script::new(name, [say(words)]);
     let no = verdict(
@@ -177,12 +178,12 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
     let list = format!("- [ ] T1: Write the file\n  {}", first.marker());
     let plan = Script::new("plan", [say(&list)]);
     let issue = format!("The file is missing. {}", plan.marker());
-    let set = Workshop::new(segno(), [plan, first, no, mend, yes], "edit");
-    let repository = repository(&set);
+    let workshop = Workshop::new(segno(), [plan, first, no, mend, yes], "edit");
+    let repository = repository(&workshop);
     let words = ["work", &issue, "--agent", "claude", "--reviewer", "codex"];
-    let said = set.segno(&[&words[..], &["--yes", "--name", "job"]].concat());
-    said.good();
-    set.is_quiet();
+    let output = workshop.segno(&[&words[..], &["--yes", "--name", "job"]].concat());
+    output.good();
+    workshop.is_quiet();
     for (script, turns) in [
         ("plan", &[0][..]),
         ("first", &[0, 1]),
@@ -190,21 +191,24 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
         ("mend", &[0, 1]),
         ("yes", &[0]),
     ] {
-        assert_eq!(set.server.paid(script), turns, "{script}");
+        assert_eq!(workshop.server.paid(script), turns, "{script}");
     }
-    // Who plans has no tools to change files with, and who works has.
+    // The planner has no tools that change files; the worker has.
     for (script, edits) in [("plan", false), ("first", true)] {
-        let body = set.server.request(script, 0).unwrap().body;
+        let body = workshop.server.request(script, 0).unwrap().body;
         let tools = body["tools"].as_array().unwrap();
         let has = |name: &str| tools.iter().any(|tool| tool["name"] == name);
         assert!(has("Read"), "{script}");
         assert_eq!((has("Write"), has("Edit")), (edits, edits), "{script}");
     }
-    // Who reviews is another program, is shown what is there, and may not change it.
+    // The reviewer is another program, sees the changes, and may not change anything.
     for (script, text) in [("no", "+sun"), ("yes", "+moon")] {
-        let request = set.server.request(script, 0).unwrap();
+        let request = workshop.server.request(script, 0).unwrap();
         assert!(request.path.ends_with("/responses"), "{}", request.path);
-        assert!(told(&set, script, 0).contains(text), "{script}");
+        assert!(
+            user_messages(&workshop, script, 0).contains(text),
+            "{script}"
+        );
         let body = request.body.to_string();
         assert!(
             body.contains("read-only") && !body.contains("workspace-write"),
@@ -218,7 +222,7 @@ fn claude_code_plans_and_works_and_codex_sends_back_and_approves() {
 }
 
 #[test]
-fn claude_code_changes_nothing_where_it_only_reviews_whatever_it_may_do_elsewhere() {
+fn claude_code_as_reviewer_changes_no_files() {
     let review = Script::new(
         "review",
         [
@@ -234,26 +238,28 @@ fn claude_code_changes_nothing_where_it_only_reviews_whatever_it_may_do_elsewher
         ],
     );
     let plan = format!("- [ ] T1: Write the file\n  {}\n", work.marker());
-    let set = Workshop::new(segno(), [work, review.heedless()], "all");
-    let repository = repository(&set);
-    let plan = set.sandbox.write("PLAN.md", &plan);
+    let workshop = Workshop::new(segno(), [work, review.heedless()], "all");
+    let repository = repository(&workshop);
+    let plan = workshop.sandbox.write("PLAN.md", &plan);
     let words = ["work", plan.to_str().unwrap(), "--agent", "claude"];
-    set.segno(&[&words[..], &["--name", "job"]].concat()).good();
-    set.is_quiet();
-    assert_eq!(set.server.paid("review"), [0, 1]);
+    workshop
+        .segno(&[&words[..], &["--name", "job"]].concat())
+        .good();
+    workshop.is_quiet();
+    assert_eq!(workshop.server.paid("review"), [0, 1]);
     let names = ["ls-tree", "--name-only", "segno/job"];
     assert_eq!(git(&repository, &names), "file.txt\n");
     assert!(!repository.join("mine.txt").exists());
 }
 
-/// A run of tests, as far as its words go.
+/// Prints the output of a test run.
 const TESTS: &str = "echo 'FAILED test_purse.py::test_adds - assert 0 == 4'
 echo '1 failed, 1 passed in 0.01s'
 exit 1
 ";
 
 #[test]
-fn whoever_does_the_next_task_is_told_what_was_decided_and_what_fails() {
+fn next_task_receives_decisions_and_failing_tests() {
     let noted = |tool: &str, input: Value| Call::served("segno", tool, input);
     let one = Script::new(
         "one",
@@ -269,10 +275,10 @@ fn whoever_does_the_next_task_is_told_what_was_decided_and_what_fails() {
             Turn::say("The first is done, and a test fails."),
         ],
     );
-    let ground = Ground::new("claude-code", [one.heedless(), writes("two")]);
-    ground.begin();
-    let set = &ground.set;
-    let shown = set.segno(&["context", "job"]).good().stdout;
+    let fixture = PlanFixture::new("claude-code", [one.heedless(), writes("two")]);
+    fixture.run_first_task();
+    let workshop = &fixture.workshop;
+    let shown = workshop.segno(&["context", "job"]).good().stdout;
     for words in [
         "1 of 2 done",
         "- [x] **T1** Write the first",
@@ -281,22 +287,22 @@ fn whoever_does_the_next_task_is_told_what_was_decided_and_what_fails() {
     ] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
-    set.segno(&["resume", "job"]).good();
-    set.is_quiet();
-    assert_eq!(set.server.paid("one"), [0, 1, 2, 3, 4]);
-    assert_eq!(set.server.paid("two"), [0, 1]);
-    let sent = set.server.request("two", 0).unwrap().body.to_string();
-    let (_, brief) = sent.split_once("----- begin context").unwrap();
-    let (brief, _) = brief.split_once("----- end context").unwrap();
+    workshop.segno(&["resume", "job"]).good();
+    workshop.is_quiet();
+    assert_eq!(workshop.server.paid("one"), [0, 1, 2, 3, 4]);
+    assert_eq!(workshop.server.paid("two"), [0, 1]);
+    let sent = workshop.server.request("two", 0).unwrap().body.to_string();
+    let (_, context) = sent.split_once("----- begin context").unwrap();
+    let (context, _) = context.split_once("----- end context").unwrap();
     for words in [
         "Use SQLite Why: one file is enough",
         "[unresolved] error: the linker fails",
         "phase: red",
         "- fails: test_purse.py::test_adds",
     ] {
-        assert!(brief.contains(words), "{words}\n{brief}");
+        assert!(context.contains(words), "{words}\n{context}");
     }
-    assert!(brief.len() < 6000 * 3, "{}", brief.len());
+    assert!(context.len() < 6000 * 3, "{}", context.len());
     assert!(sent.contains("Do task T2 of a plan"), "{sent}");
     assert!(sent.contains("- [x] T1: Write the first"), "{sent}");
 }

@@ -1,4 +1,4 @@
-//! Tools that go beyond the workspace: services, MCP servers, programs, and what holds them back.
+//! Tools that reach beyond the workspace: services, MCP servers, programs, and their restrictions.
 
 use segno_testkit::model::{ModelServer, Play};
 use segno_testkit::sandbox::{Said, Sandbox, finish};
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use super::chain;
 use crate::sandbox;
 
-/// A value that must be nowhere. It is put together so that no scanner finds it here.
+/// A value that must appear nowhere. It is assembled, so that no scanner finds it in this file.
 fn secret() -> String {
     ["plain", "words", "that", "open", "doors"].join("-")
 }
 
-/// A model that asks for one tool, and then says what it heard.
-fn asks(tool: &str, input: Value) -> ModelServer {
+/// A model that calls one tool, and then repeats its result.
+fn calls_tool(tool: &str, input: Value) -> ModelServer {
     let tool = tool.to_owned();
     ModelServer::start(move |_, asked| {
         let messages = asked.body["messages"].as_array().unwrap();
         match messages.last().unwrap()["content"][0]["content"].as_str() {
-            Some(heard) => Play::Text(heard.to_owned()),
+            Some(result) => Play::Text(result.to_owned()),
             None => Play::Tools(String::new(), vec![(tool.clone(), input.clone())]),
         }
     })
@@ -38,7 +38,7 @@ fn run(sandbox: &Sandbox) -> Said {
     finish(command)
 }
 
-/// A service that says what it was sent, its caller's words included.
+/// A service that answers with what it was sent, including the caller's secret header.
 fn echo() -> ModelServer {
     ModelServer::start(|_, asked| {
         let key = asked.header("x-words").unwrap_or("nothing").to_owned();
@@ -55,9 +55,9 @@ fn address(server: &ModelServer) -> String {
 }
 
 #[test]
-fn a_service_is_called_with_its_secret_and_nobody_else_sees_it() {
+fn only_the_service_receives_its_secret() {
     let (sandbox, service) = (sandbox(), echo());
-    let model = asks("doors", json!({"path": "open/1"}));
+    let model = calls_tool("doors", json!({"path": "open/1"}));
     let tools = format!(
         "tools: {{http_executors: [{{id: doors, base_url: \"{}/v2\", headers: {{X-Words: \"Say ${{WORDS}}\"}}, description: Opens doors., examples: [{{path: open/1}}]}}]}}\nenv: {{secrets: [{{key: DOOR_WORDS, name: WORDS, source: env}}]}}\n",
         service.host()
@@ -67,32 +67,32 @@ fn a_service_is_called_with_its_secret_and_nobody_else_sees_it() {
         "[network]\nallow_private = [\"{}\"]\n",
         address(&service)
     ));
-    let said = run(&sandbox).good();
+    let output = run(&sandbox).good();
     assert_eq!(service.asked()[0].path, "/v2/open/1");
     assert_eq!(
         service.asked()[0].header("x-words"),
         Some(format!("Say {}", secret()).as_str())
     );
-    // The service told the secret; from there on it is hidden.
+    // The service returned the secret; from there on it is redacted.
     assert!(
-        said.stdout.contains("/v2/open/1 with Say [secret:WORDS:"),
+        output.stdout.contains("/v2/open/1 with Say [secret:WORDS:"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    let told = model
+    let requests = model
         .asked()
         .iter()
         .map(|asked| asked.body.to_string())
         .collect::<String>();
-    assert!(!told.contains(&secret()));
-    assert!(told.contains("Opens doors.") && told.contains("open/1"));
+    assert!(!requests.contains(&secret()));
+    assert!(requests.contains("Opens doors.") && requests.contains("open/1"));
     let journal = sandbox.segno(&["logs", "--json"]).good().stdout;
     assert!(journal.contains("tool_started") && !journal.contains(&secret()));
 }
 
 #[test]
-fn a_secret_that_is_missing_is_told_before_anything_is_asked() {
-    let (sandbox, model) = (sandbox(), asks("doors", json!({"path": "x"})));
+fn missing_secret_is_reported_before_any_request() {
+    let (sandbox, model) = (sandbox(), calls_tool("doors", json!({"path": "x"})));
     spec(
         &sandbox,
         &model,
@@ -107,11 +107,11 @@ fn a_secret_that_is_missing_is_told_before_anything_is_asked() {
         ],
     );
     assert!(model.asked().is_empty());
-    assert!(crate::commands::standings(&sandbox).is_empty());
+    assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }
 
 #[test]
-fn a_private_address_is_not_called_unless_it_is_allowed() {
+fn private_address_is_refused_unless_allowed() {
     let (sandbox, service) = (sandbox(), echo());
     for (tool, input, more) in [
         (
@@ -125,20 +125,20 @@ fn a_private_address_is_not_called_unless_it_is_allowed() {
             "tools: {python: [web_fetch]}\n",
         ),
     ] {
-        let model = asks(tool, input);
+        let model = calls_tool(tool, input);
         spec(&sandbox, &model, more);
-        let said = run(&sandbox).good();
+        let output = run(&sandbox).good();
         assert!(
-            said.stdout.contains("network.allow_private"),
+            output.stdout.contains("network.allow_private"),
             "{tool}: {}",
-            said.stdout
+            output.stdout
         );
     }
     let inside = format!(
         "tools: {{http_executors: [{{id: inside, base_url: \"{}\"}}]}}\n",
         service.host()
     );
-    let model = asks("inside", json!({"path": "x"}));
+    let model = calls_tool("inside", json!({"path": "x"}));
     spec(&sandbox, &model, &inside);
     run(&sandbox).refused(2, &["service `inside`", "this machine itself", "[A0106]"]);
     assert!(model.asked().is_empty() && service.asked().is_empty());
@@ -148,15 +148,18 @@ fn a_private_address_is_not_called_unless_it_is_allowed() {
 fn a_program_runs_in_the_workspace_without_our_keys() {
     let sandbox = sandbox();
     let code = "import os\nprint(os.getcwd())\nprint(sorted(name for name in os.environ if 'KEY' in name or 'DOOR' in name))";
-    let model = asks("python_exec", json!({"code": code}));
+    let model = calls_tool("python_exec", json!({"code": code}));
     spec(&sandbox, &model, "tools: {python: [python_exec]}\n");
-    let said = run(&sandbox).good();
+    let output = run(&sandbox).good();
     let folder = sandbox.work().canonicalize().unwrap();
-    assert_eq!(said.stdout.trim_end(), format!("{}\n[]", folder.display()));
+    assert_eq!(
+        output.stdout.trim_end(),
+        format!("{}\n[]", folder.display())
+    );
 }
 
 #[test]
-fn a_mounted_folder_is_seen_in_the_workspace_and_nothing_beside_it() {
+fn mount_shows_its_folder_and_nothing_beside_it() {
     let sandbox = sandbox();
     sandbox.write("kept/here/data.txt", "mounted\n");
     sandbox.write("kept/other.txt", "not for you\n");
@@ -166,27 +169,31 @@ fn a_mounted_folder_is_seen_in_the_workspace_and_nothing_beside_it() {
         ("./data/data.txt", "mounted"),
         ("data/../other.txt", "outside of the workspace"),
     ] {
-        let model = asks("file_read", json!({"path": path}));
+        let model = calls_tool("file_read", json!({"path": path}));
         spec(&sandbox, &model, mounts);
-        let said = run(&sandbox).good();
-        assert!(said.stdout.contains(expected), "{path}: {}", said.stdout);
+        let output = run(&sandbox).good();
+        assert!(
+            output.stdout.contains(expected),
+            "{path}: {}",
+            output.stdout
+        );
     }
     let all = "tools: {python: [file_read]}\nenv: {mounts: {data: /etc}}\n";
-    let model = asks("file_read", json!({}));
+    let model = calls_tool("file_read", json!({}));
     spec(&sandbox, &model, all);
     run(&sandbox).refused(12, &["mount `data` must be a folder below"]);
 }
 
 #[test]
-fn a_spec_is_checked_by_the_tool_that_checks_specs() {
+fn spec_verify_tool_reports_spec_errors() {
     let sandbox = sandbox();
-    let model = asks(
+    let model = calls_tool(
         "spec_verify",
         json!({"spec_content": "version: 0\nnam: x\n"}),
     );
     spec(&sandbox, &model, "tools: {python: [spec_verify]}\n");
-    let said = run(&sandbox).good();
-    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let output = run(&sandbox).good();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["schema_valid"], false);
     assert!(
         report["errors"]
@@ -196,7 +203,7 @@ fn a_spec_is_checked_by_the_tool_that_checks_specs() {
     );
 }
 
-/// A server that has one tool and counts its calls in a file.
+/// An MCP server with two tools, which counts its calls in a file.
 const SERVER: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -215,19 +222,19 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn an_mcp_server_is_started_offers_its_tools_and_is_held_to_the_guardrails() {
-    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+fn mcp_tools_are_offered_within_the_guardrails() {
+    let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
     sandbox.write("server.py", SERVER);
     spec(
         &sandbox,
         &model,
         "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: '${WORDS}'}}]}\nenv: {secrets: [{key: DOOR_WORDS, name: WORDS, source: env}]}\nsecurity: {guardrails: {allow_tools: [stamp]}}\n",
     );
-    let said = run(&sandbox).good();
+    let output = run(&sandbox).good();
     assert!(
-        said.stdout.starts_with("stamped as [secret:WORDS:"),
+        output.stdout.starts_with("stamped as [secret:WORDS:"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert_eq!(sandbox.read("stamped"), "x");
     let offered = model.asked()[0].body["tools"].to_string();
@@ -238,8 +245,8 @@ fn an_mcp_server_is_started_offers_its_tools_and_is_held_to_the_guardrails() {
 }
 
 #[test]
-fn a_tool_of_a_server_is_not_called_twice_when_its_run_is_lost() {
-    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+fn mcp_tool_is_not_called_twice_after_a_lost_run() {
+    let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
     sandbox.write(
         "server.py",
         &SERVER.replace(
@@ -261,20 +268,21 @@ fn a_tool_of_a_server_is_not_called_twice_when_its_run_is_lost() {
     sandbox.write("server.py", SERVER);
     let mut command = sandbox.command(&["resume"]);
     command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
-    let said = finish(command).good();
+    let output = finish(command).good();
     assert!(
-        said.stdout
+        output
+            .stdout
             .starts_with("The outcome of this call is unknown"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert_eq!(sandbox.read("stamped"), "x");
     assert_eq!(model.asked().len(), 2);
 }
 
 #[test]
-fn an_mcp_server_that_cannot_be_started_is_told_before_anything_is_asked() {
-    let (sandbox, model) = (sandbox(), asks("stamp", json!({})));
+fn unstartable_mcp_server_is_reported_before_any_request() {
+    let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
     spec(
         &sandbox,
         &model,
@@ -282,11 +290,11 @@ fn an_mcp_server_that_cannot_be_started_is_told_before_anything_is_asked() {
     );
     run(&sandbox).refused(2, &["MCP server `desk`", "no-such-program-here", "[A0104]"]);
     assert!(model.asked().is_empty());
-    assert!(crate::commands::standings(&sandbox).is_empty());
+    assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }
 
 #[test]
-fn personal_data_stays_out_of_what_is_written_and_sent() {
+fn personal_data_is_redacted_from_output_and_requests() {
     let sandbox = sandbox();
     let model = ModelServer::start(|_, _| Play::Text("ask bob@example.org".into()));
     spec(
@@ -298,11 +306,11 @@ fn personal_data_stays_out_of_what_is_written_and_sent() {
         .read("ask.yaml")
         .replace("\"go\"", "\"write to {{ who }}\"");
     sandbox.write("ask.yaml", &with);
-    let said = run(&sandbox).good();
+    let output = run(&sandbox).good();
     assert!(
-        said.stdout.starts_with("ask [secret:email:"),
+        output.stdout.starts_with("ask [secret:email:"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert!(!sandbox.read("artifacts/out.md").contains("bob@"));
     assert!(!model.asked()[0].body.to_string().contains("ada@"));

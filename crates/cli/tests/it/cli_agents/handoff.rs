@@ -1,17 +1,17 @@
-//! Steps that go from an agent's program to a model behind an API, and back.
+//! Steps that move from a CLI agent to an API model, and back.
 
 use segno_testkit::model::{Call, Part, Script, Turn, conversation, files};
 use segno_testkit::sandbox::until;
 use serde_json::json;
 
-use super::acp::Ground;
+use super::acp::WorkflowFixture;
 use crate::sandbox;
 
-/// A workflow of one step, which `agent` begins.
-fn ground(agent: &str, turns: Vec<Turn>) -> Ground {
+/// A workflow with one step, which `agent` starts.
+fn fixture(agent: &str, turns: Vec<Turn>) -> WorkflowFixture {
     let script = Script::new("task", turns).heedless();
     let marker = script.marker();
-    Ground::new([script], "all", |host| {
+    WorkflowFixture::new([script], "all", |host| {
         format!(
             "version: 0
 name: task
@@ -26,7 +26,7 @@ pattern: {{type: chain, config: {{steps: [{{agent: {agent}, input: \"Do the task
     })
 }
 
-/// A file that a model behind an API writes.
+/// A call with which an API model writes a file.
 fn file_write(path: &str) -> Call {
     Call::Raw {
         name: "file_write".to_owned(),
@@ -34,14 +34,14 @@ fn file_write(path: &str) -> Call {
     }
 }
 
-impl Ground {
-    /// Runs until the model is in the middle of a turn, and is killed there.
-    fn killed_in(&self, words: &[&str], turn: usize) {
-        self.killed_when(words, turn, || true);
+impl WorkflowFixture {
+    /// Runs until the model is in the middle of a turn, and kills the run there.
+    fn kill_at_turn(&self, words: &[&str], turn: usize) {
+        self.kill_at_turn_when(words, turn, || true);
     }
 
-    /// The same, once something else holds too.
-    fn killed_when(&self, words: &[&str], turn: usize, holds: impl Fn() -> bool) {
+    /// The same, once another condition holds, too.
+    fn kill_at_turn_when(&self, words: &[&str], turn: usize, holds: impl Fn() -> bool) {
         let child = self.start(words);
         until("the model is asked for that turn", || {
             self.server.holds("task", turn) && holds()
@@ -55,8 +55,8 @@ impl Ground {
         conversation(&self.server.request("task", turn).unwrap())
     }
 
-    /// How the plan says that the step would go on.
-    fn planned(&self, with: &[&str]) -> serde_json::Value {
+    /// How the step would continue according to the plan.
+    fn planned_step(&self, with: &[&str]) -> serde_json::Value {
         let words = [&["resume", "task", "--plan", "--json"], with].concat();
         let plan: serde_json::Value =
             serde_json::from_str(&self.segno(&words).good().stdout).unwrap();
@@ -64,7 +64,7 @@ impl Ground {
     }
 }
 
-/// The calls of a conversation, by their tools' names.
+/// The names of the tools that a conversation calls.
 fn calls(sent: &[Part]) -> Vec<&str> {
     let calls = sent.iter().filter_map(|part| match part {
         Part::Call(_, name, _) => Some(name.as_str()),
@@ -74,8 +74,8 @@ fn calls(sent: &[Part]) -> Vec<&str> {
 }
 
 #[test]
-fn a_step_goes_from_a_program_to_a_model_and_back_and_each_knows_what_the_other_did() {
-    let ground = ground(
+fn step_moves_between_cli_agent_and_model_with_context() {
+    let fixture = fixture(
         "coder",
         vec![
             Turn::say("I begin.").call(Call::write("one.txt", "there\n")),
@@ -91,52 +91,52 @@ fn a_step_goes_from_a_program_to_a_model_and_back_and_each_knows_what_the_other_
             Turn::say("All is done."),
         ],
     );
-    ground.killed_when(&["run", ground.spec()], 1, || {
-        ground.written_down("task", "one.txt")
+    fixture.kill_at_turn_when(&["run", fixture.spec()], 1, || {
+        fixture.written_down("task", "one.txt")
     });
-    assert_eq!(ground.planned(&["--with", "helper"])["way"], "told");
-    ground.killed_in(&["resume", "task", "--with", "helper"], 2);
-    let sent = ground.sent(1);
+    assert_eq!(fixture.planned_step(&["--with", "helper"])["way"], "told");
+    fixture.kill_at_turn(&["resume", "task", "--with", "helper"], 2);
+    let sent = fixture.sent(1);
     assert_eq!(calls(&sent), [""; 0], "{sent:#?}");
-    let told = format!("{:?}", sent[0]);
+    let prompt = format!("{:?}", sent[0]);
     assert!(
-        told.contains("one.txt") && told.contains("I begin."),
-        "{told}"
+        prompt.contains("one.txt") && prompt.contains("I begin."),
+        "{prompt}"
     );
 
-    // It stays with whoever had it last, who goes on from the journal.
-    assert_eq!(ground.planned(&[])["way"], "journal");
-    ground.killed_in(&["resume", "task"], 3);
-    assert_eq!(calls(&ground.sent(2)), ["file_write"]);
+    // The step stays with its last agent, which continues from the journal.
+    assert_eq!(fixture.planned_step(&[])["way"], "journal");
+    fixture.kill_at_turn(&["resume", "task"], 3);
+    assert_eq!(calls(&fixture.sent(2)), ["file_write"]);
 
-    let plan = ground.planned(&["--with", "coder"]);
+    let plan = fixture.planned_step(&["--with", "coder"]);
     assert_eq!(plan["rung"], "native", "{plan}");
-    ground.segno(&["resume", "task", "--with", "coder"]).good();
-    let sent = ground.sent(3);
-    let told = format!("{:?}", sent.last().unwrap());
-    // What its record had not got when it was killed, it is told.
+    fixture.segno(&["resume", "task", "--with", "coder"]).good();
+    let sent = fixture.sent(3);
+    let prompt = format!("{:?}", sent.last().unwrap());
+    // What the transcript lacked at the kill comes in the prompt.
     assert!(
-        calls(&sent) == ["Write"] || told.contains("one.txt"),
+        calls(&sent) == ["Write"] || prompt.contains("one.txt"),
         "{sent:#?}"
     );
     assert!(
-        told.contains("two.txt") && told.contains("three.txt"),
-        "{told}"
+        prompt.contains("two.txt") && prompt.contains("three.txt"),
+        "{prompt}"
     );
 
-    let made: Vec<String> = files(&ground.stage.work()).into_keys().collect();
+    let made: Vec<String> = files(&fixture.stage.work()).into_keys().collect();
     assert_eq!(made, ["four.txt", "one.txt", "three.txt", "two.txt"]);
-    let begun = ground.journal("step_started");
+    let begun = fixture.events("step_started");
     let who = |event: &serde_json::Value| event["agent"].as_str().unwrap().to_owned();
     let who: Vec<String> = begun.iter().map(who).collect();
     assert_eq!(who, ["coder", "helper", "helper", "coder"]);
-    // Only what was in flight when it was killed was asked for again.
-    assert_eq!(ground.server.paid("task"), [0, 1, 1, 2, 2, 3, 3, 4]);
+    // Only turns in flight at a kill were asked for again.
+    assert_eq!(fixture.server.paid("task"), [0, 1, 1, 2, 2, 3, 3, 4]);
 }
 
 #[test]
-fn a_program_that_takes_over_from_a_model_is_told_what_the_model_did() {
-    let ground = ground(
+fn cli_agent_receives_the_work_of_the_model_before_it() {
+    let fixture = fixture(
         "helper",
         vec![
             Turn::say("I begin.").call(file_write("one.txt")),
@@ -146,22 +146,24 @@ fn a_program_that_takes_over_from_a_model_is_told_what_the_model_did() {
             Turn::say("All is done."),
         ],
     );
-    ground.killed_in(&["run", ground.spec()], 1);
-    let plan = ground.planned(&["--with", "claude"]);
+    fixture.kill_at_turn(&["run", fixture.spec()], 1);
+    let plan = fixture.planned_step(&["--with", "claude"]);
     assert_eq!(plan["rung"], "compiled", "{plan}");
-    ground.segno(&["resume", "task", "--with", "claude"]).good();
-    let told = format!("{:?}", ground.sent(1));
+    fixture
+        .segno(&["resume", "task", "--with", "claude"])
+        .good();
+    let prompt = format!("{:?}", fixture.sent(1));
     assert!(
-        told.contains("file_write") && told.contains("one.txt"),
-        "{told}"
+        prompt.contains("file_write") && prompt.contains("one.txt"),
+        "{prompt}"
     );
-    let made: Vec<String> = files(&ground.stage.work()).into_keys().collect();
+    let made: Vec<String> = files(&fixture.stage.work()).into_keys().collect();
     assert_eq!(made, ["one.txt", "two.txt"]);
-    assert_eq!(ground.server.paid("task"), [0, 1, 1, 2]);
+    assert_eq!(fixture.server.paid("task"), [0, 1, 1, 2]);
 }
 
 #[test]
-fn any_agent_takes_over_and_is_told_and_a_wish_that_changes_nothing_is_refused() {
+fn handoff_works_for_any_agent_and_needs_an_effect() {
     let sandbox = sandbox();
     let spec = "version: 0
 name: task
@@ -188,9 +190,9 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         .json()
         .into_iter()
         .find(|record| record["kind"] == "step_finished");
-    let told = finished.unwrap()["body"].to_string();
+    let prompt = finished.unwrap()["body"].to_string();
     assert!(
-        told.contains("broken off") && told.contains("Be quick."),
-        "{told}"
+        prompt.contains("broken off") && prompt.contains("Be quick."),
+        "{prompt}"
     );
 }

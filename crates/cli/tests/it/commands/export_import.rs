@@ -1,4 +1,4 @@
-//! Sessions that are carried elsewhere in a file.
+//! Sessions that are transferred in a file.
 
 use std::fs;
 use std::io::Write;
@@ -9,23 +9,24 @@ use segno_testkit::sandbox::{Said, Sandbox, finish};
 use serde_json::Value;
 
 use crate::commands::{
-    failing_chain, keys, mend, scripted, standings, start_waiting, tidy, waiting_chain,
+    failing_chain, fix_answers, keys, normalize, scripted, session_statuses, start_waiting,
+    waiting_chain,
 };
 use crate::sandbox;
 
 /// The binary with another home: another machine that has the same files.
-fn elsewhere(sandbox: &Sandbox, words: &[&str]) -> Command {
+fn command_elsewhere(sandbox: &Sandbox, words: &[&str]) -> Command {
     let mut command = sandbox.command(words);
     command.env("SEGNO_HOME", super::root(sandbox).join("elsewhere"));
     command
 }
 
-fn there(sandbox: &Sandbox, words: &[&str]) -> Said {
-    finish(elsewhere(sandbox, words))
+fn run_elsewhere(sandbox: &Sandbox, words: &[&str]) -> Said {
+    finish(command_elsewhere(sandbox, words))
 }
 
 /// A session `stuck` that failed at its third step, exported to `stuck.segno`.
-fn exported() -> Sandbox {
+fn exported_session() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox
@@ -39,37 +40,40 @@ fn file(sandbox: &Sandbox) -> Vec<u8> {
     fs::read(sandbox.work().join("stuck.segno")).unwrap()
 }
 
-fn logs(said: &Said) -> Vec<Value> {
-    said.json()
+fn logs(output: &Said) -> Vec<Value> {
+    output.json()
 }
 
 #[test]
-fn a_session_goes_on_elsewhere_without_asking_again() {
-    let sandbox = exported();
-    let said = there(&sandbox, &["sessions", "import", "stuck.segno"]).good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+fn imported_session_resumes_without_repeating_steps() {
+    let sandbox = exported_session();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     imported stuck ([ID]), failed: 9 journal entries, 0 blobs
     `segno resume stuck` goes on
     ");
     let here = sandbox.segno(&["logs", "stuck", "--json"]).good();
-    let copy = there(&sandbox, &["logs", "stuck", "--json"]).good();
+    let copy = run_elsewhere(&sandbox, &["logs", "stuck", "--json"]).good();
     assert_eq!(logs(&here), logs(&copy));
-    there(&sandbox, &["doctor"]).good();
-    mend(&sandbox);
-    let said = there(&sandbox, &["resume", "stuck"]).good();
+    run_elsewhere(&sandbox, &["doctor"]).good();
+    fix_answers(&sandbox);
+    let output = run_elsewhere(&sandbox, &["resume", "stuck"]).good();
     assert!(
-        said.stderr.contains("resumed: 2 of 3 steps"),
+        output.stderr.contains("resumed: 2 of 3 steps"),
         "{}",
-        said.stderr
+        output.stderr
     );
     let calls = sandbox.calls();
     assert_eq!(calls, ["steps/0", "steps/1", "steps/2", "steps/2"]);
-    there(&sandbox, &["doctor"]).good();
-    assert_eq!(standings(&sandbox), [("stuck".into(), "failed".into())]);
+    run_elsewhere(&sandbox, &["doctor"]).good();
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("stuck".into(), "failed".into())]
+    );
 }
 
 #[test]
-fn long_texts_travel_with_their_session() {
+fn long_texts_are_exported_with_their_session() {
     let sandbox = sandbox();
     scripted(
         &sandbox,
@@ -77,49 +81,49 @@ fn long_texts_travel_with_their_session() {
         "answers: [{step: steps/1, fail: {kind: auth}}]\ndefault: {repeat: {text: \"ä\\n\", bytes: 3000000}}",
     );
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let said = sandbox
+    let output = sandbox
         .segno(&["sessions", "export", "chain", "--json"])
         .good();
-    let line = &said.json()[0];
+    let line = &output.json()[0];
     insta::assert_snapshot!(keys(line), @"blobs bytes entries file kind name running session v");
     assert_eq!(
         (&line["blobs"], &line["running"]),
         (&1.into(), &false.into())
     );
-    let said = there(&sandbox, &["sessions", "import", "chain.segno", "--json"]).good();
-    insta::assert_snapshot!(keys(&said.json()[0]), @"blobs entries kind name session status v workspace");
-    let said = there(&sandbox, &["doctor"]).good();
-    assert!(said.stdout.contains("1 blob"), "{}", said.stdout);
-    mend(&sandbox);
-    there(&sandbox, &["resume", "chain"]).good();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno", "--json"]).good();
+    insta::assert_snapshot!(keys(&output.json()[0]), @"blobs entries kind name session status v workspace");
+    let output = run_elsewhere(&sandbox, &["doctor"]).good();
+    assert!(output.stdout.contains("1 blob"), "{}", output.stdout);
+    fix_answers(&sandbox);
+    run_elsewhere(&sandbox, &["resume", "chain"]).good();
 }
 
 #[test]
-fn a_session_that_runs_is_exported_up_to_a_moment_and_stands_as_interrupted() {
+fn export_of_a_running_session_imports_as_interrupted() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let said = sandbox.segno(&["sessions", "export", "chain"]).good();
+    let output = sandbox.segno(&["sessions", "export", "chain"]).good();
     assert!(
-        said.stderr.contains("chain is being run"),
+        output.stderr.contains("chain is being run"),
         "{}",
-        said.stderr
+        output.stderr
     );
-    let said = there(&sandbox, &["sessions", "import", "chain.segno"]).good();
-    assert!(said.stdout.contains("interrupted"), "{}", said.stdout);
-    assert!(said.stderr.contains("was being run"), "{}", said.stderr);
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]).good();
+    assert!(output.stdout.contains("interrupted"), "{}", output.stdout);
+    assert!(output.stderr.contains("was being run"), "{}", output.stderr);
     sandbox.write("go", "");
     live.finish().good();
     let before = sandbox.calls().len();
     fs::remove_dir_all(sandbox.work().join("artifacts")).unwrap();
-    there(&sandbox, &["resume", "chain"]).good();
+    run_elsewhere(&sandbox, &["resume", "chain"]).good();
     assert_eq!(sandbox.calls()[before..], ["steps/1", "steps/2"]);
-    there(&sandbox, &["doctor"]).good();
+    run_elsewhere(&sandbox, &["doctor"]).good();
 }
 
 #[test]
-fn an_export_is_private_and_replaces_nothing_unless_told() {
-    let sandbox = exported();
+fn export_is_private_and_needs_force_to_replace() {
+    let sandbox = exported_session();
     let path = sandbox.work().join("stuck.segno");
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -159,42 +163,46 @@ fn an_export_is_private_and_replaces_nothing_unless_told() {
 }
 
 #[test]
-fn a_session_can_be_piped() {
-    let sandbox = exported();
-    let said = sandbox
+fn session_can_be_exported_through_a_pipe() {
+    let sandbox = exported_session();
+    let output = sandbox
         .segno(&["sessions", "export", "stuck", "-o", "-"])
         .good();
-    assert_eq!(said.stdout.as_bytes(), file(&sandbox));
+    assert_eq!(output.stdout.as_bytes(), file(&sandbox));
     assert!(
-        said.stderr.contains("exported stuck to stdout"),
+        output.stderr.contains("exported stuck to stdout"),
         "{}",
-        said.stderr
+        output.stderr
     );
-    let mut child = elsewhere(&sandbox, &["sessions", "import", "-"])
+    let mut child = command_elsewhere(&sandbox, &["sessions", "import", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(said.stdout.as_bytes()).unwrap();
+    stdin.write_all(output.stdout.as_bytes()).unwrap();
     drop(stdin);
-    let said = segno_testkit::sandbox::wait(child).good();
-    assert!(said.stdout.contains("imported stuck"), "{}", said.stdout);
+    let output = segno_testkit::sandbox::wait(child).good();
+    assert!(
+        output.stdout.contains("imported stuck"),
+        "{}",
+        output.stdout
+    );
     sandbox
         .segno(&["sessions", "export", "stuck", "-o", "-", "--json"])
         .refused(2, &["stdout"]);
 }
 
 #[test]
-fn a_file_that_was_changed_or_cut_is_refused_by_name() {
-    let sandbox = exported();
+fn changed_or_truncated_file_is_refused_by_name() {
+    let sandbox = exported_session();
     let sound = file(&sandbox);
     let refused = |bytes: &[u8]| {
         fs::write(sandbox.work().join("bad.segno"), bytes).unwrap();
-        let said = there(&sandbox, &["sessions", "import", "bad.segno"]);
-        let newer = said.stderr.contains("[F0103]");
-        said.refused(if newer { 12 } else { 23 }, &["bad.segno"]);
+        let output = run_elsewhere(&sandbox, &["sessions", "import", "bad.segno"]);
+        let newer = output.stderr.contains("[F0103]");
+        output.refused(if newer { 12 } else { 23 }, &["bad.segno"]);
     };
     for at in (0..sound.len()).step_by(sound.len() / 100) {
         let mut flipped = sound.clone();
@@ -204,7 +212,7 @@ fn a_file_that_was_changed_or_cut_is_refused_by_name() {
     }
     refused(&sound[..sound.len() - 1]);
     assert_eq!(
-        there(&sandbox, &["sessions", "list", "--all", "--json"])
+        run_elsewhere(&sandbox, &["sessions", "list", "--all", "--json"])
             .good()
             .stdout,
         ""
@@ -212,30 +220,30 @@ fn a_file_that_was_changed_or_cut_is_refused_by_name() {
     let blobs = super::root(&sandbox).join("elsewhere/blobs");
     assert!(super::tree(&blobs).is_empty(), "nothing was written");
     sandbox.write("words.txt", "hello\n");
-    there(&sandbox, &["sessions", "import", "words.txt"])
+    run_elsewhere(&sandbox, &["sessions", "import", "words.txt"])
         .refused(23, &["words.txt", "not an exported session", "[F0204]"]);
-    there(&sandbox, &["sessions", "import", "nothing.segno"])
+    run_elsewhere(&sandbox, &["sessions", "import", "nothing.segno"])
         .refused(12, &["nothing.segno", "[F0201]"]);
 }
 
 #[test]
-fn a_session_that_is_here_is_not_imported_again() {
-    let sandbox = exported();
+fn existing_session_is_not_imported_again() {
+    let sandbox = exported_session();
     let import = |words: &[&str]| {
         sandbox
             .segno(&["sessions", "import", "stuck.segno"])
             .refused(17, &[&["stuck", "[S0113]"], words].concat());
     };
     import(&["the same journal", "nothing to import"]);
-    // The copy goes on elsewhere: the file has all of it, and more.
-    mend(&sandbox);
-    there(&sandbox, &["sessions", "import", "stuck.segno"]).good();
-    there(&sandbox, &["resume", "stuck"]).good();
+    // The copy is resumed elsewhere: its export has everything of the original, and more.
+    fix_answers(&sandbox);
+    run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
+    run_elsewhere(&sandbox, &["resume", "stuck"]).good();
     let older = file(&sandbox);
-    there(&sandbox, &["sessions", "export", "stuck", "--force"]).good();
+    run_elsewhere(&sandbox, &["sessions", "export", "stuck", "--force"]).good();
     import(&["the file goes on to entry", "--now", "import again"]);
     let newer = file(&sandbox);
-    // Here it goes another way.
+    // Here the session continues differently.
     sandbox.segno(&["resume", "stuck"]).good();
     import(&["went another way"]);
     fs::write(sandbox.work().join("stuck.segno"), older).unwrap();
@@ -247,32 +255,39 @@ fn a_session_that_is_here_is_not_imported_again() {
         .good();
     fs::write(sandbox.work().join("stuck.segno"), newer).unwrap();
     sandbox.segno(&["sessions", "import", "stuck.segno"]).good();
-    assert_eq!(standings(&sandbox), [("stuck".into(), "completed".into())]);
+    assert_eq!(
+        session_statuses(&sandbox),
+        [("stuck".into(), "completed".into())]
+    );
 }
 
 #[test]
-fn a_name_that_is_taken_is_numbered_unless_it_was_given() {
-    let sandbox = exported();
-    mend(&sandbox);
-    there(&sandbox, &["run", "chain.yaml", "--name", "stuck"]).good();
-    there(
+fn taken_name_gets_a_number_unless_it_was_given() {
+    let sandbox = exported_session();
+    fix_answers(&sandbox);
+    run_elsewhere(&sandbox, &["run", "chain.yaml", "--name", "stuck"]).good();
+    run_elsewhere(
         &sandbox,
         &["sessions", "import", "stuck.segno", "--name", "stuck"],
     )
     .refused(17, &["[S0102]"]);
-    let said = there(&sandbox, &["sessions", "import", "stuck.segno"]).good();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
     assert!(
-        said.stdout.contains("`segno resume stuck-2`"),
+        output.stdout.contains("`segno resume stuck-2`"),
         "{}",
-        said.stdout
+        output.stdout
     );
-    let said = there(&sandbox, &["resume", "stuck-2"]).good();
-    assert!(said.stderr.contains("completed stuck-2"), "{}", said.stderr);
+    let output = run_elsewhere(&sandbox, &["resume", "stuck-2"]).good();
+    assert!(
+        output.stderr.contains("completed stuck-2"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
 #[cfg(feature = "failpoints")]
-fn an_import_that_is_killed_leaves_nothing_or_the_whole_session() {
+fn killed_import_leaves_nothing_or_the_whole_session() {
     use segno_core::fault::Point;
     let sandbox = sandbox();
     scripted(
@@ -287,26 +302,26 @@ fn an_import_that_is_killed_leaves_nothing_or_the_whole_session() {
         for visit in 1.. {
             let home = super::root(&sandbox).join("elsewhere");
             let _ = fs::remove_dir_all(&home);
-            let mut command = elsewhere(&sandbox, &["sessions", "import", "chain.segno"]);
+            let mut command = command_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
-            let said = finish(command);
-            if !said.crashed() {
-                said.good();
+            let output = finish(command);
+            if !output.crashed() {
+                output.good();
                 break;
             }
             kills += 1;
-            let place = format!("{}:{visit}", point.name());
-            there(&sandbox, &["doctor"]).good();
-            let listed = there(&sandbox, &["sessions", "list", "--json"]).good();
-            let again = there(&sandbox, &["sessions", "import", "chain.segno"]);
+            let failpoint = format!("{}:{visit}", point.name());
+            run_elsewhere(&sandbox, &["doctor"]).good();
+            let listed = run_elsewhere(&sandbox, &["sessions", "list", "--json"]).good();
+            let again = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]);
             match listed.json().len() {
                 0 => drop(again.good()),
                 1 => drop(again.refused(17, &["the same journal"])),
-                more => panic!("{place}: {more} sessions"),
+                more => panic!("{failpoint}: {more} sessions"),
             }
-            let shown = there(&sandbox, &["sessions", "show", "chain", "--json"]).good();
-            assert_eq!(shown.json()[0]["steps_finished"], 1, "{place}");
-            there(&sandbox, &["doctor"]).good();
+            let shown = run_elsewhere(&sandbox, &["sessions", "show", "chain", "--json"]).good();
+            assert_eq!(shown.json()[0]["steps_finished"], 1, "{failpoint}");
+            run_elsewhere(&sandbox, &["doctor"]).good();
         }
     }
     assert!(kills >= 7, "{kills} kills");

@@ -1,4 +1,4 @@
-//! Going back to a checkpoint, which makes a copy of the session as it was then.
+//! Forks from a checkpoint: a copy of the session as it was then.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,42 +10,43 @@ use segno_testkit::sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::commands::{
-    failing_chain, mend, root, shown, standings, start_waiting, tidy, tree, waiting_chain,
+    failing_chain, fix_answers, normalize, root, session_statuses, shown, start_waiting, tree,
+    waiting_chain,
 };
 use crate::sandbox;
 
-/// A session `chain` that failed in its third step, went on, and is done. Returns the checkpoint from
-/// before that, and how the folder looked at it.
-fn done(sandbox: &Sandbox) -> (String, Picture) {
+/// A session `chain` that failed in its third step, was resumed, and is complete. Returns a
+/// checkpoint from before the resume, and the content of the folder at that time.
+fn completed_session(sandbox: &Sandbox) -> (String, FolderContent) {
     failing_chain(sandbox);
     sandbox.write("notes/kept.txt", "as it was\n");
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let taken = take(sandbox);
-    let picture = picture(&sandbox.work());
-    mend(sandbox);
+    let created = create_checkpoint(sandbox);
+    let folder_content = folder_content(&sandbox.work());
+    fix_answers(sandbox);
     sandbox.write("notes/kept.txt", "as it became\n");
     sandbox.write("notes/later.txt", "later\n");
     sandbox.segno(&["resume", "chain"]).good();
-    (taken, picture)
+    (created, folder_content)
 }
 
-fn take(sandbox: &Sandbox) -> String {
-    let said = sandbox.segno(&["checkpoint", "create", "chain", "--json"]);
-    let taken = said.good().json().remove(0);
-    taken["checkpoint"].as_str().unwrap().to_owned()
+fn create_checkpoint(sandbox: &Sandbox) -> String {
+    let output = sandbox.segno(&["checkpoint", "create", "chain", "--json"]);
+    let created = output.good().json().remove(0);
+    created["checkpoint"].as_str().unwrap().to_owned()
 }
 
-/// Everything in a folder, with its mode and, if it is a file, what is in it.
-type Picture = BTreeMap<PathBuf, (u32, Option<Vec<u8>>)>;
+/// Everything in a folder, with its mode and, for a file, its content.
+type FolderContent = BTreeMap<PathBuf, (u32, Option<Vec<u8>>)>;
 
-fn picture(folder: &Path) -> Picture {
-    let look = |path: PathBuf| {
+fn folder_content(folder: &Path) -> FolderContent {
+    let read = |path: PathBuf| {
         let mode = path.metadata().unwrap().permissions().mode();
         let content = fs::read(&path).ok();
         let path = path.strip_prefix(folder).unwrap().to_owned();
         (path, (mode, content))
     };
-    tree(folder).into_iter().map(look).collect()
+    tree(folder).into_iter().map(read).collect()
 }
 
 fn logs(sandbox: &Sandbox, session: &str) -> Vec<Value> {
@@ -53,25 +54,25 @@ fn logs(sandbox: &Sandbox, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_copy_of_a_checkpoint_works_in_a_folder_of_its_own() {
+fn fork_of_a_checkpoint_gets_its_own_folder() {
     let sandbox = sandbox();
-    let (checkpoint, then) = done(&sandbox);
-    let (now, journal) = (picture(&sandbox.work()), logs(&sandbox, "chain"));
-    let said = sandbox
+    let (checkpoint, then) = completed_session(&sandbox);
+    let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
+    let output = sandbox
         .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
         .good();
-    insta::assert_snapshot!(tidy(&sandbox, &said.stdout), @r"
+    insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 2 steps done
     its files are those of checkpoint [ID], in [ROOT]/work-chain-fork
     `segno resume chain-fork` goes on
     ");
     let folder = root(&sandbox).join("work-chain-fork");
-    assert_eq!(picture(&folder), then);
+    assert_eq!(folder_content(&folder), then);
     let copy = shown(&sandbox, "chain-fork");
     assert_eq!(copy["workspace"], folder.to_str().unwrap());
     assert_eq!(copy["forked_from"]["checkpoint"], checkpoint.as_str());
     assert_eq!(copy["steps_finished"], 2);
-    // Its own script fails, as it did then: the other was mended later.
+    // Its own script fails as it did then: the other one was fixed later.
     sandbox
         .segno(&["resume", "chain-fork"])
         .refused(10, &["no key"]);
@@ -80,76 +81,76 @@ fn a_copy_of_a_checkpoint_works_in_a_folder_of_its_own() {
         "ledger: calls.log\ndefault: {text: another}\n",
     )
     .unwrap();
-    let said = sandbox.segno(&["resume", "chain-fork"]).good();
-    assert!(said.stdout.ends_with("another\n"), "{}", said.stdout);
+    let output = sandbox.segno(&["resume", "chain-fork"]).good();
+    assert!(output.stdout.ends_with("another\n"), "{}", output.stdout);
     let calls = fs::read_to_string(folder.join("calls.log")).unwrap();
     assert_eq!(calls.matches("steps/0").count(), 1, "{calls}");
-    assert_eq!(picture(&sandbox.work()), now);
+    assert_eq!(folder_content(&sandbox.work()), now);
     assert_eq!(logs(&sandbox, "chain"), journal);
     sandbox.segno(&["doctor"]).good();
 }
 
 #[test]
-fn a_resume_from_a_checkpoint_takes_the_folder_back_and_says_how_to_undo_it() {
+fn resume_from_a_checkpoint_restores_the_folder_undoably() {
     let sandbox = sandbox();
-    let (checkpoint, then) = done(&sandbox);
-    let (now, journal) = (picture(&sandbox.work()), logs(&sandbox, "chain"));
+    let (checkpoint, then) = completed_session(&sandbox);
+    let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
     let back = ["resume", "--from", &checkpoint];
     let plan = sandbox.segno(&[&back[..], &["--plan"]].concat()).good();
-    insta::assert_snapshot!(tidy(&sandbox, &plan.stdout), @r"
+    insta::assert_snapshot!(normalize(&sandbox, &plan.stdout), @r"
     session chain ([ID]) would be copied into chain-fork, which would go on; it stays as it is
     2 steps done, not done again
     the files of checkpoint [ID] would come back in [ROOT]/work: 3 written, 1 removed; what is there is kept in a checkpoint first
     no step is in the middle of anything; the next one begins
     ");
-    assert_eq!(picture(&sandbox.work()), now, "a plan does nothing");
-    assert_eq!(standings(&sandbox).len(), 1);
-    // The files are those of then, so the third step fails again.
-    let said = sandbox.segno(&[&back[..], &["--json"]].concat());
-    let lines = said.refused(10, &["no key"]).json();
+    assert_eq!(folder_content(&sandbox.work()), now, "a plan does nothing");
+    assert_eq!(session_statuses(&sandbox).len(), 1);
+    // The files are those of the checkpoint, so the third step fails again.
+    let output = sandbox.segno(&[&back[..], &["--json"]].concat());
+    let lines = output.refused(10, &["no key"]).json();
     assert_eq!(lines[0]["kind"], "forked");
     assert_eq!(lines[0]["name"], "chain-fork");
     assert_eq!(sandbox.read("notes/kept.txt"), "as it was\n");
     assert!(!sandbox.work().join("notes/later.txt").exists());
-    assert_eq!(picture(&sandbox.work()).len(), then.len());
+    assert_eq!(folder_content(&sandbox.work()).len(), then.len());
     assert_eq!(logs(&sandbox, "chain"), journal);
     let rescue = lines[0]["rescue"].as_str().unwrap();
     sandbox
         .segno(&["checkpoint", "restore", rescue, "--exact"])
         .good();
-    assert_eq!(picture(&sandbox.work()), now);
+    assert_eq!(folder_content(&sandbox.work()), now);
 }
 
 #[test]
-fn a_copy_of_now_has_the_files_as_they_are() {
+fn fork_without_a_checkpoint_has_the_current_files() {
     let sandbox = sandbox();
-    done(&sandbox);
-    let now = picture(&sandbox.work());
+    completed_session(&sandbox);
+    let now = folder_content(&sandbox.work());
     let fork = ["sessions", "fork", "chain", "--into", "../apart"];
     sandbox.segno(&fork).good();
     let folder = root(&sandbox).join("apart");
-    assert_eq!(picture(&folder), now);
+    assert_eq!(folder_content(&folder), now);
     assert_eq!(shown(&sandbox, "chain-fork")["steps_finished"], 3);
     let plan = ["resume", "chain", "--fork", "--into", "../third", "--plan"];
-    let said = sandbox.segno(&plan).good();
+    let output = sandbox.segno(&plan).good();
     assert!(
-        said.stdout.contains("a checkpoint would be taken"),
+        output.stdout.contains("a checkpoint would be taken"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert!(!root(&sandbox).join("third").exists());
-    assert_eq!(standings(&sandbox).len(), 2);
+    assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
 #[test]
-fn a_copy_of_a_repository_is_a_whole_repository() {
+fn fork_of_a_repository_is_a_whole_repository() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     let git = |folder: &Path, words: &[&str]| {
         let mut command = Command::new("git");
         sandbox.furnish(&mut command);
-        let person = ["-c", "user.name=Me", "-c", "user.email=me@example.com"];
-        command.current_dir(folder).args(person).args(words);
+        let identity = ["-c", "user.name=Me", "-c", "user.email=me@example.com"];
+        command.current_dir(folder).args(identity).args(words);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
@@ -159,7 +160,10 @@ fn a_copy_of_a_repository_is_a_whole_repository() {
     git(&work, &["add", "chain.yaml"]);
     git(&work, &["commit", "-q", "-m", "first"]);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let (checkpoint, then) = (take(&sandbox), git(&work, &["rev-parse", "HEAD"]));
+    let (checkpoint, then) = (
+        create_checkpoint(&sandbox),
+        git(&work, &["rev-parse", "HEAD"]),
+    );
     git(&work, &["add", "answers.yaml"]);
     git(&work, &["commit", "-q", "-m", "second"]);
     sandbox
@@ -176,9 +180,9 @@ fn a_copy_of_a_repository_is_a_whole_repository() {
 }
 
 #[test]
-fn what_cannot_be_gone_back_to_is_told() {
+fn impossible_forks_are_refused() {
     let sandbox = sandbox();
-    let (checkpoint, _) = done(&sandbox);
+    let (checkpoint, _) = completed_session(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "other"])
         .good();
@@ -208,8 +212,8 @@ fn what_cannot_be_gone_back_to_is_told() {
     fork("chain", &["--from", from, "--name", "other"]).refused(17, &["other", "[S0102]"]);
     fork("chain", &["--from", from, "--before", "steps/1"]).refused(2, &["--before"]);
     assert_eq!(sandbox.read("../full/mine.txt"), "mine\n");
-    assert_eq!(standings(&sandbox).len(), 2);
-    // Where a copy works already, no other one can.
+    assert_eq!(session_statuses(&sandbox).len(), 2);
+    // Where one fork works already, no other one can.
     fork("chain", &["--from", from]).good();
     let folder = root(&sandbox).join("work-chain-fork");
     fork(
@@ -222,11 +226,11 @@ fn what_cannot_be_gone_back_to_is_told() {
 }
 
 #[test]
-fn files_do_not_come_back_under_a_session_that_is_being_run() {
+fn files_are_not_restored_under_a_running_session() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let checkpoint = take(&sandbox);
+    let checkpoint = create_checkpoint(&sandbox);
     let back = ["resume", "chain", "--from", &checkpoint];
     sandbox.segno(&back).refused(17, &["chain", "[K0203]"]);
     let plan = sandbox.segno(&[&back[..], &["--plan"]].concat()).good();
@@ -235,8 +239,8 @@ fn files_do_not_come_back_under_a_session_that_is_being_run() {
         "{}",
         plan.stdout
     );
-    assert_eq!(standings(&sandbox).len(), 1);
-    // Elsewhere they can: the session is only read.
+    assert_eq!(session_statuses(&sandbox).len(), 1);
+    // In another folder they can: the session is only read.
     sandbox
         .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
         .good();

@@ -1,5 +1,5 @@
-//! Agents whose programs keep their conversations: the real Claude Code and the real Codex, started
-//! by the real binary, against models that answer from a script.
+//! CLI agents: the real binary starts the real Claude Code and the real Codex, against models that
+//! answer from a script.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,12 +9,12 @@
 mod acp;
 mod context;
 mod forks;
+mod handoff;
 mod limits;
-mod memos;
 mod mixed;
 mod moving;
-mod taken_over;
-mod told;
+mod notes;
+mod resume_context;
 mod work;
 
 use std::ops::Deref;
@@ -28,14 +28,14 @@ use serde_json::Value;
 
 use crate::{sandbox, segno};
 
-/// A workflow of one step, which is asked of an agent.
-struct Set {
+/// A workflow with one step, which a CLI agent executes.
+struct Fixture {
     agent: Agent,
     workshop: Workshop,
     spec: PathBuf,
 }
 
-impl Deref for Set {
+impl Deref for Fixture {
     type Target = Workshop;
 
     fn deref(&self) -> &Workshop {
@@ -43,8 +43,8 @@ impl Deref for Set {
     }
 }
 
-impl Set {
-    /// One step, asked of the agent, with the standard script.
+impl Fixture {
+    /// A fixture with the standard script.
     fn new(agent: Agent) -> Self {
         Self::with(agent, standard())
     }
@@ -65,56 +65,57 @@ impl Set {
         self.workshop.start(&words)
     }
 
-    /// What the journal has of one kind.
-    fn journal(&self, kind: &str) -> Vec<Value> {
+    /// The journal's events of one kind.
+    fn events(&self, kind: &str) -> Vec<Value> {
         self.entries("task", kind)
     }
 
-    /// The program's names for its conversations, and how it came to them.
+    /// The agent's ids of its conversations, each with its resume strategy.
     fn opened(&self) -> Vec<(String, String)> {
         self.workshop.opened("task")
     }
 
-    /// The program's record of its conversation.
-    fn record(&self) -> PathBuf {
+    /// The path of the agent's transcript of its conversation.
+    fn transcript(&self) -> PathBuf {
         let (id, _) = self.opened().pop().unwrap();
         self.agent.record(&self.stage, &id).unwrap()
     }
 
-    /// Does something to the record, and returns what it is then.
+    /// Changes the transcript and returns its new content.
     fn damage(&self, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        let path = self.record();
+        let path = self.transcript();
         let damaged = change(&std::fs::read(&path).unwrap());
         std::fs::write(&path, &damaged).unwrap();
         damaged
     }
 
-    /// A set whose run was killed in the middle of a command.
+    /// A fixture whose run was killed in the middle of a command.
     fn killed(agent: Agent) -> Self {
-        Self::new(agent).struck()
+        Self::new(agent).kill_mid_command()
     }
 
-    /// Starts a run, and kills it in the middle of a command.
-    fn struck(self) -> Self {
-        let set = self;
-        let child = set.start();
+    /// Starts a run and kills it in the middle of a command.
+    fn kill_mid_command(self) -> Self {
+        let fixture = self;
+        let child = fixture.start();
         until("the slow command runs and is written down", || {
-            set.stage.signs().contains(&"slow".to_owned()) && set.written_down("task", "sleep 1")
+            fixture.stage.signs().contains(&"slow".to_owned())
+                && fixture.written_down("task", "sleep 1")
         });
-        set.kill(child);
-        set
+        fixture.kill(child);
+        fixture
     }
 
-    /// Resumes by this rung, as the plan says before, to the end.
-    fn goes_on(&self, rung: &str) {
+    /// Resumes to the end with this strategy, after checking that the plan announces it.
+    fn assert_resumes_with(&self, strategy: &str) {
         let plan = self.segno(&["resume", "task", "--plan", "--json"]).good();
-        assert_eq!(plan.json()[0]["steps"][0]["rung"], rung, "{plan:?}");
+        assert_eq!(plan.json()[0]["steps"][0]["rung"], strategy, "{plan:?}");
         self.segno(&["resume", "task"]).good();
-        self.is_done();
+        self.assert_done();
         let opened = self.opened();
         assert_eq!(
             opened.last().unwrap().1,
-            rung,
+            strategy,
             "{:?} {opened:?}",
             self.agent
         );
@@ -127,81 +128,84 @@ impl Set {
         );
     }
 
-    /// Everything is as an undisturbed run leaves it, and nothing is left running.
-    fn is_done(&self) {
+    /// Asserts that the files are those of an undisturbed run and that no process is left.
+    fn assert_done(&self) {
         assert_eq!(files(&self.stage.work()), standard_files());
         self.is_quiet();
     }
 }
 
 #[test]
-fn an_agent_does_its_task_and_what_it_says_is_in_the_journal() {
+fn agent_messages_are_in_the_journal() {
     for agent in [Agent::Claude, Agent::Codex] {
-        let set = Set::new(agent);
-        let said = set.segno(&["run", set.spec.to_str().unwrap()]).good();
+        let fixture = Fixture::new(agent);
+        let output = fixture
+            .segno(&["run", fixture.spec.to_str().unwrap()])
+            .good();
         assert!(
-            said.stdout
+            output
+                .stdout
                 .contains("Done: the plan, three files and a count."),
-            "{said:?}"
+            "{output:?}"
         );
-        set.is_done();
-        assert_eq!(set.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        let opened = set.opened();
+        fixture.assert_done();
+        assert_eq!(fixture.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let opened = fixture.opened();
         assert_eq!(opened.len(), 1, "{opened:?}");
         assert_eq!(opened[0].1, "-");
-        assert!(agent.record(&set.stage, &opened[0].0).is_some());
-        let said = set.journal("agent_said");
-        let said: String = said
+        assert!(agent.record(&fixture.stage, &opened[0].0).is_some());
+        let messages = fixture.events("agent_said");
+        let messages: String = messages
             .iter()
-            .map(|entry| entry["entries"].to_string())
+            .map(|event| event["entries"].to_string())
             .collect();
         for words in ["A place to work in.", "mkdir -p src", "The plan is done."] {
-            assert!(said.contains(words), "{agent:?} {words}: {said}");
+            assert!(messages.contains(words), "{agent:?} {words}: {messages}");
         }
     }
 }
 
 #[test]
-fn an_agent_whose_run_is_killed_goes_on_with_its_own_conversation() {
+fn killed_agent_resumes_its_own_conversation() {
     for agent in [Agent::Claude, Agent::Codex] {
-        let set = Set::killed(agent);
-        set.goes_on("native");
-        let opened = set.opened();
+        let fixture = Fixture::killed(agent);
+        fixture.assert_resumes_with("native");
+        let opened = fixture.opened();
         assert_eq!(opened.len(), 2, "{opened:?}");
         assert_eq!(opened[0].0, opened[1].0, "the same conversation");
-        let told = set.told();
+        let prompt = fixture.told();
         assert!(
-            told.contains("was broken off") && told.contains("sleep 1"),
-            "{agent:?} {told}"
+            prompt.contains("was broken off") && prompt.contains("sleep 1"),
+            "{agent:?} {prompt}"
         );
     }
 }
 
 #[test]
-fn a_record_that_is_torn_or_broken_is_put_in_order_first() {
+fn damaged_transcript_is_repaired_before_resume() {
     for agent in [Agent::Claude, Agent::Codex] {
         for damage in [torn, broken] {
-            let set = Set::killed(agent);
-            let damaged = set.damage(damage);
-            set.goes_on("repaired");
-            let path = set.record();
-            let kept = path.with_extension("jsonl.before-repair-1");
+            let fixture = Fixture::killed(agent);
+            let damaged = fixture.damage(damage);
+            fixture.assert_resumes_with("repaired");
+            let path = fixture.transcript();
+            let backup = path.with_extension("jsonl.before-repair-1");
             assert!(
-                std::fs::read(kept).unwrap() == damaged,
+                std::fs::read(backup).unwrap() == damaged,
                 "what it was is kept"
             );
         }
     }
 }
 
-/// The last line without its end.
-fn torn(record: &[u8]) -> Vec<u8> {
-    record[..record.len() - 20].to_vec()
+/// The transcript without the end of its last line.
+fn torn(transcript: &[u8]) -> Vec<u8> {
+    transcript[..transcript.len() - 20].to_vec()
 }
 
-/// A line in the middle that nobody can read: the first in which the model speaks.
-fn broken(record: &[u8]) -> Vec<u8> {
-    let mut lines: Vec<&[u8]> = record.split_inclusive(|byte| *byte == b'\n').collect();
+/// The transcript with an unreadable line in the middle: the first one in which the model speaks.
+fn broken(transcript: &[u8]) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = transcript.split_inclusive(|byte| *byte == b'\n').collect();
     let spoken = lines.iter().position(|line| {
         let text = String::from_utf8_lossy(line);
         text.contains("[standard:1]")
@@ -211,81 +215,85 @@ fn broken(record: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn without_a_record_a_fresh_conversation_is_told_what_was_done() {
+fn lost_transcript_leads_to_a_summarized_conversation() {
     for agent in [Agent::Claude, Agent::Codex] {
         for damage in [Some(Vec::new()), None] {
-            let set = Set::killed(agent);
+            let fixture = Fixture::killed(agent);
             match damage {
-                Some(bytes) => std::fs::write(set.record(), bytes).unwrap(),
-                None => std::fs::remove_file(set.record()).unwrap(),
+                Some(bytes) => std::fs::write(fixture.transcript(), bytes).unwrap(),
+                None => std::fs::remove_file(fixture.transcript()).unwrap(),
             }
-            set.goes_on("compiled");
-            let opened = set.opened();
+            fixture.assert_resumes_with("compiled");
+            let opened = fixture.opened();
             assert_ne!(opened[0].0, opened[1].0, "another conversation");
-            let told = set.told();
+            let prompt = fixture.told();
             for words in ["A place to work in. [standard:1]", "mkdir -p src"] {
-                assert!(told.contains(words), "{agent:?} {words}: {told}");
+                assert!(prompt.contains(words), "{agent:?} {words}: {prompt}");
             }
         }
     }
 }
 
 #[test]
-fn a_record_that_is_gone_comes_back_from_a_checkpoint() {
+fn lost_transcript_is_restored_from_a_checkpoint() {
     for agent in [Agent::Claude, Agent::Codex] {
-        let set = Set::killed(agent);
-        set.segno(&["checkpoint", "create", "task"]).good();
-        let path = set.record();
+        let fixture = Fixture::killed(agent);
+        fixture.segno(&["checkpoint", "create", "task"]).good();
+        let path = fixture.transcript();
         let before = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        set.goes_on("rehomed");
-        let opened = set.opened();
+        fixture.assert_resumes_with("rehomed");
+        let opened = fixture.opened();
         assert_eq!(opened[0].0, opened[1].0, "the same conversation");
-        let after = std::fs::read(set.record()).unwrap();
+        let after = std::fs::read(fixture.transcript()).unwrap();
         let first = before.split(|byte| *byte == b'\n').next().unwrap();
         assert!(after.starts_with(first), "{agent:?}");
     }
 }
 
 #[test]
-fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
+fn session_is_handed_to_another_agent_and_back() {
     for (first, second) in [("claude", "codex"), ("codex", "claude")] {
         let agent = if first == "claude" {
             Agent::Claude
         } else {
             Agent::Codex
         };
-        let set = Set::with(agent, standard());
-        let mut child = set.start();
+        let fixture = Fixture::with(agent, standard());
+        let mut child = fixture.start();
         until("the first command runs", || {
-            set.stage.signs().contains(&"place".to_owned())
+            fixture.stage.signs().contains(&"place".to_owned())
         });
-        // What is not yet written down may be begun again.
+        // The next agent may repeat a turn that is not in the journal yet.
         until("the third turn is written down", || {
-            let said = set.journal("agent_said");
-            let said = said.iter().map(|entry| entry["entries"].to_string());
-            said.collect::<String>().contains("[standard:2]")
+            let messages = fixture.events("agent_said");
+            let messages = messages.iter().map(|event| event["entries"].to_string());
+            messages.collect::<String>().contains("[standard:2]")
         });
         child.kill().unwrap();
         wait(child);
-        until("nothing runs", || set.stage.processes().is_empty());
-        let mut command = set.command(&["handoff", "task", "--to", second]);
+        until("nothing runs", || fixture.stage.processes().is_empty());
+        let mut command = fixture.command(&["handoff", "task", "--to", second]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         until("the slow command runs", || {
-            set.stage.signs().contains(&"slow".to_owned())
+            fixture.stage.signs().contains(&"slow".to_owned())
         });
         child.kill().unwrap();
         wait(child);
-        until("nothing runs", || set.stage.processes().is_empty());
-        let sent = conversation(&set.server.request("standard", 4).unwrap());
+        until("nothing runs", || fixture.stage.processes().is_empty());
+        let sent = conversation(&fixture.server.request("standard", 4).unwrap());
         let calls = sent.iter().filter(|part| matches!(part, Part::Call(..)));
         assert!(calls.count() >= 3, "calls stay calls: {sent:#?}");
-        set.segno(&["handoff", "task", "--to", first]).good();
-        set.is_done();
-        let rungs: Vec<String> = set.opened().into_iter().map(|(_, rung)| rung).collect();
-        assert_eq!(rungs, ["-", "other", "other"], "{first}");
-        for asked in set.server.asked() {
+        fixture.segno(&["handoff", "task", "--to", first]).good();
+        fixture.assert_done();
+        let strategies: Vec<String> = fixture
+            .opened()
+            .into_iter()
+            .map(|(_, strategy)| strategy)
+            .collect();
+        assert_eq!(strategies, ["-", "other", "other"], "{first}");
+        for asked in fixture.server.asked() {
             let usual = if asked.path.contains("/responses") {
                 "gpt-"
             } else {
@@ -302,24 +310,28 @@ fn a_session_is_handed_from_one_agent_to_the_other_and_back() {
 }
 
 #[test]
-fn a_conversation_of_a_session_is_not_adopted_as_another() {
+fn import_skips_conversations_of_existing_sessions() {
     for agent in [Agent::Claude, Agent::Codex] {
-        let set = Set::killed(agent);
+        let fixture = Fixture::killed(agent);
         let name = match agent {
             Agent::Claude => "claude",
             Agent::Codex => "codex",
         };
-        let said = set.segno(&["import", name, "--all", "--json"]);
+        let output = fixture.segno(&["import", name, "--all", "--json"]);
         assert!(
-            said.stdout.contains("it is a conversation of session task"),
-            "{said:?}"
+            output
+                .stdout
+                .contains("it is a conversation of session task"),
+            "{output:?}"
         );
-        let listed = set.segno(&["sessions", "list", "--all", "--json"]).good();
+        let listed = fixture
+            .segno(&["sessions", "list", "--all", "--json"])
+            .good();
         assert_eq!(listed.json().len(), 1, "{listed:?}");
     }
 }
 
-/// A program in Claude Code's place that writes down how it is started and what it reads, and fails the
+/// A program in the place of Claude Code that records its arguments and its stdin, and fails the
 /// first time.
 const RECORDER: &str = r#"#!/bin/sh
 for word in "$@"; do
@@ -334,7 +346,7 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"done","s
 "#;
 
 #[test]
-fn no_word_becomes_a_flag_and_permissions_are_those_of_today() {
+fn prompts_cannot_inject_flags_and_permissions_are_current() {
     let sandbox = sandbox();
     let program = sandbox.script("recorder", RECORDER);
     sandbox.configure(&format!(

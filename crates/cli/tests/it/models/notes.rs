@@ -1,4 +1,4 @@
-//! What is learnt from models behind an API: by rule from their tools, and by asking one.
+//! Notes from API models: derived by rules from their tools, and extracted by a reader model.
 
 use segno_testkit::model::{ModelServer, Play};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn tool(name: &str, input: Value) -> Play {
 }
 
 #[test]
-fn what_a_models_tools_answer_is_noted_with_the_call() {
+fn tool_results_become_notes_with_their_call() {
     for (provider, _) in APIS {
         let sandbox = sandbox();
         let server = ModelServer::start(|number, _| match number {
@@ -28,15 +28,15 @@ fn what_a_models_tools_answer_is_noted_with_the_call() {
         let tools = "tools: {python: [file_read, file_write, python_exec]}\nagents:";
         sandbox.write("ask.yaml", &spec.replace("agents:", tools));
         run(&sandbox, &["run", "ask.yaml"]).good();
-        let memos = sandbox
+        let notes = sandbox
             .segno(&["note", "list", "ask", "--json"])
             .good()
             .json();
-        let errors: Vec<&Value> = memos
+        let errors: Vec<&Value> = notes
             .iter()
-            .filter(|memo| !memo["memo"]["error"].is_null())
+            .filter(|note| !note["memo"]["error"].is_null())
             .collect();
-        assert_eq!(errors.len(), 2, "{provider} {memos:#?}");
+        assert_eq!(errors.len(), 2, "{provider} {notes:#?}");
         let read = &errors[0]["memo"]["error"];
         assert_eq!(
             (&read["subject"], &read["resolution"]),
@@ -48,9 +48,9 @@ fn what_a_models_tools_answer_is_noted_with_the_call() {
             code["text"].as_str().unwrap().contains("no purse"),
             "{code}"
         );
-        // It goes in as the tool's answer does: without secrets.
-        let kept = sandbox.segno(&["sessions", "export", "ask", "-o", "-"]);
-        assert!(!kept.good().stdout.contains("ghp_0123"));
+        // The note is stored like the tool's result: without secrets.
+        let exported = sandbox.segno(&["sessions", "export", "ask", "-o", "-"]);
+        assert!(!exported.good().stdout.contains("ghp_0123"));
         for error in errors {
             assert_eq!(
                 (&error["source"], &error["by"]),
@@ -58,7 +58,7 @@ fn what_a_models_tools_answer_is_noted_with_the_call() {
             );
             assert!(error["call"].is_string(), "{error}");
         }
-        let files = memos.iter().find(|memo| !memo["memo"]["files"].is_null());
+        let files = notes.iter().find(|note| !note["memo"]["files"].is_null());
         assert_eq!(
             files.unwrap()["memo"]["files"]["paths"],
             json!(["coins.txt"])
@@ -67,7 +67,7 @@ fn what_a_models_tools_answer_is_noted_with_the_call() {
 }
 
 #[test]
-fn a_model_reads_what_was_said_and_one_that_is_away_or_refuses_is_not_missed() {
+fn reader_model_adds_notes_and_may_fail() {
     let good = json!({
         "decisions": [{"decision_type": "skip", "description": "No coins are counted."}],
         "errors": [],
@@ -89,12 +89,12 @@ fn a_model_reads_what_was_said_and_one_that_is_away_or_refuses_is_not_missed() {
             let spec = sandbox.read("ask.yaml");
             let more = "continuity: {pause: {after_steps: 1}, handoff: {reader: a, within_s: 60}}";
             sandbox.write("ask.yaml", &format!("{spec}{more}\n"));
-            let said = run(&sandbox, &["run", "ask.yaml"]);
-            assert_eq!(said.code(), 130, "{said:?}");
-            let memos = sandbox.segno(&["note", "list", "ask", "--json"]).good();
-            assert_eq!(memos.json().len(), noted, "{provider} {said:?}");
-            let complains = said.stderr.contains("`a` brought no memos");
-            assert_eq!(complains, noted == 0, "{provider} {said:?}");
+            let output = run(&sandbox, &["run", "ask.yaml"]);
+            assert_eq!(output.code(), 130, "{output:?}");
+            let notes = sandbox.segno(&["note", "list", "ask", "--json"]).good();
+            assert_eq!(notes.json().len(), noted, "{provider} {output:?}");
+            let complains = output.stderr.contains("`a` brought no memos");
+            assert_eq!(complains, noted == 0, "{provider} {output:?}");
             let asked = server.asked()[1].body.to_string();
             assert!(asked.contains("I count none."), "{asked}");
             assert!(!asked.contains("You are brief."), "{asked}");

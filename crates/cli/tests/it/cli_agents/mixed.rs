@@ -1,4 +1,4 @@
-//! A workflow whose steps are asked of different agents, killed in each of them.
+//! A workflow whose steps different agents execute, killed in each of them.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,19 @@ use segno_testkit::programs::Program;
 use segno_testkit::sandbox::until;
 use serde_json::json;
 
-use super::acp::{ADAPTERS, Ground, argv};
+use super::acp::{ADAPTERS, WorkflowFixture, argv};
 
 /// The agents, in the order of their steps.
 const AGENTS: [&str; 4] = ["claude", "codex", "acp", "api"];
 
-/// A command that leaves a line when it begins, outside of the workspace, and one when it is done.
+/// A command that writes one line outside the workspace when it starts, and one line when it is
+/// done.
 fn logged(line: &str) -> Call {
     let work = format!("echo {line} >> \"$SIGNS\"; sleep 0.3 && echo {line} >> log.txt");
     Call::checked(&work, &format!("grep -qx {line} log.txt"))
 }
 
-/// What each agent's model says: four turns, the last without a call.
+/// The script of each agent's model: four turns, the last without a call.
 fn script(agent: &str) -> Script {
     let (first, second) = (format!("{agent}/one.txt"), format!("{agent}/two.txt"));
     let write = |path: &str, text: &str| match agent {
@@ -41,8 +42,8 @@ fn script(agent: &str) -> Script {
     Script::new(agent, turns)
 }
 
-fn ground(adapter: Program) -> Ground {
-    Ground::new(AGENTS.map(script), "all", |host| {
+fn fixture(adapter: Program) -> WorkflowFixture {
+    WorkflowFixture::new(AGENTS.map(script), "all", |host| {
         let argv = argv(adapter);
         let steps = AGENTS.map(|agent| {
             format!("      - {{agent: {agent}, input: \"Do your part. [script:{agent}]\"}}\n")
@@ -67,7 +68,7 @@ pattern:
     })
 }
 
-/// What an undisturbed run leaves.
+/// The files that an undisturbed run leaves.
 fn expected() -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for agent in AGENTS {
@@ -79,10 +80,10 @@ fn expected() -> BTreeMap<String, String> {
     files
 }
 
-/// What an agent's model was sent, the newest of each request and how it ended.
-fn sent(ground: &Ground, agent: &str) -> Vec<String> {
-    let asked = ground.server.asked();
-    let answers = ground.server.answers().into_iter();
+/// Each request of an agent's model: what it was for, how it ended, and its newest message.
+fn sent(fixture: &WorkflowFixture, agent: &str) -> Vec<String> {
+    let asked = fixture.server.asked();
+    let answers = fixture.server.answers().into_iter();
     let own = answers.filter(
         |answer| matches!(&answer.purpose, Purpose::Turn { script, .. } if script == agent),
     );
@@ -93,59 +94,59 @@ fn sent(ground: &Ground, agent: &str) -> Vec<String> {
     .collect()
 }
 
-/// Kills once in each step, when its model is asked for the turn that the seed says, and goes on to
-/// the end.
+/// Kills the run once in each step, when the step's model is asked for the turn that the seed
+/// selects, and resumes to the end.
 fn survive(adapter: Program, seed: u64) {
-    let ground = ground(adapter);
-    let mut words = vec!["run", ground.spec()];
+    let fixture = fixture(adapter);
+    let mut words = vec!["run", fixture.spec()];
     let mut kills = Vec::new();
     for (number, agent) in AGENTS.into_iter().enumerate() {
         let turn = usize::try_from(seed >> (2 * number)).unwrap() % 3;
-        let child = ground.start(&words);
+        let child = fixture.start(&words);
         until("the model is asked for that turn", || {
-            ground.server.answers().iter().any(|answer| {
+            fixture.server.answers().iter().any(|answer| {
                 matches!(&answer.purpose, Purpose::Turn { script, turn: at, .. } if script == agent && *at >= turn)
             })
         });
-        ground.kill(child);
-        // Until it was killed it may have gone on.
-        let under_way = ground.server.paid(agent).last().copied();
-        kills.push(under_way);
+        fixture.kill(child);
+        // The step may have continued until it was killed.
+        let in_flight = fixture.server.paid(agent).last().copied();
+        kills.push(in_flight);
         words = vec!["resume", "task"];
     }
-    let said = ground.segno(&words).good();
+    let output = fixture.segno(&words).good();
     let what = format!("{adapter:?} seed {seed} kills {kills:?}");
-    assert_eq!(files(&ground.stage.work()), expected(), "{what}");
+    assert_eq!(files(&fixture.stage.work()), expected(), "{what}");
     let mut finished: Vec<String> = Vec::new();
-    for step in ground.journal("step_finished") {
+    for step in fixture.events("step_finished") {
         finished.push(step["path"].to_string());
     }
     assert_eq!(finished.len(), AGENTS.len(), "{what} {finished:?}");
     finished.dedup();
     assert_eq!(finished.len(), AGENTS.len(), "{what} {finished:?}");
     for (agent, killed) in AGENTS.into_iter().zip(&kills) {
-        let paid = ground.server.paid(agent);
+        let paid = fixture.server.paid(agent);
         let mut once = paid.clone();
         once.dedup();
-        assert_eq!(once, [0, 1, 2, 3], "{what} {agent} {paid:?} {said:?}");
-        // Only the turn that was under way may have been asked for again.
+        assert_eq!(once, [0, 1, 2, 3], "{what} {agent} {paid:?} {output:?}");
+        // Only the turn in flight may have been asked for again.
         let twice = paid.windows(2).filter(|two| two[0] == two[1]);
         let again: Vec<usize> = twice.map(|two| two[0]).collect();
         assert!(
             again.is_empty() || again.len() == 1 && Some(again[0]) == *killed,
             "{what} {agent} {paid:?} {:#?}",
-            sent(&ground, agent)
+            sent(&fixture, agent)
         );
     }
-    until("nothing runs", || ground.stage.processes().is_empty());
+    until("nothing runs", || fixture.stage.processes().is_empty());
 }
 
 #[test]
-fn a_workflow_of_four_sorts_of_agents_survives_a_kill_in_each_of_them() {
+fn workflow_of_four_agent_types_survives_a_kill_in_each() {
     let given = std::env::var("SEGNO_CRASH_SEED").ok();
     let seed: u64 = given.map_or(1, |seed| seed.parse().unwrap());
     for (number, adapter) in (0..).zip(ADAPTERS) {
-        // Each of them is killed elsewhere.
+        // Each adapter is killed at other turns.
         survive(adapter, seed.wrapping_mul(0x9e37_79b9) >> number);
     }
 }

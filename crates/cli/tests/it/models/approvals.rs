@@ -1,4 +1,4 @@
-//! Tools that a person must agree to, and tools that nobody may use.
+//! Tools that need a user's approval, and tools that are denied.
 
 use segno_testkit::model::{ModelServer, Play};
 use segno_testkit::sandbox::Sandbox;
@@ -7,13 +7,13 @@ use serde_json::json;
 use super::{chain, run};
 use crate::sandbox;
 
-/// A model that wants to write a file, and then says what it heard.
+/// A model that wants to write a file, and then repeats the tool result.
 fn writer() -> ModelServer {
     ModelServer::start(|_, asked| {
-        let said = asked.body["messages"].to_string();
-        if said.contains("tool_result") {
-            let heard = &asked.body["messages"].as_array().unwrap().last().unwrap()["content"];
-            return Play::Text(heard[0]["content"].to_string());
+        let messages = asked.body["messages"].to_string();
+        if messages.contains("tool_result") {
+            let result = &asked.body["messages"].as_array().unwrap().last().unwrap()["content"];
+            return Play::Text(result[0]["content"].to_string());
         }
         Play::Tools(
             String::new(),
@@ -38,11 +38,11 @@ fn spec(sandbox: &Sandbox, server: &ModelServer, permission: &str) {
 }
 
 #[test]
-fn a_tool_waits_for_leave_and_is_used_once_it_is_given() {
+fn tool_waits_for_approval_and_runs_once_approved() {
     let (sandbox, server) = (sandbox(), writer());
     spec(&sandbox, &server, "file_write: ask");
-    let said = run(&sandbox, &["run", "ask.yaml"]);
-    said.refused(
+    let output = run(&sandbox, &["run", "ask.yaml"]);
+    output.refused(
         19,
         &[
             "May agent `a` use `file_write`?",
@@ -55,31 +55,31 @@ fn a_tool_waits_for_leave_and_is_used_once_it_is_given() {
         .segno(&["answer", "ask", "maybe"])
         .refused(2, &["must match"]);
     sandbox.segno(&["answer", "ask", "yes"]).good();
-    let said = run(&sandbox, &["resume"]).good();
-    assert!(said.stdout.contains("a.txt"), "{}", said.stdout);
+    let output = run(&sandbox, &["resume"]).good();
+    assert!(output.stdout.contains("a.txt"), "{}", output.stdout);
     assert_eq!(sandbox.read("a.txt"), "done");
     assert_eq!(server.asked().len(), 2, "nothing was paid for twice");
 }
 
 #[test]
-fn a_refusal_is_told_to_the_model_with_its_reason() {
+fn model_receives_the_refusal_with_its_reason() {
     let (sandbox, server) = (sandbox(), writer());
     spec(&sandbox, &server, "'*': ask");
     run(&sandbox, &["run", "ask.yaml"]).refused(19, &[]);
     sandbox
         .segno(&["answer", "ask", "no, not on a Friday"])
         .good();
-    let said = run(&sandbox, &["resume"]).good();
+    let output = run(&sandbox, &["resume"]).good();
     assert!(
-        said.stdout.contains("refused this call: not on a Friday"),
+        output.stdout.contains("refused this call: not on a Friday"),
         "{}",
-        said.stdout
+        output.stdout
     );
     assert!(!sandbox.work().join("a.txt").exists());
 }
 
 #[test]
-fn leave_for_one_call_is_no_leave_for_another() {
+fn approval_covers_one_call_only() {
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(|number, _| {
@@ -91,20 +91,20 @@ fn leave_for_one_call_is_no_leave_for_another() {
     spec(&sandbox, &server, "file_write: ask");
     run(&sandbox, &["run", "ask.yaml"]).refused(19, &["call 0"]);
     sandbox.segno(&["answer", "ask", "yes"]).good();
-    // The next call has other arguments, and is asked about anew.
+    // The next call has other arguments and needs a new approval.
     run(&sandbox, &["resume"]).refused(19, &["call 1"]);
     assert_eq!(sandbox.read("a.txt"), "call 0");
 }
 
 #[test]
-fn a_denied_tool_is_not_even_offered() {
+fn denied_tool_is_not_offered() {
     let (sandbox, server) = (sandbox(), writer());
     spec(&sandbox, &server, "file_write: deny");
-    let said = run(&sandbox, &["run", "ask.yaml"]).good();
+    let output = run(&sandbox, &["run", "ask.yaml"]).good();
     assert!(
-        said.stdout.contains("there is no tool `file_write`"),
+        output.stdout.contains("there is no tool `file_write`"),
         "{}",
-        said.stdout
+        output.stdout
     );
     let offered = server.asked()[0].body["tools"].to_string();
     assert!(

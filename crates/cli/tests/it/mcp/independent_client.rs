@@ -1,4 +1,4 @@
-//! An independent client of the protocol: the one that Segno has for the servers of others.
+//! An independent MCP client: the one that Segno uses for the servers of others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use segno_core::time::Timestamp;
 use segno_core::tool::{Class, Tools};
 use serde_json::{Value, json};
 
-use super::{done, memos};
+use super::{completed_session, notes};
 use crate::{sandbox, segno};
 
-/// Time that does not pass: nothing is ever too late.
-struct Still;
+/// A clock that stands still, so that nothing times out.
+struct StoppedClock;
 
-impl Clock for Still {
+impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -33,9 +33,9 @@ impl Clock for Still {
 }
 
 #[test]
-fn a_client_that_others_wrote_finds_and_calls_every_tool() {
+fn independent_client_finds_and_calls_every_tool() {
     let sandbox = sandbox();
-    done(&sandbox, 1);
+    completed_session(&sandbox, 1);
     let argv = [segno().to_str().unwrap(), "mcp", "--agent", "reader"];
     let server = McpServer {
         id: "segno".into(),
@@ -51,7 +51,7 @@ fn a_client_that_others_wrote_finds_and_calls_every_tool() {
             args: vec!["__warden".into()],
         },
         client: Client::new().unwrap(),
-        clock: Arc::new(Still),
+        clock: Arc::new(StoppedClock),
         limits: Limits::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -96,16 +96,16 @@ fn a_client_that_others_wrote_finds_and_calls_every_tool() {
             ("checkpoint", json!({"reason": "done"})),
             ("status", json!({})),
         ] {
-            let said = call(name, input)
+            let output = call(name, input)
                 .await
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(
-                serde_json::from_str::<Value>(&said).is_ok(),
-                "{name}: {said}"
+                serde_json::from_str::<Value>(&output).is_ok(),
+                "{name}: {output}"
             );
         }
         let refused = call("pause", json!({"reason": "x"})).await.unwrap_err();
         assert!(refused.contains("chain"), "{refused}");
     });
-    assert_eq!(memos(&sandbox, "chain").len(), 5);
+    assert_eq!(notes(&sandbox, "chain").len(), 5);
 }

@@ -1,0 +1,217 @@
+//! Agents that use the Agent Client Protocol: the real adapters of Claude Code and Codex.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+
+use segno_testkit::model::{Script, files, standard, standard_files};
+use segno_testkit::programs::{Program, Workshop};
+use segno_testkit::sandbox::until;
+use serde_json::Value;
+
+use crate::segno;
+
+pub(super) const ADAPTERS: [Program; 2] = [Program::ClaudeAcp, Program::CodexAcp];
+
+/// A workflow and the agents that execute it.
+pub(super) struct WorkflowFixture {
+    workshop: Workshop,
+    spec: PathBuf,
+}
+
+impl Deref for WorkflowFixture {
+    type Target = Workshop;
+
+    fn deref(&self) -> &Workshop {
+        &self.workshop
+    }
+}
+
+/// The command of an adapter, as a list in a spec.
+pub(super) fn argv(adapter: Program) -> String {
+    let words = adapter.words();
+    let words = words
+        .iter()
+        .map(|word| format!("{:?}", word.display().to_string()));
+    format!("[{}]", words.collect::<Vec<_>>().join(", "))
+}
+
+impl WorkflowFixture {
+    /// A workflow called `task`; `spec` receives the address of the model server.
+    pub(super) fn new(
+        scripts: impl IntoIterator<Item = Script>,
+        permissions: &str,
+        spec: impl Fn(&str) -> String,
+    ) -> Self {
+        let workshop = Workshop::new(segno(), scripts, permissions);
+        let spec = spec(&workshop.server.host());
+        Self {
+            spec: workshop.sandbox.write("task.yaml", &spec),
+            workshop,
+        }
+    }
+
+    /// One step, which an adapter executes, with the standard script.
+    fn standard(adapter: Program, permissions: &str) -> Self {
+        let script = standard();
+        let marker = script.marker();
+        let workshop = Workshop::new(segno(), [script], permissions);
+        let runtime = format!("provider: acp, command: {}", argv(adapter));
+        Self {
+            spec: workshop.task(&runtime, &marker),
+            workshop,
+        }
+    }
+
+    pub(super) fn spec(&self) -> &str {
+        self.spec.to_str().unwrap()
+    }
+
+    /// The journal's events of one kind.
+    pub(super) fn events(&self, kind: &str) -> Vec<Value> {
+        self.entries("task", kind)
+    }
+
+    /// The agents' ids of their conversations, each with its resume strategy.
+    pub(super) fn opened(&self) -> Vec<(String, String)> {
+        self.workshop.opened("task")
+    }
+
+    /// All messages in the journal, as JSON.
+    fn messages_json(&self) -> String {
+        let messages = self.events("agent_said");
+        messages
+            .iter()
+            .map(|event| event["entries"].to_string())
+            .collect()
+    }
+
+    /// The text of these messages. A message may come in pieces, with tool results between them.
+    fn message_text(&self) -> String {
+        let messages = self.events("agent_said");
+        let entries = messages.iter().flat_map(|event| {
+            let entries = event["entries"].as_str().unwrap();
+            serde_json::from_str::<Vec<Value>>(entries).unwrap()
+        });
+        let parts = entries.flat_map(|event| {
+            let parts = event["said"]["parts"].as_array().cloned();
+            parts.unwrap_or_default()
+        });
+        let words = parts.filter_map(|part| Some(part["text"].as_str()?.to_owned()));
+        words.collect()
+    }
+
+    /// A workflow whose run was killed in the middle of a command.
+    fn killed(adapter: Program) -> Self {
+        let fixture = Self::standard(adapter, "all");
+        let child = fixture.start(&["run", fixture.spec(), "--json"]);
+        until("the slow command runs and is written down", || {
+            fixture.stage.signs().contains(&"slow".to_owned())
+                && fixture.written_down("task", "sleep 1")
+                && fixture.message_text().contains("[standard:4]")
+        });
+        fixture.kill(child);
+        fixture
+    }
+
+    /// Asserts that the files are those of an undisturbed run, that each turn was paid once, and
+    /// that no process is left.
+    fn assert_done(&self) {
+        assert_eq!(files(&self.stage.work()), standard_files());
+        assert_eq!(self.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        self.is_quiet();
+    }
+}
+
+#[test]
+fn acp_agent_messages_are_in_the_journal() {
+    for adapter in ADAPTERS {
+        let fixture = WorkflowFixture::standard(adapter, "all");
+        let output = fixture.segno(&["run", fixture.spec()]).good();
+        let words = "Done: the plan, three files and a count.";
+        assert!(output.stdout.contains(words), "{output:?}");
+        fixture.assert_done();
+        let opened = fixture.opened();
+        assert_eq!(opened.len(), 1, "{opened:?}");
+        assert_eq!(opened[0].1, "-");
+        let (messages, spoken) = (fixture.messages_json(), fixture.message_text());
+        assert!(
+            spoken.contains("A place to work in. [standard:1]"),
+            "{adapter:?} {spoken}"
+        );
+        for words in ["mkdir -p src", "delta"] {
+            assert!(messages.contains(words), "{adapter:?} {words}: {messages}");
+        }
+        let finished = &fixture.events("step_finished")[0];
+        let usage = &finished["usage"];
+        let spent: u64 = fixture
+            .events("agent_said")
+            .iter()
+            .chain([finished])
+            .map(|event| event["usage"]["input_tokens"].as_u64().unwrap_or(0))
+            .sum();
+        assert_eq!(spent, 12_600, "{adapter:?} {usage}");
+    }
+}
+
+#[test]
+fn acp_agent_resumes_its_session_after_a_kill() {
+    for adapter in ADAPTERS {
+        let fixture = WorkflowFixture::killed(adapter);
+        fixture.segno(&["resume", "task"]).good();
+        fixture.assert_done();
+        let opened = fixture.opened();
+        assert_eq!(opened.len(), 2, "{adapter:?} {opened:?}");
+        assert_eq!(opened[1].1, "native", "{adapter:?}");
+        assert_eq!(opened[0].0, opened[1].0, "the same session");
+        let prompt = fixture.told();
+        assert!(
+            prompt.contains("was broken off") && prompt.contains("sleep 1"),
+            "{adapter:?} {prompt}"
+        );
+        // The journal does not hold replayed messages twice.
+        let messages = fixture.message_text();
+        assert_eq!(
+            messages.matches("A place to work in.").count(),
+            1,
+            "{adapter:?}"
+        );
+    }
+}
+
+#[test]
+fn acp_agent_that_lost_its_session_gets_resume_context() {
+    for adapter in ADAPTERS {
+        let fixture = WorkflowFixture::killed(adapter);
+        fixture.segno(&["checkpoint", "create", "task"]).good();
+        let session_folder = match adapter {
+            Program::ClaudeAcp => fixture.stage.home().join(".claude"),
+            _ => fixture.stage.codex_home().join("sessions"),
+        };
+        std::fs::remove_dir_all(session_folder).unwrap();
+        let output = fixture.segno(&["resume", "task"]).good();
+        fixture.assert_done();
+        let opened = fixture.opened();
+        assert_eq!(
+            opened.last().unwrap().1,
+            "compiled",
+            "{adapter:?} {output:?}"
+        );
+        assert_ne!(opened[0].0, opened.last().unwrap().0, "another session");
+        let prompt = fixture.told();
+        for words in ["A place to work in. [standard:1]", "mkdir -p src"] {
+            assert!(prompt.contains(words), "{adapter:?} {words}: {prompt}");
+        }
+    }
+}
+
+#[test]
+fn acp_agent_without_approval_changes_nothing() {
+    let fixture = WorkflowFixture::standard(Program::ClaudeAcp, "read");
+    let output = fixture.segno(&["run", fixture.spec()]);
+    assert!(
+        output.stderr.contains("was denied leave to use"),
+        "{output:?}"
+    );
+    assert!(files(&fixture.stage.work()).is_empty(), "{output:?}");
+    assert!(fixture.stage.signs().is_empty());
+}

@@ -1,0 +1,179 @@
+//! A context that fills up: Segno knows its usage from the first run on, and acts when it is nearly
+//! full.
+
+use segno_testkit::model::{Call, Script, Turn, Usage, files};
+use segno_testkit::programs::Agent;
+use segno_testkit::sandbox::{until, wait};
+
+use super::Fixture;
+
+/// A script whose second answer fills the context. The server holds the third answer back, so that
+/// even on a slow machine the old conversation cannot end before a new one replaces it. It holds it
+/// back in the middle of the text, so that the low usage of that answer is reported only in the new
+/// conversation.
+fn filling(input: u64) -> Script {
+    let full = Usage {
+        input,
+        cached: 0,
+        output: 50,
+    };
+    Script::new(
+        "filling",
+        [
+            Turn::say("One.").call(Call::write("one.txt", "one\n")),
+            Turn::say("Two.")
+                .call(Call::write("two.txt", "two\n"))
+                .using(full),
+            Turn::say("And now comes the third, which is the last one of them.")
+                .call(Call::write("three.txt", "three\n"))
+                .held(),
+            Turn::say("Done with all three."),
+        ],
+    )
+}
+
+impl Fixture {
+    /// An agent whose context the second answer fills, by its program's own figures.
+    fn filled(agent: Agent) -> Self {
+        match agent {
+            Agent::Claude => {
+                let fixture = Self::with(agent, filling(18_000));
+                fixture
+                    .sandbox
+                    .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
+                fixture
+            }
+            // Codex itself reports a window of 258,400 tokens.
+            Agent::Codex => Self::with(agent, filling(225_000)),
+        }
+    }
+
+    fn append_to_spec(&self, more: &str) {
+        let spec = std::fs::read_to_string(&self.spec).unwrap();
+        std::fs::write(&self.spec, format!("{spec}{more}\n")).unwrap();
+    }
+
+    /// An agent that is ended between two turns may already have asked for the next one.
+    fn assert_at_most_one_repeated_call(&self) {
+        let mut paid = self.server.paid("filling");
+        let all = paid.len();
+        paid.dedup();
+        assert_eq!(paid, [0, 1, 2, 3]);
+        assert!(all <= 5, "{all} calls for 4 turns");
+    }
+
+    /// The reported context usages, in percent.
+    fn percents(&self) -> Vec<u64> {
+        let messages = self.events("agent_said");
+        let usages = messages.iter().map(|event| &event["context"]);
+        let percent = |usage: &serde_json::Value| {
+            Some(usage["used"].as_u64()? * 100 / usage["window"].as_u64()?)
+        };
+        usages.filter_map(percent).collect()
+    }
+
+    /// Runs to the end and asserts that all three files exist, written in two conversations.
+    fn assert_conversation_is_replaced(&self) {
+        let child = self.start();
+        until("the third turn is held back", || {
+            self.server.holds("filling", 2)
+        });
+        until("a fresh conversation goes on", || self.opened().len() == 2);
+        self.server.release("filling", 2);
+        let output = wait(child).good();
+        assert!(output.stdout.contains("Done with all three."), "{output:?}");
+        assert!(
+            output.stdout.contains("% of the agent's context is used"),
+            "{output:?}"
+        );
+        let strategies: Vec<String> = self
+            .opened()
+            .into_iter()
+            .map(|(_, strategy)| strategy)
+            .collect();
+        assert_eq!(strategies, ["-", "compiled"], "{:?}", self.agent);
+        let files = files(&self.stage.work());
+        let names: Vec<&str> = files.keys().map(String::as_str).collect();
+        assert_eq!(names, ["one.txt", "three.txt", "two.txt"]);
+        self.assert_at_most_one_repeated_call();
+    }
+}
+
+#[test]
+fn nearly_full_context_is_replaced_by_a_new_conversation() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let fixture = Fixture::filled(agent);
+        fixture.assert_conversation_is_replaced();
+        let most = fixture.percents().into_iter().max();
+        assert!(most >= Some(85), "{agent:?} {most:?}");
+    }
+}
+
+#[test]
+fn nearly_full_context_can_pause_the_session() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let fixture = Fixture::filled(agent);
+        fixture.append_to_spec("continuity: {context_full: pause}");
+        fixture
+            .segno(&["run", fixture.spec.to_str().unwrap()])
+            .refused(
+                20,
+                &["% of the agent's context is used", "segno resume task"],
+            );
+        let shown = fixture
+            .segno(&["sessions", "show", "task", "--json"])
+            .good();
+        let usage = &shown.json()[0]["conversations"][0]["context"].clone();
+        assert!(usage["percent"].as_u64() >= Some(85), "{agent:?} {usage}");
+        let status = fixture.segno(&["status", "--json"]).good();
+        assert_eq!(&status.json()[0]["contexts"]["steps/0"], usage);
+        let plan = fixture.segno(&["resume", "task", "--plan"]).good();
+        assert!(
+            plan.stdout
+                .contains(&format!("compiled ({})", fixture.agent.provider())),
+            "{plan:?}"
+        );
+        fixture.server.release("filling", 2);
+        let output = fixture.segno(&["resume", "task"]).good();
+        assert!(output.stdout.contains("Done with all three."), "{output:?}");
+        fixture.assert_at_most_one_repeated_call();
+    }
+}
+
+#[test]
+fn window_of_a_known_model_counts_in_its_first_run() {
+    let fixture = Fixture::with(Agent::Claude, filling(180_000));
+    let spec = std::fs::read_to_string(&fixture.spec).unwrap();
+    let spec = spec.replace(
+        "provider: claude-code",
+        "provider: claude-code, model_id: claude-sonnet-4-5",
+    );
+    std::fs::write(&fixture.spec, spec).unwrap();
+    fixture.assert_conversation_is_replaced();
+}
+
+#[test]
+fn reported_window_is_known_to_later_steps() {
+    let fixture = Fixture::with(Agent::Claude, filling(18_000));
+    let spec = std::fs::read_to_string(&fixture.spec).unwrap();
+    // Segno does not know this model; Claude Code reports a window of a million tokens.
+    let spec = spec.replace(
+        "provider: claude-code",
+        "provider: claude-code, model_id: claude-stranger-9",
+    );
+    let step = "{agent: worker, input: \"Do the task. [script:filling]\"}";
+    let spec = spec.replace(step, &format!("{step}, {step}"));
+    std::fs::write(&fixture.spec, spec).unwrap();
+    fixture.server.release("filling", 2);
+    fixture
+        .segno(&["run", fixture.spec.to_str().unwrap()])
+        .good();
+    let of_step = |step: &str| {
+        let messages = fixture.events("agent_said");
+        let own = messages.into_iter().filter(|event| event["path"] == step);
+        let mut usages = own.filter_map(|event| event.get("context").cloned());
+        usages.next().unwrap()["window"].clone()
+    };
+    assert_eq!(of_step("steps/0"), serde_json::Value::Null);
+    assert_eq!(of_step("steps/1"), 1_000_000);
+}
