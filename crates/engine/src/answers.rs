@@ -1,8 +1,8 @@
-//! The answers of finished steps, kept so that templates can use them.
+//! Caches the answers of finished steps for templates.
 //!
-//! A long workflow's answers do not all fit in memory, so only what was used lately is kept. A
-//! template that touches an answer which is not at hand is rendered once more after that answer
-//! was fetched from the journal; what it touched is what is fetched.
+//! The answers of a long workflow do not all fit in memory, so only recently used ones are cached.
+//! If a template reads an answer that is not cached, the answer is loaded from the journal and the
+//! template is rendered again; only what the template reads is loaded.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,118 +16,119 @@ use segno_core::store::Error as StoreError;
 use crate::pen::{self, Pen};
 use crate::world::World;
 
-/// How many bytes of answers are kept at hand.
-const AT_HAND: usize = 8 * 1024 * 1024;
+/// How many bytes of answers are cached.
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The answers that a run has, its own and those of earlier runs. Clones share them.
+/// The answers of a run, its own and those of earlier runs. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Answers {
-    inside: Arc<Mutex<Inside>>,
+    cache: Arc<Mutex<Cache>>,
 }
 
-/// One of them.
+/// A handle to one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer(usize);
 
 #[derive(Debug, Default)]
-struct Inside {
-    all: Vec<Kept>,
-    /// Which are at hand, least recently fetched first.
+struct Cache {
+    all: Vec<Slot>,
+    /// The cached answers, least recently loaded first.
     fetched: VecDeque<usize>,
     bytes: usize,
-    /// What a rendering touched and did not find at hand.
+    /// Answers that a rendering read and that were not cached.
     missed: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    place: Place,
+struct Slot {
+    location: Location,
     text: Option<Arc<str>>,
 }
 
-/// Where in the journal an answer stands.
+/// Where an answer is in the journal.
 #[derive(Debug, Clone)]
-enum Place {
+enum Location {
     Seq(Seq),
     Step(Path, u32),
-    /// Nowhere: it is kept.
-    Here,
+    /// Not in the journal: it stays in memory.
+    InMemory,
 }
 
-/// Where an answer can be found.
+/// Where an answer comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// It was just given, and will stand in the journal.
+    /// It was just given, and will be in the journal.
     Fresh {
-        /// The answer.
         text: Arc<str>,
         /// The step that gave it.
         path: Path,
-        /// In which revision.
         revision: u32,
     },
-    /// It stands in the journal, here.
+    /// It is in the journal, in this event.
     Journal(Seq),
-    /// It was put together from others, or came from a person: short, or made anew by every run.
-    Held(Arc<str>),
+    /// It was built from other answers, or came from a human: short, or rebuilt by every run.
+    InMemory(Arc<str>),
 }
 
 impl Answers {
-    /// Takes one in.
     pub fn add(&self, source: Source) -> Answer {
-        let mut inside = self.lock();
-        let index = inside.all.len();
-        let (place, text) = match source {
+        let mut cache = self.lock();
+        let index = cache.all.len();
+        let (location, text) = match source {
             Source::Fresh {
                 text,
                 path,
                 revision,
-            } => (Place::Step(path, revision), Some(text)),
-            Source::Journal(seq) => (Place::Seq(seq), None),
-            Source::Held(text) => {
-                inside.all.push(Kept {
-                    place: Place::Here,
+            } => (Location::Step(path, revision), Some(text)),
+            Source::Journal(seq) => (Location::Seq(seq), None),
+            Source::InMemory(text) => {
+                cache.all.push(Slot {
+                    location: Location::InMemory,
                     text: Some(text),
                 });
                 return Answer(index);
             }
         };
-        inside.all.push(Kept { place, text: None });
+        cache.all.push(Slot {
+            location,
+            text: None,
+        });
         if let Some(text) = text {
-            inside.keep(index, text);
-            inside.trim();
+            cache.insert(index, text);
+            cache.evict();
         }
         Answer(index)
     }
 
-    /// Its text for a template, if it is at hand; otherwise it is remembered as missed.
-    pub(crate) fn touch(&self, answer: Answer) -> Value {
-        let mut inside = self.lock();
-        if let Some(text) = &inside.all[answer.0].text {
+    /// The text for a template if it is cached; otherwise an empty string, and the answer counts as
+    /// missed.
+    pub(crate) fn template_value(&self, answer: Answer) -> Value {
+        let mut cache = self.lock();
+        if let Some(text) = &cache.all[answer.0].text {
             return Value::from(Arc::clone(text));
         }
-        inside.missed.insert(answer.0);
+        cache.missed.insert(answer.0);
         Value::from("")
     }
 
-    /// What was touched and missed since this was last asked.
-    pub(crate) fn missed(&self) -> Vec<Answer> {
+    /// The answers that were missed since the last call.
+    pub(crate) fn take_missed(&self) -> Vec<Answer> {
         let missed = std::mem::take(&mut self.lock().missed);
         missed.into_iter().map(Answer).collect()
     }
 
-    /// Keeps a fetched text at hand. [`Self::settle`] lets go of others for it: not before everything
-    /// that one rendering touches is at hand at once.
-    pub(crate) fn hold(&self, answer: Answer, text: Arc<str>) {
-        self.lock().keep(answer.0, text);
+    /// Caches a loaded text. Only `evict` drops others for it, so that everything that one
+    /// rendering reads is cached at the same time.
+    pub(crate) fn cache(&self, answer: Answer, text: Arc<str>) {
+        self.lock().insert(answer.0, text);
     }
 
-    /// Lets go of what is more than may be at hand.
-    pub(crate) fn settle(&self) {
-        self.lock().trim();
+    /// Drops texts until the cache fits its limit.
+    pub(crate) fn evict(&self) {
+        self.lock().evict();
     }
 
-    /// The text of one answer.
+    /// Returns the text of an answer, from the cache or the journal.
     pub async fn text(
         &self,
         world: &World,
@@ -135,22 +136,22 @@ impl Answers {
         session: SessionId,
         answer: Answer,
     ) -> Result<Arc<str>, StoreError> {
-        let (place, text) = {
-            let inside = self.lock();
-            let kept = &inside.all[answer.0];
-            (kept.place.clone(), kept.text.clone())
+        let (location, text) = {
+            let cache = self.lock();
+            let slot = &cache.all[answer.0];
+            (slot.location.clone(), slot.text.clone())
         };
         if let Some(text) = text {
             return Ok(text);
         }
-        let entry = match place {
-            Place::Seq(seq) => world.store.entry(session, seq).await?,
-            Place::Step(path, revision) => {
-                // It may still be on its way into the journal.
+        let entry = match location {
+            Location::Seq(seq) => world.store.entry(session, seq).await?,
+            Location::Step(path, revision) => {
+                // The event may still be in the writer's queue.
                 pen.flush().await?;
                 world.store.finished(session, path, revision).await?
             }
-            Place::Here => unreachable!("what is kept is never let go"),
+            Location::InMemory => unreachable!("what is kept is never let go"),
         };
         match &entry.event {
             Event::StepFinished(event) => Ok(pen::recall(world, &event.output).await?.into()),
@@ -166,13 +167,13 @@ impl Answers {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
-    fn keep(&mut self, index: usize, text: Arc<str>) {
+impl Cache {
+    fn insert(&mut self, index: usize, text: Arc<str>) {
         if self.all[index].text.is_none() {
             self.bytes += text.len();
             self.all[index].text = Some(text);
@@ -180,9 +181,9 @@ impl Inside {
         }
     }
 
-    /// Lets go of what was least recently given or fetched. The newest stays, however large.
-    fn trim(&mut self) {
-        while self.bytes > AT_HAND && self.fetched.len() > 1 {
+    /// Drops the least recently added or loaded texts. The newest stays, however large.
+    fn evict(&mut self) {
+        while self.bytes > CACHE_BYTES && self.fetched.len() > 1 {
             let oldest = self.fetched.pop_front().expect("there is more than one");
             if let Some(text) = self.all[oldest].text.take() {
                 self.bytes -= text.len();

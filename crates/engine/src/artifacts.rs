@@ -1,7 +1,7 @@
-//! Files for the person: written once, whole, and idempotently.
+//! Writes artifacts: files for the user, complete and idempotent.
 //!
-//! A run that was killed between writing a file and noting it finds its own file again: same
-//! content means written, and what this session wrote before it may replace.
+//! A run that was killed between writing a file and journaling it recognizes its own file: the same
+//! content counts as written, and a file that this session wrote may be replaced.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use crate::error::Error;
 use crate::flow::Flow;
 use crate::history;
 use crate::patterns::Ending;
-use crate::scope::{Scope, Seen};
+use crate::scope::{Scope, TemplateValue};
 use crate::spec::{Artifact, Workflow, checked_artifact_path};
 use crate::template::Templates;
 use crate::trace::{self, Trace};
 use crate::world::World;
 
-/// The longest file that is read to compare it.
-const LONGEST: u64 = 256 * 1024 * 1024;
+/// The largest file that is read for comparison, in bytes.
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Refuses early: before money is spent on text that could not be written down.
-pub(crate) fn foresee(
+/// Refuses existing files early, before money is spent on text that cannot be written.
+pub(crate) fn check_paths(
     world: &World,
     templates: &Templates,
     artifacts: &[Artifact],
@@ -37,22 +37,22 @@ pub(crate) fn foresee(
     force: bool,
 ) -> Result<(), Error> {
     for artifact in artifacts {
-        // A path that depends on answers is not known yet; it is checked when it is.
+        // A path that depends on answers is not known yet; `write` checks it.
         let given = variables
             .iter()
             .map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
         let context = Value::from_pairs(given);
         if let Ok(path) = templates.render(&artifact.path, context) {
-            let place = place(out, &path)?;
-            if exists(world, &path, &place)? && !force {
-                return Err(Error::ArtifactExists { path: place });
+            let target = resolve_path(out, &path)?;
+            if exists(world, &path, &target)? && !force {
+                return Err(Error::ArtifactExists { path: target });
             }
         }
     }
     Ok(())
 }
 
-/// Writes all of a workflow's artifacts.
+/// Writes all artifacts of a workflow.
 pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> Result<(), Error> {
     if workflow.artifacts.is_empty() {
         return Ok(());
@@ -76,9 +76,9 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
         let path = path.await?;
         let content = flow.render("the text", &whose, &artifact.from, &scope);
         let content = content.await?;
-        let place = place(Path::new(&created.out), &path)?;
+        let target = resolve_path(Path::new(&created.out), &path)?;
         let digest = Digest::of(content.as_bytes());
-        let there = flow.world.disk.read(&place, LONGEST);
+        let there = flow.world.disk.read(&target, MAX_FILE_BYTES);
         let ours = match &there {
             Ok(bytes) => {
                 let found = Digest::of(bytes);
@@ -87,19 +87,19 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
         if !ours && !created.force {
-            return Err(Error::ArtifactExists { path: place });
+            return Err(Error::ArtifactExists { path: target });
         }
         if there.is_ok_and(|bytes| Digest::of(&bytes) == digest) {
             if state.artifacts.get(&path) == Some(&digest) {
                 continue;
             }
         } else {
-            replace(&flow.world, flow.session, &place, content.as_bytes()).map_err(|error| {
-                Error::Artifact {
+            replace_file(&flow.world, flow.session, &target, content.as_bytes()).map_err(
+                |error| Error::Artifact {
                     path: path.clone(),
                     reason: error.to_string(),
-                }
-            })?;
+                },
+            )?;
         }
         flow.pen
             .write(vec![
@@ -115,76 +115,79 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
     Ok(())
 }
 
-/// Puts a file in its place, whole and durable.
-pub(crate) fn replace(
+/// Replaces a file atomically and durably.
+pub(crate) fn replace_file(
     world: &World,
     session: SessionId,
-    place: &Path,
+    target: &Path,
     content: &[u8],
 ) -> std::io::Result<()> {
     let disk = &world.disk;
-    let folder = place.parent().unwrap_or(Path::new("."));
+    let folder = target.parent().unwrap_or(Path::new("."));
     disk.create_folder(folder, Access::Shared)?;
-    let draft = folder.join(format!(".segno-{session}"));
-    disk.remove(&draft)?;
-    disk.create(&draft, content, Access::Shared)?;
+    let temporary = folder.join(format!(".segno-{session}"));
+    disk.remove(&temporary)?;
+    disk.create(&temporary, content, Access::Shared)?;
     point(Point::ArtifactBeforeRename);
-    let renamed = disk.rename(&draft, place).and_then(|()| {
+    let renamed = disk.rename(&temporary, target).and_then(|()| {
         point(Point::ArtifactAfterRename);
         disk.sync_folder(folder)
     });
     if renamed.is_err() {
-        let _ = disk.remove(&draft);
+        let _ = disk.remove(&temporary);
     }
     renamed
 }
 
-/// Where an artifact goes: below `out`, and not through a link that leads elsewhere.
-pub(crate) fn place(out: &Path, path: &str) -> Result<PathBuf, Error> {
+/// The path of an artifact: below `out`, and not through a symlink.
+pub(crate) fn resolve_path(out: &Path, path: &str) -> Result<PathBuf, Error> {
     let refuse = |reason: String| Error::Artifact {
         path: path.to_owned(),
         reason,
     };
     let relative = checked_artifact_path(path).map_err(|error| refuse(error.to_string()))?;
-    let mut place = out.to_owned();
+    let mut target = out.to_owned();
     for part in relative.components() {
-        place.push(part);
-        if place.is_symlink() {
-            return Err(refuse(format!("{} is a link", place.display())));
+        target.push(part);
+        if target.is_symlink() {
+            return Err(refuse(format!("{} is a link", target.display())));
         }
     }
-    Ok(place)
+    Ok(target)
 }
 
-/// What artifacts' templates see: what the pattern left, the last answer, and how it came about.
+/// What artifact templates see: the pattern's results, the last answer, and the trace.
 fn scope(ending: &Ending, trace: String) -> Scope {
     let last = match ending.last {
-        Some(answer) => Seen::Answer(answer),
-        None => Seen::from(""),
+        Some(answer) => TemplateValue::Answer(answer),
+        None => TemplateValue::from(""),
     };
-    let more = [("last_response", last), ("TRACE", Seen::from(trace))];
+    let more = [
+        ("last_response", last),
+        ("TRACE", TemplateValue::from(trace)),
+    ];
     ending.scope.with(more)
 }
 
-/// What the session did so far.
+/// The spans of the session so far, as JSON.
 async fn trace(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
     let (mut trace, mut spans) = (Trace::new(flow.session, workflow), Vec::new());
     let start = Head::genesis(flow.session);
     history::follow(&flow.world, flow.session, start, |entry| {
-        spans.extend(trace.take(&entry));
+        spans.extend(trace.apply(&entry));
         Ok(())
     })
     .await?;
-    Ok(trace::shown(&trace, &spans))
+    Ok(trace::render_json(&trace, &spans))
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.
-fn exists(world: &World, path: &str, place: &Path) -> Result<bool, Error> {
-    match world.disk.read(place, 0) {
+fn exists(world: &World, path: &str, target: &Path) -> Result<bool, Error> {
+    match world.disk.read(target, 0) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Artifact {
             path: path.to_owned(),
-            reason: format!("{}: {error}", place.display()),
+            reason: format!("{}: {error}", target.display()),
         }),
         _ => Ok(true),
     }

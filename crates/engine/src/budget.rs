@@ -1,7 +1,7 @@
-//! What a workflow may use up: steps, tokens, time, money.
+//! Enforces a workflow's budgets: steps, tokens, time, cost.
 //!
-//! Looked at before anything new is begun. A step that is under way is never cut off for it: its
-//! answer is paid for, so it is kept.
+//! The engine checks them before it starts anything new. It never aborts a running step for a
+//! budget: its answer is paid for, so it is kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::spec::Budgets;
 pub(crate) struct Budget {
     limits: Budgets,
     clock: Arc<dyn Clock>,
-    begun: Duration,
+    started: Duration,
     /// How long earlier runs took.
     before: Duration,
     spent: Mutex<Spent>,
@@ -31,11 +31,11 @@ struct Spent {
 }
 
 impl Budget {
-    /// What is left, given what earlier runs used.
+    /// The budget after what earlier runs used.
     pub(crate) fn new(limits: Budgets, state: &State, clock: Arc<dyn Clock>) -> Self {
         Self {
             limits,
-            begun: clock.elapsed(),
+            started: clock.elapsed(),
             clock,
             before: Duration::from_millis(state.active_ms),
             spent: Mutex::new(Spent {
@@ -46,19 +46,20 @@ impl Budget {
         }
     }
 
-    /// Counts what an attempt took, and whether it finished a step.
+    /// Adds the usage of an attempt, and a step if it finished one.
     pub(crate) fn spend(&self, usage: Usage, finished: bool) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.usage += usage;
         spent.steps += u64::from(finished);
     }
 
-    /// Refuses if a limit is reached. Otherwise tells which limits came near since it was last asked.
+    /// Refuses if a limit is reached. Otherwise returns the limits that came near since the last
+    /// call.
     pub(crate) fn check(&self, name: &Name) -> Result<Vec<LimitNeared>, Error> {
         self.check_after(name, Duration::ZERO)
     }
 
-    /// The same for when a wait is over: one after which nothing may be begun is not worth it.
+    /// The same for the time after a wait: a wait after which nothing may start is pointless.
     pub(crate) fn check_after(
         &self,
         name: &Name,
@@ -80,7 +81,7 @@ impl Budget {
     }
 
     fn uses(&self, spent: &Spent, wait: Duration) -> Vec<(Limit, u64, u64)> {
-        let running = self.before + self.clock.elapsed().saturating_sub(self.begun);
+        let running = self.before + self.clock.elapsed().saturating_sub(self.started);
         let running = running.saturating_add(wait);
         let limits = &self.limits;
         let all = [

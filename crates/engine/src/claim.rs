@@ -1,4 +1,8 @@
-//! Getting a session's lease, and keeping it.
+//! Acquires a session's lease and keeps it.
+//!
+//! At most one process holds the lease of a session. [`claim`] acquires it or says who holds it;
+//! `keep` renews it while the run is active and reads the inbox. The store fences a run whose lease
+//! was taken over; this module turns that into a stop.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,17 +23,17 @@ use crate::pen::Pen;
 use crate::stop::{Brake, Stop};
 use crate::world::World;
 
-/// How often the inbox is looked at while a run goes on.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often the inbox is read while a run is active.
+const INBOX_POLL: Duration = Duration::from_millis(100);
 
-/// Gets the lease of a session, or says who has it. An owner on this machine that is dead is
-/// noticed at once; one that is stopped is ended once its lease ran out.
+/// Acquires the lease of a session, or says who holds it. A dead owner on this machine loses it at
+/// once; a suspended owner (SIGSTOP) is killed once its lease has expired.
 pub async fn claim(world: &World, summary: &Summary) -> Result<Lease, Error> {
-    // Whoever is outrun looks once more, and then knows who was faster.
+    // A caller that lost the race reads the lease again and then knows who won.
     loop {
         let seen = world.store.lease(summary.id).await?;
         match verdict(world, &seen) {
-            Verdict::Held => return Err(held(summary, &seen)),
+            Verdict::Held => return Err(held_error(summary, &seen)),
             Verdict::EndAndAsk => {
                 if let Some(owner) = &seen.owner {
                     world
@@ -56,7 +60,7 @@ pub async fn claim(world: &World, summary: &Summary) -> Result<Lease, Error> {
     }
 }
 
-/// Whether a lease may be asked for.
+/// Whether the lease may be acquired.
 pub fn verdict(world: &World, lease: &Lease) -> Verdict {
     let liveness = lease
         .owner
@@ -65,16 +69,16 @@ pub fn verdict(world: &World, lease: &Lease) -> Verdict {
     judge(lease, liveness)
 }
 
-/// Refuses a session that somebody runs.
+/// Refuses a session that has an active run.
 pub(crate) async fn at_rest(world: &World, summary: &Summary) -> Result<(), Error> {
     let lease = world.store.lease(summary.id).await?;
     match verdict(world, &lease) {
-        Verdict::Held => Err(held(summary, &lease)),
+        Verdict::Held => Err(held_error(summary, &lease)),
         Verdict::EndAndAsk | Verdict::Ask => Ok(()),
     }
 }
 
-/// The sessions of a folder that are being run, and by whom.
+/// The sessions of a workspace that have an active run, and the owners of the runs.
 pub(crate) async fn at_work(world: &World, folder: &Path) -> Result<Vec<(Summary, Owner)>, Error> {
     let (folder, mut found) = (real(folder), Vec::new());
     for summary in world.store.list().await?.into_iter().flatten() {
@@ -91,8 +95,8 @@ pub(crate) async fn at_work(world: &World, folder: &Path) -> Result<Vec<(Summary
     Ok(found)
 }
 
-/// Where a session stands, given how its owner is doing: one that says `running` and has lost its
-/// owner was interrupted.
+/// The session's status, given its owner's liveness: a session that is recorded as `running` and
+/// has lost its owner was interrupted.
 pub fn standing(world: &World, summary: &Summary, lease: &Lease) -> Status {
     if summary.status == Status::Running && verdict(world, lease) != Verdict::Held {
         Status::Interrupted
@@ -101,7 +105,7 @@ pub fn standing(world: &World, summary: &Summary, lease: &Lease) -> Status {
     }
 }
 
-fn held(summary: &Summary, lease: &Lease) -> Error {
+fn held_error(summary: &Summary, lease: &Lease) -> Error {
     match lease.owner.clone() {
         Some(owner) => Error::Held {
             session: summary.id,
@@ -114,23 +118,23 @@ fn held(summary: &Summary, lease: &Lease) -> Error {
     }
 }
 
-/// What waits in the inbox. Whoever wants the run to stop pulls the brake.
-pub(crate) async fn hear_wishes(
+/// Reads the inbox. Stop requests in it trigger the stop token.
+pub(crate) async fn read_stop_requests(
     world: &World,
     session: SessionId,
-    brake: &Brake,
+    stop_token: &Brake,
     observer: &dyn Observer,
 ) -> Vec<(u64, Message)> {
-    // What cannot be read now is read the next time.
+    // A failed read is repeated the next time.
     let waiting = world.store.pending(session).await.unwrap_or_default();
     for (_, message) in &waiting {
         let Message::Stop(asked) = message else {
             continue;
         };
-        if brake.add(Stop::heard(asked.clone(), &world.redactor)) {
+        if stop_token.merge(Stop::from_inbox(asked.clone(), &world.redactor)) {
             let when = match asked.mode {
                 StopMode::Now => "at once".to_owned(),
-                StopMode::Boundary => format!("after {}", brake.last_piece()),
+                StopMode::Boundary => format!("after {}", stop_token.last_piece()),
             };
             observer.notice(&match asked.status {
                 Status::Cancelled => format!("someone cancelled this session; stopping {when}"),
@@ -141,60 +145,61 @@ pub(crate) async fn hear_wishes(
     waiting
 }
 
-/// Keeps a lease and looks at the inbox, until it is dropped. Being overtaken, or a wish to stop,
-/// pulls the brake. A pause that no boundary answers `within` that time is had at once. Memos are
-/// taken into the journal.
-pub(crate) async fn keep(
+/// Renews the lease and reads the inbox until it is dropped. Losing the lease, or a stop request,
+/// triggers the stop token. A requested pause that no step boundary honours `within` that time
+/// becomes immediate. Notes from the inbox are appended to the journal.
+pub(crate) async fn keep_lease(
     world: World,
     session: SessionId,
     run: Run,
     pen: Pen,
-    brake: Brake,
+    stop_token: Brake,
     within: Duration,
     observer: std::sync::Arc<dyn Observer>,
 ) {
     let (mut renewed, mut asked_at) = (world.clock.elapsed(), None);
     loop {
-        world.clock.sleep(GLANCE).await;
+        world.clock.sleep(INBOX_POLL).await;
         if world.clock.elapsed().saturating_sub(renewed) >= world.ttl / 3 {
             match world.store.heartbeat(session, run, world.ttl).await {
                 Ok(()) => renewed = world.clock.elapsed(),
                 Err(error) if matches!(error.kind(), Kind::Fenced | Kind::NotFound) => {
-                    brake.pull(Stop::Fenced(error));
+                    stop_token.pull(Stop::Fenced(error));
                     return;
                 }
-                // It may work again before the lease runs out; the next append will tell.
+                // The store may recover before the lease expires; the next append will tell.
                 Err(_) => {}
             }
         }
-        let (mut memos, mut taken) = (Vec::new(), Vec::new());
-        for (number, message) in hear_wishes(&world, session, &brake, &*observer).await {
+        let (mut notes, mut taken) = (Vec::new(), Vec::new());
+        for (number, message) in read_stop_requests(&world, session, &stop_token, &*observer).await
+        {
             match message {
                 Message::Stop(asked) => {
                     if (asked.status, asked.mode) == (Status::Paused, StopMode::Boundary) {
                         asked_at.get_or_insert(world.clock.elapsed());
                     }
                 }
-                memo => {
-                    if let Some(memo) = memos::event(&world, memo) {
-                        memos.push(memo);
+                note => {
+                    if let Some(note) = memos::to_event(&world, note) {
+                        notes.push(note);
                         taken.push(number);
                     }
                 }
             }
         }
         if !taken.is_empty() {
-            // Whoever writes next hears of an error.
-            let _ = pen.take(memos, taken).await;
+            // The next append reports the error.
+            let _ = pen.write_and_consume(notes, taken).await;
         }
         let waited = asked_at.is_some_and(|at| world.clock.elapsed().saturating_sub(at) >= within);
-        if waited && !brake.pulled().is_some_and(|stop| stop.is_immediate()) {
+        if waited && !stop_token.pulled().is_some_and(|stop| stop.is_immediate()) {
             let long = human(within);
             observer.notice(&format!(
                 "no step ended within {long} of the wish to pause; stopping at once"
             ));
             let by = format!("a pause that waited {long}");
-            brake.pull(Stop::asked(&by, StopMode::Now, Status::Paused));
+            stop_token.pull(Stop::asked(&by, StopMode::Now, Status::Paused));
         }
     }
 }

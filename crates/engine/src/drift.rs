@@ -1,35 +1,35 @@
-//! What others did to a workspace while nobody worked for its session.
+//! Detects what others changed in a workspace while its session had no active run.
 
 use segno_core::digest::Digest;
 use segno_core::journal::WorkspaceSeen;
 use segno_core::snapshot::Sight;
 
-/// What to do if a workspace is not as the session left it.
+/// What to do if the workspace differs from what the session left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnDrift {
-    /// Say so, and go on.
+    /// Report it and continue.
     #[default]
     Warn,
-    /// Refuse to go on.
+    /// Refuse to resume.
     Refuse,
-    /// Go on.
+    /// Continue without checking.
     Accept,
 }
 
-/// How a workspace looks, as it is written down; `None` where git has nothing to say.
-pub(crate) fn seen(sight: &Sight) -> Option<WorkspaceSeen> {
-    let repository = sight.repository.as_ref()?;
+/// The workspace status in its journaled form; `None` without a git repository.
+pub(crate) fn to_recorded(status: &Sight) -> Option<WorkspaceSeen> {
+    let repository = status.repository.as_ref()?;
     Some(WorkspaceSeen {
         branch: repository.branch.clone(),
         commit: repository.commit.clone(),
-        changed: sight.changed.len() as u64,
-        names: Digest::of(sight.changed.join("\0").as_bytes()),
+        changed: status.changed.len() as u64,
+        names: Digest::of(status.changed.join("\0").as_bytes()),
     })
 }
 
-/// How a workspace differs from what was seen last, in words.
-pub fn drift(before: &WorkspaceSeen, sight: &Sight) -> Vec<String> {
-    let Some(now) = seen(sight) else {
+/// The differences between the recorded and the current workspace status, in words.
+pub fn drift(before: &WorkspaceSeen, status: &Sight) -> Vec<String> {
+    let Some(now) = to_recorded(status) else {
         return vec!["it is no git repository any more".to_owned()];
     };
     let mut drift = Vec::new();
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn sight(branch: &str, changed: &[&str]) -> Sight {
+    fn status(branch: &str, changed: &[&str]) -> Sight {
         Sight {
             repository: Some(Repository {
                 branch: Some(branch.into()),
@@ -78,11 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_told() {
-        let before = seen(&sight("main", &["a"])).unwrap();
-        assert_eq!(drift(&before, &sight("main", &["a"])), Vec::<String>::new());
+    fn drift_lists_only_differences() {
+        let before = to_recorded(&status("main", &["a"])).unwrap();
         assert_eq!(
-            drift(&before, &sight("other", &["b"])),
+            drift(&before, &status("main", &["a"])),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            drift(&before, &status("other", &["b"])),
             [
                 "the branch was main and is other",
                 "1 files differ from the commit, and not the same ones as before"

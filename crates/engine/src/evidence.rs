@@ -1,4 +1,4 @@
-//! What there is of some work, before it goes on.
+//! Collects what is left of a conversation, so that a resume strategy can be chosen.
 
 use std::path::Path;
 
@@ -14,42 +14,42 @@ use crate::world::World;
 
 /// What is left of a conversation.
 #[derive(Default)]
-pub(crate) struct Remains {
-    /// What decides how the work goes on.
+pub(crate) struct FoundConversation {
+    /// The facts that decide about the resume strategy.
     pub(crate) evidence: Evidence,
-    /// A kept copy of the program's record, if the program itself has none.
+    /// A stored copy of the program's transcript, if the program itself has none.
     pub(crate) copy: Option<Kept>,
-    /// What is in the record that the work would go on from: the program's own, or the copy.
+    /// What is in the transcript to resume from: the program's own, or the copy.
     pub(crate) record: Option<Record>,
-    /// The folder that the conversation was about, if the work goes on in another.
+    /// The workspace of the conversation, if the step continues in another one.
     pub(crate) moved_from: Option<String>,
 }
 
-impl Remains {
-    /// What is left of a conversation of which the program has nothing, and of which a copy may be kept.
-    pub(crate) async fn of_copy(
-        companion: &dyn Companion,
+impl FoundConversation {
+    /// For a conversation of which the program has no transcript, and of which there may be a copy.
+    pub(crate) async fn from_copy(
+        cli_agent: &dyn Companion,
         native: &Native,
         copy: Option<Kept>,
         workspace: &Path,
     ) -> Self {
-        let mut remains = Self {
+        let mut found = Self {
             moved_from: moved_from(native, workspace),
             evidence: Evidence {
                 id: Some(native.id.clone()),
-                other_agent: native.program != companion.program(),
+                other_agent: native.program != cli_agent.program(),
                 gauge: native.context,
                 ..Evidence::default()
             },
             ..Self::default()
         };
-        remains.take(companion, copy).await;
-        remains
+        found.use_copy(cli_agent, copy).await;
+        found
     }
 
-    /// Takes a kept copy for the record, unless nobody could go on from it.
-    async fn take(&mut self, companion: &dyn Companion, copy: Option<Kept>) {
-        let (Some(copy), Some(records)) = (copy, companion.records()) else {
+    /// Uses a stored copy as the transcript, if it can be resumed from.
+    async fn use_copy(&mut self, cli_agent: &dyn Companion, copy: Option<Kept>) {
+        let (Some(copy), Some(records)) = (copy, cli_agent.records()) else {
             return;
         };
         if let Ok(record) = records.look(&copy.record).await
@@ -60,51 +60,52 @@ impl Remains {
         }
     }
 
-    /// How long the record is that the work would go on from.
+    /// The size in bytes of the transcript to resume from.
     pub(crate) fn bytes(&self) -> u64 {
         let copy = self.copy.as_ref().map(|copy| copy.record.len() as u64);
         let record = self.record.as_ref().map(|record| record.bytes);
         copy.or(record).unwrap_or_default()
     }
 
-    /// Calls whose outcome is unknown, from the program's record and from what was `heard` of it: each
-    /// may have what the other lacks.
-    pub(crate) fn unanswered(&self, heard: Vec<Unanswered>) -> Vec<Unanswered> {
+    /// The calls with unknown outcome, from the program's transcript and from the events it
+    /// reported: each may have what the other lacks.
+    pub(crate) fn unanswered(&self, reported: Vec<Unanswered>) -> Vec<Unanswered> {
         let Some((record, recorded)) = self.record.as_ref().and_then(|record| {
             let recorded = record.unanswered.as_ref()?;
             Some((record, recorded))
         }) else {
-            return heard;
+            return reported;
         };
         let mut all = recorded.clone();
-        // Where names do not tell, the same call would be there twice.
+        // If the transcript uses other ids, the same call would be listed twice.
         if let Some(named) = &record.named {
-            let reached = |call: &Unanswered| named.contains(&call.id);
-            all.extend(heard.into_iter().filter(|call| !reached(call)));
+            let is_in_transcript = |call: &Unanswered| named.contains(&call.id);
+            all.extend(reported.into_iter().filter(|call| !is_in_transcript(call)));
         }
         all
     }
 }
 
-/// Looks at what is left of a conversation, if there was one, before the work goes on in `workspace`.
-pub(crate) async fn gather(
+/// Collects what is left of a conversation, if there is one, before the step continues in
+/// `workspace`.
+pub(crate) async fn collect(
     world: &World,
     session: SessionId,
-    companion: &dyn Companion,
+    cli_agent: &dyn Companion,
     native: Option<&Native>,
     workspace: &Path,
-) -> Result<Remains, Error> {
+) -> Result<FoundConversation, Error> {
     let Some(native) = native else {
-        return Ok(Remains::default());
+        return Ok(FoundConversation::default());
     };
-    let other_agent = native.program != companion.program();
+    let other_agent = native.program != cli_agent.program();
     let (mut health, mut record) = (None, None);
     if !other_agent {
-        let looked = companion.record(&native.id, workspace);
-        match looked.await {
-            Ok(found) => {
-                health = found.as_ref().map(|found| found.health.clone());
-                record = found;
+        let reading = cli_agent.record(&native.id, workspace);
+        match reading.await {
+            Ok(transcript) => {
+                health = transcript.as_ref().map(|record| record.health.clone());
+                record = transcript;
             }
             Err(error) => health = Some(Health::Unreadable(error.message)),
         }
@@ -122,18 +123,18 @@ pub(crate) async fn gather(
         gauge: native.context,
         ..Evidence::default()
     };
-    let mut remains = Remains {
+    let mut found = FoundConversation {
         evidence,
         copy: None,
         record,
         moved_from: moved_from(native, workspace),
     };
-    remains.take(companion, copy).await;
-    Ok(remains)
+    found.use_copy(cli_agent, copy).await;
+    Ok(found)
 }
 
-/// Programs find a conversation by its name, whichever folder it was begun in, so that their own record
-/// holds after a move; only the agent has to hear of it.
+/// Programs find a conversation by its id, whichever folder it started in, so that their transcript
+/// stays valid after a move; only the agent must be told.
 fn moved_from(native: &Native, workspace: &Path) -> Option<String> {
     (Path::new(&native.folder) != workspace).then(|| native.folder.clone())
 }

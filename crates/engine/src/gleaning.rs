@@ -1,7 +1,7 @@
-//! What a conversation tells by rule, on its way into the journal.
+//! Extracts notes from a conversation by rules, while it is journaled.
 //!
-//! Memos stand in the same commit as what they were learnt from, so that a kill separates neither from
-//! the other.
+//! The notes are in the same commit as the entries that they were extracted from, so that a kill
+//! cannot separate them.
 
 use segno_core::conversation::{self, Entry, Outcome, Said, Utterance};
 use segno_core::journal::{Event, MemosWritten};
@@ -13,19 +13,19 @@ use segno_core::usage::Usage;
 use crate::memos;
 use crate::world::World;
 
-/// Who finds what no program says in a form of its own.
+/// The author of notes that no agent wrote in a form of its own.
 const RULES: &str = "segno";
 
-/// Reads the conversation of one step.
+/// Extracts notes from the conversation of one step.
 pub(crate) struct Gleaner {
     reader: Reader,
-    /// The agent that speaks.
+    /// The agent whose conversation it is.
     agent: String,
     path: Path,
 }
 
 impl Gleaner {
-    /// One that goes on where others stopped.
+    /// A reader that knows the notes so far.
     pub(crate) fn new(handoff: &Handoff, agent: &str, path: &Path) -> Self {
         Self {
             reader: Reader::new(handoff),
@@ -34,16 +34,16 @@ impl Gleaner {
         }
     }
 
-    /// Hears what led to what is new, and takes nothing down.
+    /// Reads earlier entries as context, without extracting notes.
     pub(crate) fn catch_up(&mut self, entry: &Entry) {
         self.reader.read(entry);
     }
 
-    /// What entries tell, as the journal has it. They are as they are kept: without secrets.
+    /// The notes in the entries, as events. The entries must be redacted.
     pub(crate) fn glean(&mut self, world: &World, entries: &[Entry]) -> Vec<Event> {
         let found = entries.iter().flat_map(|entry| self.reader.read(entry));
         let found: Vec<_> = found.collect();
-        // Neighbours by one writer are one entry.
+        // Adjacent notes of one source become one event.
         let groups = found.chunk_by(|one, next| one.0 == next.0);
         let event = |group: &[(Source, Written)]| {
             let source = group[0].0;
@@ -54,7 +54,7 @@ impl Gleaner {
             };
             let memos = group
                 .iter()
-                .map(|(_, memo)| memos::clean(world, memo.clone()));
+                .map(|(_, memo)| memos::redact_and_bound(world, memo.clone()));
             MemosWritten {
                 source,
                 by: by.to_owned(),
@@ -68,7 +68,7 @@ impl Gleaner {
         groups.map(event).collect()
     }
 
-    /// What a tool's answer tells.
+    /// The notes in the result of a tool call.
     pub(crate) fn tool(
         &mut self,
         world: &World,
@@ -96,13 +96,13 @@ impl Gleaner {
     }
 }
 
-/// Whether anything can be learnt from an entry by rule.
-pub(crate) fn is_telling(entry: &Entry) -> bool {
+/// Whether the rules can extract anything from an entry.
+pub(crate) fn has_note_source(entry: &Entry) -> bool {
     match &entry.said {
         Said::Assistant { parts, .. } => {
-            let telling =
+            let is_source =
                 |part: &Utterance| matches!(part, Utterance::Call(_) | Utterance::Raw { .. });
-            parts.iter().any(telling)
+            parts.iter().any(is_source)
         }
         Said::Result(_) => true,
         _ => false,

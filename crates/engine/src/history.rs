@@ -1,4 +1,4 @@
-//! Opening a session: its journal read, verified and folded.
+//! Opens a session: reads, verifies and folds its journal.
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Head};
@@ -7,11 +7,11 @@ use segno_core::state::{Finished, State};
 use crate::error::Error;
 use crate::world::World;
 
-/// How many entries are read at a time.
+/// How many events are read at a time.
 pub(crate) const PAGE: usize = 2000;
 
-/// A session's state, from the newest folded one and the entries after it. Cheap for journals of
-/// any length; enough to look, not to run.
+/// A session's state, from the newest stored fold and the events after it. Cheap for journals of
+/// any length. Good for display, not as the base of a run.
 pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
     let end = world.store.summary(session).await?.head;
     let folded = world.store.folded(session).await?;
@@ -21,7 +21,7 @@ pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
             let state: State = serde_json::from_str(&folded.body).ok()?;
             (state.head == folded.head).then_some(state)
         });
-    // A folded state that the journal does not continue is thrown away, not trusted.
+    // A stored fold that the journal does not continue is discarded, not trusted.
     if let Some(mut state) = kept
         && follow(world, session, state.head, |entry| {
             apply(&mut state, session, entry)
@@ -39,8 +39,8 @@ pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
     Ok(state)
 }
 
-/// A session's state and finished steps, with every entry verified from the first on. What a run
-/// stands on is never taken from a cache (P7, P9).
+/// A session's state and finished steps, with every event verified from the first on. A run never
+/// starts from a cache (P7, P9).
 pub async fn open(world: &World, session: SessionId) -> Result<(State, Finished), Error> {
     let (mut state, mut finished) = (State::empty(session), Finished::default());
     follow(world, session, state.head, |entry| {
@@ -51,7 +51,7 @@ pub async fn open(world: &World, session: SessionId) -> Result<(State, Finished)
     Ok((state, finished))
 }
 
-/// Reads all entries after `head`, in pages, and hands each over.
+/// Reads all events after `head` in pages and passes each to `each`.
 pub async fn follow(
     world: &World,
     session: SessionId,

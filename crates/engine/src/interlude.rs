@@ -1,7 +1,7 @@
-//! Entries that others write between two runs of a session.
+//! Appends events to a session between two runs.
 //!
-//! Whoever writes one holds the lease for that moment, under a run number that no run has, and starts
-//! nothing.
+//! The writer holds the lease for that time, under a run number that no run uses, and executes no
+//! steps.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::pen::Pen;
 use crate::world::World;
 use crate::{claim, history, memos};
 
-/// A session that nobody runs, held for a moment.
+/// A session without an active run, whose lease this process holds.
 pub(crate) struct Interlude<'a> {
     world: &'a World,
     summary: &'a Summary,
     run: Run,
-    /// The session as it is now: nobody changes it meanwhile.
+    /// The session's current state; it cannot change while the lease is held.
     pub(crate) state: State,
 }
 
 impl<'a> Interlude<'a> {
-    /// Takes hold of a session. Refused while somebody runs it.
+    /// Acquires the lease. Refused while a run is active.
     pub(crate) async fn begin(world: &'a World, summary: &'a Summary) -> Result<Self, Error> {
         let run = claim::claim(world, summary).await?.run;
         match history::look(world, summary.id).await {
@@ -42,9 +42,9 @@ impl<'a> Interlude<'a> {
         }
     }
 
-    /// Writes an entry behind the memos that wait in the inbox, and lets go.
+    /// Appends an event after the notes that are in the inbox, and releases the lease.
     pub(crate) async fn note(self, event: Event) -> Result<State, Error> {
-        match memos::waiting(self.world, self.summary.id).await {
+        match memos::inbox_notes(self.world, self.summary.id).await {
             Ok((mut events, taken)) => {
                 events.push(event);
                 self.close(events, taken).await
@@ -56,18 +56,18 @@ impl<'a> Interlude<'a> {
         }
     }
 
-    /// Writes entries and lets go, in one commit. Returns what the session adds up to then.
+    /// Appends events and releases the lease, in one commit. Returns the state after that.
     pub(crate) async fn write(self, events: Vec<Event>) -> Result<State, Error> {
         self.close(events, Vec::new()).await
     }
 
     async fn close(self, events: Vec<Event>, taken: Vec<u64>) -> Result<State, Error> {
         let (world, session) = (self.world, self.summary.id);
-        let (pen, scribe) = Pen::new(world, session, self.run, self.state, Arc::new(Quiet));
+        let (pen, writer) = Pen::new(world, session, self.run, self.state, Arc::new(Quiet));
         let closed = pen.close(events, taken).await;
         let state = pen.state();
         drop(pen);
-        scribe.await.expect("a pen writes until it is dropped");
+        writer.await.expect("a pen writes until it is dropped");
         if closed.is_err() {
             let _ = world.store.release(session, self.run).await;
         }
@@ -75,7 +75,7 @@ impl<'a> Interlude<'a> {
         Ok(state)
     }
 
-    /// Lets go without a word.
+    /// Releases the lease without writing.
     pub(crate) async fn leave(self) {
         let _ = self.world.store.release(self.summary.id, self.run).await;
     }

@@ -1,20 +1,21 @@
-//! Durable runs: a workflow's steps, each done once, whatever happens in between.
+//! Durable runs of workflows: each step finishes once, and a killed run resumes where it stopped.
 //!
-//! The use cases are named as people name them ([`start`], [`resume`], [`cancel`], [`sessions`],
-//! [`doctor`]); the command line only calls them. Inside, [`flow`] is the one mechanism: patterns
-//! are plain functions over it.
+//! The public modules are the use cases, with the names that users know ([`start`], [`resume`],
+//! [`cancel`], [`sessions`], [`doctor`]); the command line only calls them. Internally, [`flow`]
+//! executes steps, and the [`patterns`] are plain functions over it.
 
 pub mod adopt;
 pub mod answer;
 pub mod answers;
 pub mod archive;
 mod artifacts;
-mod boundaries;
+mod auto_pause;
 pub mod brief;
 mod budget;
 pub mod cancel;
 pub mod chat;
 pub mod checkpoint;
+mod checkpointer;
 pub mod claim;
 mod context;
 pub mod details;
@@ -32,9 +33,8 @@ pub mod import;
 mod interlude;
 mod memory;
 pub mod memos;
-mod notes;
+mod notes_file;
 pub mod observe;
-mod pace;
 pub mod patterns;
 pub mod pause;
 pub mod pen;

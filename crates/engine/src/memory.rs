@@ -1,8 +1,9 @@
-//! What an agent remembers: the questions that it was asked on the way to this one, and what it
-//! answered. Only models need it; an agent that is a program of its own has its own memory.
+//! What an API model remembers: its earlier questions and answers on the way to this step. Agents
+//! that run as programs have their own memory.
 //!
-//! A memory belongs to a line of steps: a chain, a branch, a route, a graph, a task and all before
-//! it. What runs beside is not in it, so that the same is remembered whoever finishes first (P7).
+//! A memory belongs to a line of steps: a chain, a branch, a route, a graph, a task and everything
+//! before it. Concurrent steps are not in it, so that a model remembers the same whichever step
+//! finishes first (P7).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +12,10 @@ use segno_core::step::Path;
 
 use crate::answers::Answer;
 
-/// How many questions an agent remembers.
-const MOST: usize = 20;
+/// How many exchanges an agent remembers.
+const MAX_EXCHANGES: usize = 20;
 
-/// What was said in a line of steps. Clones are the same memory.
+/// The exchanges in a line of steps. Clones share the memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<Vec<Exchange>>>);
 
@@ -23,33 +24,33 @@ pub(crate) struct Memory(Arc<Mutex<Vec<Exchange>>>);
 pub(crate) struct Exchange {
     path: Path,
     agent: String,
-    pub(crate) question: Words,
+    pub(crate) question: QuestionText,
     pub(crate) answer: Answer,
 }
 
-/// What was asked.
+/// The text of a question.
 #[derive(Debug, Clone)]
-pub(crate) enum Words {
-    /// These words.
-    Here(Arc<str>),
-    /// What this entry of the journal asks.
+pub(crate) enum QuestionText {
+    /// In memory.
+    InMemory(Arc<str>),
+    /// In the journal, as the input of this event.
     Journal(Seq),
 }
 
 impl Memory {
-    /// A memory of its own that begins with what these hold.
+    /// A new memory that starts with the exchanges of these.
     pub(crate) fn after<'a>(before: impl IntoIterator<Item = &'a Memory>) -> Self {
         let memory = Self::default();
         for other in before {
             let exchanges = other.lock().clone();
-            exchanges.into_iter().for_each(|known| memory.take(known));
+            exchanges.into_iter().for_each(|known| memory.push(known));
         }
         memory
     }
 
-    /// Remembers what an agent was asked and answered.
-    pub(crate) fn add(&self, path: &Path, agent: &str, question: Words, answer: Answer) {
-        self.take(Exchange {
+    /// Adds a question of an agent and its answer.
+    pub(crate) fn add(&self, path: &Path, agent: &str, question: QuestionText, answer: Answer) {
+        self.push(Exchange {
             path: path.clone(),
             agent: agent.to_owned(),
             question,
@@ -57,13 +58,13 @@ impl Memory {
         });
     }
 
-    fn take(&self, exchange: Exchange) {
+    fn push(&self, exchange: Exchange) {
         let mut all = self.lock();
         if all.iter().any(|known| known.path == exchange.path) {
             return;
         }
         let same = |known: &Exchange| known.agent == exchange.agent;
-        if all.iter().filter(|known| same(known)).count() == MOST
+        if all.iter().filter(|known| same(known)).count() == MAX_EXCHANGES
             && let Some(oldest) = all.iter().position(same)
         {
             all.remove(oldest);
@@ -71,8 +72,8 @@ impl Memory {
         all.push(exchange);
     }
 
-    /// What an agent remembers, oldest first.
-    pub(crate) fn of(&self, agent: &str) -> Vec<Exchange> {
+    /// The exchanges of an agent, oldest first.
+    pub(crate) fn exchanges_of(&self, agent: &str) -> Vec<Exchange> {
         let all = self.lock();
         let own = all.iter().filter(|known| known.agent == agent);
         own.cloned().collect()

@@ -1,9 +1,9 @@
-//! Noting what whoever goes on with a session must know, from anywhere.
+//! Records notes for the next run, from anywhere.
 //!
-//! While somebody runs the session, a memo waits in its inbox until the run takes it into the journal;
-//! otherwise it is an entry between runs. Either way it is durable when this returns.
+//! While a run is active, a note goes into the inbox and the run appends it to the journal;
+//! otherwise it is appended between runs. Either way it is durable when [`note`] returns.
 
-mod taken;
+mod wait;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, MemoWithdrawn, MemosWritten, Seq};
@@ -19,77 +19,77 @@ use crate::interlude::Interlude;
 use crate::world::World;
 use crate::{claim, history};
 
-pub use taken::note_within;
+pub use wait::note_within;
 
-/// How many memos may come at once.
-const MOST: usize = 100;
+/// How many notes one call may write.
+const MAX_NOTES: usize = 100;
 
-/// Who writes.
+/// Who writes the notes.
 #[derive(Debug, Clone)]
 pub struct Author {
-    /// What sort of writer.
     pub source: Source,
-    /// By which name.
     pub by: String,
-    /// The step that they are at work on.
+    /// The step that the author works on.
     pub path: Option<Path>,
 }
 
-/// What they want.
+/// A change to the notes.
 #[derive(Debug, Clone)]
 pub enum Wish {
-    /// Memos are written, or corrected.
+    /// Writes or corrects notes.
     Write(Vec<Written>),
-    /// One no longer holds.
+    /// Marks a note as no longer valid.
     Withdraw {
-        /// Its name.
         memo: MemoId,
-        /// Why.
         reason: Option<String>,
     },
 }
 
-/// What became of it.
+/// Where the change is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
-    /// It stands in the journal; these are the names of what was written.
+    /// In the journal; these are the ids of the new notes.
     Written(Vec<MemoId>),
-    /// It waits for the run, which takes it into the journal.
+    /// In the inbox, until the run appends it to the journal.
     Posted,
 }
 
-/// Notes something.
+/// Records a change to the notes of a session.
 pub async fn note(
     world: &World,
     summary: &Summary,
     author: Author,
     wish: Wish,
 ) -> Result<Noted, Error> {
-    check(&handoff(world, summary).await?, summary, &author, &wish)?;
-    let message = message(world, author, wish);
+    validate(&handoff(world, summary).await?, summary, &author, &wish)?;
+    let message = to_message(world, author, wish);
     let lease = world.store.lease(summary.id).await?;
-    // A memo ends nobody: a run that is stopped may go on, and whoever notes may be its own agent.
-    let begun = match claim::verdict(world, &lease) {
+    // A note never kills the owner: a suspended run may continue, and the author may be its own
+    // agent.
+    let acquired = match claim::verdict(world, &lease) {
         Verdict::Ask => Some(Interlude::begin(world, summary).await),
         Verdict::Held | Verdict::EndAndAsk => None,
     };
-    let interlude = match begun {
+    let interlude = match acquired {
         None | Some(Err(Error::Held { .. })) => {
             let posted = world.store.post(summary.id, world.clock.now(), message);
             posted.await?;
             return Ok(Noted::Posted);
         }
-        Some(begun) => begun?,
+        Some(acquired) => acquired?,
     };
-    let event = event(world, message).expect("a memo is an event");
+    let event = to_event(world, message).expect("a memo is an event");
     let state = interlude.note(event).await?;
-    Ok(Noted::Written(named_at(&state.handoff, state.head.seq)))
+    Ok(Noted::Written(ids_written_at(
+        &state.handoff,
+        state.head.seq,
+    )))
 }
 
-/// What the memos of a session add up to, with those that wait for its run.
+/// The merged notes of a session, including those in the inbox.
 pub async fn handoff(world: &World, summary: &Summary) -> Result<Handoff, Error> {
-    // In this order, one that is taken meanwhile is seen in both places, and counts once.
-    let (waiting, _) = waiting(world, summary.id).await?;
+    // In this order, a note that the run appends in between is seen in both places and counts once.
+    let (waiting, _) = inbox_notes(world, summary.id).await?;
     let state = history::look(world, summary.id).await?;
     let mut handoff = (*state.handoff).clone();
     let (mut seq, now) = (state.head.seq, world.clock.now());
@@ -104,25 +104,25 @@ pub async fn handoff(world: &World, summary: &Summary) -> Result<Handoff, Error>
     Ok(handoff)
 }
 
-/// What waits in the inbox to be taken into the journal, and the numbers that take it.
-pub(crate) async fn waiting(
+/// The notes in the inbox as events, and the inbox numbers of their messages.
+pub(crate) async fn inbox_notes(
     world: &World,
     session: SessionId,
 ) -> Result<(Vec<Event>, Vec<u64>), StoreError> {
     let pending = world.store.pending(session).await?;
     let memos = pending.into_iter();
-    let memos = memos.filter_map(|(number, message)| Some((event(world, message)?, number)));
+    let memos = memos.filter_map(|(number, message)| Some((to_event(world, message)?, number)));
     Ok(memos.unzip())
 }
 
-/// What a message says in the journal, if it is about memos. Whoever posted it may not have known all
-/// secrets that whoever takes it knows (P12).
-pub(crate) fn event(world: &World, message: Message) -> Option<Event> {
+/// The event for an inbox message, if it is about notes. The sender may not know all secrets that
+/// this process knows, so it is redacted (P12).
+pub(crate) fn to_event(world: &World, message: Message) -> Option<Event> {
     let plain = |text: String| world.redactor.redact(&text).into_owned();
     match message {
         Message::Memos(event) => {
             let memos = event.memos.into_iter();
-            let memos = memos.map(|memo| clean(world, memo)).collect();
+            let memos = memos.map(|memo| redact_and_bound(world, memo)).collect();
             let by = plain(event.by);
             Some(MemosWritten { memos, by, ..event }.into())
         }
@@ -141,9 +141,9 @@ pub(crate) fn event(world: &World, message: Message) -> Option<Event> {
     }
 }
 
-/// A memo as it is kept: with secrets taken out (P12), and bounded.
-pub(crate) fn clean(world: &World, mut written: Written) -> Written {
-    // A secret that is cut in two would not be known any more.
+/// A note in its stored form: redacted (P12) and bounded.
+pub(crate) fn redact_and_bound(world: &World, mut written: Written) -> Written {
+    // Redaction comes first: a secret that is cut in two would not be recognized.
     written
         .memo
         .each_text(|text| *text = world.redactor.redact(text).into_owned());
@@ -153,14 +153,17 @@ pub(crate) fn clean(world: &World, mut written: Written) -> Written {
     }
 }
 
-fn message(world: &World, author: Author, wish: Wish) -> Message {
+fn to_message(world: &World, author: Author, wish: Wish) -> Message {
     let by = world.redactor.redact(&author.by).into_owned();
     match wish {
         Wish::Write(memos) => Message::Memos(MemosWritten {
             source: author.source,
             by,
             path: author.path,
-            memos: memos.into_iter().map(|memo| clean(world, memo)).collect(),
+            memos: memos
+                .into_iter()
+                .map(|memo| redact_and_bound(world, memo))
+                .collect(),
             read_to: None,
             usage: Usage::default(),
         }),
@@ -174,28 +177,28 @@ fn message(world: &World, author: Author, wish: Wish) -> Message {
     }
 }
 
-/// The names of what an entry wrote.
-fn named_at(handoff: &Handoff, seq: Seq) -> Vec<MemoId> {
-    let all = all(handoff).into_iter();
+/// The ids of the notes that an event wrote.
+fn ids_written_at(handoff: &Handoff, seq: Seq) -> Vec<MemoId> {
+    let all = all_notes(handoff).into_iter();
     let own = all.filter(|known| known.seq == seq);
     own.map(|known| known.id).collect()
 }
 
-/// What is known of a memo that has a name, whatever it says.
-struct Known {
+/// The metadata of a note that has an id.
+struct NoteMeta {
     id: MemoId,
     seq: Seq,
     source: Source,
-    stands: bool,
+    is_valid: bool,
 }
 
-fn all(handoff: &Handoff) -> Vec<Known> {
-    fn known<T>(kept: &Kept<T>) -> Option<Known> {
-        Some(Known {
+fn all_notes(handoff: &Handoff) -> Vec<NoteMeta> {
+    fn known<T>(kept: &Kept<T>) -> Option<NoteMeta> {
+        Some(NoteMeta {
             id: kept.id?,
             seq: kept.seq,
             source: kept.source,
-            stands: kept.withdrawn.is_none(),
+            is_valid: kept.withdrawn.is_none(),
         })
     }
     let mut all = Vec::new();
@@ -206,12 +209,20 @@ fn all(handoff: &Handoff) -> Vec<Known> {
     all
 }
 
-/// Refuses what makes no sense, before anything is kept.
-fn check(handoff: &Handoff, summary: &Summary, author: &Author, wish: &Wish) -> Result<(), Error> {
+/// Refuses invalid changes before anything is written.
+fn validate(
+    handoff: &Handoff,
+    summary: &Summary,
+    author: &Author,
+    wish: &Wish,
+) -> Result<(), Error> {
     let changed = |id: MemoId| {
-        match all(handoff).into_iter().find(|known| known.id == id) {
-            None | Some(Known { stands: false, .. }) => Err(no_such(handoff, summary, id)),
-            // What a person said is changed by a person.
+        match all_notes(handoff).into_iter().find(|known| known.id == id) {
+            None
+            | Some(NoteMeta {
+                is_valid: false, ..
+            }) => Err(no_such(handoff, summary, id)),
+            // Only a human changes what a human wrote.
             Some(known) if known.source == Source::Person && author.source != Source::Person => {
                 Err(Error::NotYourMemo { memo: id })
             }
@@ -224,7 +235,7 @@ fn check(handoff: &Handoff, summary: &Summary, author: &Author, wish: &Wish) -> 
     match wish {
         Wish::Withdraw { memo, .. } => changed(*memo),
         Wish::Write(memos) => {
-            if memos.len() > MOST {
+            if memos.len() > MAX_NOTES {
                 return Err(unusable("more than 100 at once"));
             }
             for written in memos {
@@ -247,7 +258,7 @@ fn is_blank(memo: &Memo) -> bool {
     let blank = |text: &str| text.trim().is_empty();
     match memo {
         Memo::Decision(decision) => blank(&decision.text),
-        Memo::Error(trouble) => blank(&trouble.text),
+        Memo::Error(error) => blank(&error.text),
         Memo::Feedback(feedback) => {
             blank(&feedback.persona) || feedback.comments.iter().any(|comment| blank(comment))
         }
@@ -258,10 +269,10 @@ fn is_blank(memo: &Memo) -> bool {
     }
 }
 
-/// One memo that has a name, as it stands.
+/// The note with this id, if it is valid.
 pub fn find(handoff: &Handoff, summary: &Summary, id: MemoId) -> Result<Memo, Error> {
-    fn of<T: Clone>(shelf: &Shelf<T>, id: MemoId) -> Option<T> {
-        let found = shelf.standing().find(|kept| kept.id == Some(id))?;
+    fn of<T: Clone>(notes: &Shelf<T>, id: MemoId) -> Option<T> {
+        let found = notes.standing().find(|kept| kept.id == Some(id))?;
         Some(found.memo.clone())
     }
     let found = match id.sort {
@@ -273,10 +284,10 @@ pub fn find(handoff: &Handoff, summary: &Summary, id: MemoId) -> Result<Memo, Er
     found.ok_or_else(|| no_such(handoff, summary, id))
 }
 
-/// The error that there is no such memo, with those of its sort that hold.
+/// The error for an unknown id, with the valid notes of the same kind.
 pub fn no_such(handoff: &Handoff, summary: &Summary, id: MemoId) -> Error {
-    let all = all(handoff).into_iter();
-    let alike = all.filter(|known| known.stands && known.id.sort == id.sort);
+    let all = all_notes(handoff).into_iter();
+    let alike = all.filter(|known| known.is_valid && known.id.sort == id.sort);
     Error::NoSuchMemo {
         name: summary.name.clone(),
         memo: id,

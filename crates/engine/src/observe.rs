@@ -1,40 +1,40 @@
-//! Watching a run from outside.
+//! Lets others observe a run.
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Entry, Suspension};
 use segno_core::step::Path;
 
-/// Sees what happens in a run. Entries are shown once they are durable, never before (P14).
+/// Observes a run. Events are shown once they are durable, never before (P14).
 pub trait Observer: Send + Sync {
-    /// An entry was written down.
+    /// An event is durable.
     fn entry(&self, session: SessionId, entry: &Entry);
 
-    /// How many steps the workflow has, where that is known beforehand.
+    /// The number of steps, where it is known in advance.
     fn planned(&self, steps: usize) {
         let _ = steps;
     }
 
-    /// A step had been finished by an earlier run and was not run again.
+    /// An earlier run finished the step, so it does not run again.
     fn skipped(&self, session: SessionId, path: &Path) {
         let _ = (session, path);
     }
 
-    /// A step goes on waiting for a limit that an earlier run was told of.
+    /// A step continues to wait for a rate limit that an earlier run met.
     fn suspended(&self, session: SessionId, path: &Path, suspension: &Suspension) {
         let _ = (session, path, suspension);
     }
 
-    /// An agent says something, piece by piece, before it is written down. What is said again after a
-    /// failure comes again.
+    /// A piece of an agent's text, before it is in the journal. A retry after a failure repeats
+    /// pieces.
     fn words(&self, piece: &str) {
         let _ = piece;
     }
 
-    /// Something that a person should know.
+    /// A message for the user.
     fn notice(&self, message: &str);
 }
 
-/// Nobody watches.
+/// Observes nothing.
 pub struct Quiet;
 
 impl Observer for Quiet {

@@ -1,10 +1,10 @@
-//! Writing a run's journal.
+//! Writes the journal of a run.
 //!
-//! Events go into a queue; one task takes what has gathered, seals it and appends it in one commit.
-//! So the result of a step and the intent of the next share a commit, and steps that finish
-//! together do too, without anyone arranging it. [`Pen::write`] returns when its events are
-//! durable; [`Pen::note`] does not wait, and whoever writes next waits for it as well: no effect
-//! begins before everything that led to it is on the disk (P1, P6).
+//! Callers queue events; one task seals all queued events and appends them in one commit. So the
+//! result of a step and the intent of the next step share a commit, and so do steps that finish at
+//! the same time, without coordination. [`Pen::write`] returns when its events are durable.
+//! [`Pen::enqueue`] does not wait, but every later `write` does: no effect starts before everything
+//! that led to it is durable (P1, P6). After a failed commit the writer refuses all further events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,33 +22,34 @@ use crate::gleaning;
 use crate::observe::Observer;
 use crate::world::World;
 
-/// A folded state is kept this often, so that opening a long journal stays cheap.
+/// How many events apart the folded state is stored, so that opening a long journal stays cheap.
 const FOLD_EVERY: u64 = 1000;
 
-/// Writes the journal of one run.
+/// Appends to the journal of one run. Clones share the queue.
 #[derive(Clone)]
 pub struct Pen {
-    queue: mpsc::UnboundedSender<Line>,
+    queue: mpsc::UnboundedSender<Submission>,
     state: Arc<Mutex<State>>,
 }
 
-struct Line {
+/// What one caller submits for one commit.
+struct Submission {
     events: Vec<Event>,
     taken: Vec<u64>,
-    /// Whether the run lets go of its lease with it.
+    /// Whether this batch ends the run and releases the lease.
     last: bool,
     reply: Option<oneshot::Sender<Result<Room, StoreError>>>,
 }
 
-impl Line {
+impl Submission {
     fn is_empty(&self) -> bool {
         self.events.is_empty() && self.taken.is_empty() && !self.last
     }
 }
 
 impl Pen {
-    /// A pen for `run` of a session whose journal adds up to `state`. The task ends when the last
-    /// clone of the pen is dropped.
+    /// Starts a writer for `run` of a session whose journal folds to `state`. The task ends when
+    /// the last clone is dropped.
     pub fn new(
         world: &World,
         session: SessionId,
@@ -56,72 +57,76 @@ impl Pen {
         state: State,
         observer: Arc<dyn Observer>,
     ) -> (Self, JoinHandle<()>) {
-        let (queue, lines) = mpsc::unbounded_channel();
+        let (queue, submissions) = mpsc::unbounded_channel();
         let state = Arc::new(Mutex::new(state));
-        let scribe = Scribe {
+        let task = WriterTask {
             world: world.clone(),
             session,
             run,
             state: Arc::clone(&state),
             observer,
-            refused: None,
+            failed: None,
             folded_at: 0,
             room: Room::Plenty,
-            unshown: Vec::new(),
+            unnotified: Vec::new(),
         };
-        (Self { queue, state }, tokio::spawn(scribe.serve(lines)))
+        (Self { queue, state }, tokio::spawn(task.run(submissions)))
     }
 
-    /// Writes events; durable when it returns.
+    /// Appends events; durable when it returns.
     pub async fn write(&self, events: Vec<Event>) -> Result<Room, StoreError> {
         self.send(events, Vec::new(), false).await
     }
 
-    /// Returns when everything that was noted before is durable.
+    /// Returns when everything that was queued before is durable.
     pub async fn flush(&self) -> Result<Room, StoreError> {
         self.send(Vec::new(), Vec::new(), false).await
     }
 
-    /// Writes events and takes messages off the inbox, in one commit.
-    pub async fn take(&self, events: Vec<Event>, taken: Vec<u64>) -> Result<Room, StoreError> {
+    /// Appends events and deletes inbox messages, in one commit.
+    pub async fn write_and_consume(
+        &self,
+        events: Vec<Event>,
+        taken: Vec<u64>,
+    ) -> Result<Room, StoreError> {
         self.send(events, taken, false).await
     }
 
-    /// Writes the last events of a run, takes messages off the inbox and lets go of the lease.
+    /// Appends the last events of a run, deletes inbox messages and releases the lease, in one
+    /// commit.
     pub async fn close(&self, events: Vec<Event>, taken: Vec<u64>) -> Result<Room, StoreError> {
         self.send(events, taken, true).await
     }
 
-    /// Writes an event without waiting. An error is told to whoever writes next.
-    pub fn note(&self, event: impl Into<Event>) {
-        self.note_together(vec![event.into()]);
+    /// Queues an event without waiting. The next call that waits reports an error.
+    pub fn enqueue(&self, event: impl Into<Event>) {
+        self.enqueue_all(vec![event.into()]);
     }
 
-    /// Writes events in one commit without waiting.
-    pub(crate) fn note_together(&self, events: Vec<Event>) {
-        let line = Line {
+    /// Queues events for one commit without waiting.
+    pub(crate) fn enqueue_all(&self, events: Vec<Event>) {
+        let submission = Submission {
             events,
             taken: Vec::new(),
             last: false,
             reply: None,
         };
-        let _ = self.queue.send(line);
+        let _ = self.queue.send(submission);
     }
 
-    /// The state as of the newest durable entry.
+    /// A copy of the state as of the newest durable event.
     pub fn state(&self) -> State {
-        self.look(State::clone)
+        self.with_state(State::clone)
     }
 
-    /// Looks something up in the state as of the newest durable entry, which costs less than having
-    /// all of it.
-    pub(crate) fn look<T>(&self, up: impl FnOnce(&State) -> T) -> T {
-        up(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Reads the state as of the newest durable event without cloning it.
+    pub(crate) fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What memos add up to, as of the newest durable entry.
+    /// The merged notes, as of the newest durable event.
     pub(crate) fn handoff(&self) -> Arc<Handoff> {
-        self.look(|state| Arc::clone(&state.handoff))
+        self.with_state(|state| Arc::clone(&state.handoff))
     }
 
     async fn send(
@@ -131,74 +136,76 @@ impl Pen {
         last: bool,
     ) -> Result<Room, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let gone = || StoreError::Unavailable {
+        let writer_ended = || StoreError::Unavailable {
             place: "the journal".into(),
             reason: "its writer has ended".into(),
         };
         self.queue
-            .send(Line {
+            .send(Submission {
                 events,
                 taken,
                 last,
                 reply: Some(reply),
             })
-            .map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+            .map_err(|_| writer_ended())?;
+        answer.await.map_err(|_| writer_ended())?
     }
 }
 
-struct Scribe {
+/// The task that appends all submissions to the journal.
+struct WriterTask {
     world: World,
     session: SessionId,
     run: Run,
     state: Arc<Mutex<State>>,
     observer: Arc<dyn Observer>,
-    /// Once refused, always refused: what follows would stand on something that is not there.
-    refused: Option<StoreError>,
+    /// Set by the first failed commit and never cleared: later events would depend on events that
+    /// are missing.
+    failed: Option<StoreError>,
     folded_at: u64,
-    /// How much room the disk had at the last commit.
+    /// The disk space reported by the last commit.
     room: Room,
-    /// Entries that are durable and were not shown yet.
-    unshown: Vec<Entry>,
+    /// Events that are durable but not yet shown to the observer.
+    unnotified: Vec<Entry>,
 }
 
-impl Scribe {
-    async fn serve(mut self, mut lines: mpsc::UnboundedReceiver<Line>) {
-        let mut gathered = Vec::new();
+impl WriterTask {
+    async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Submission>) {
+        let mut received = Vec::new();
         loop {
-            // Whoever got an answer may already have more to write; only then can showing wait.
+            // A caller that got its reply may already queue more; showing waits only in that case.
             tokio::task::yield_now().await;
-            if lines.is_empty() {
-                self.show();
+            if submissions.is_empty() {
+                self.notify_observer();
             }
-            if lines.recv_many(&mut gathered, 256).await == 0 {
+            if submissions.recv_many(&mut received, 256).await == 0 {
                 return;
             }
-            let outcome = match &self.refused {
+            let outcome = match &self.failed {
                 Some(error) => Err(error.clone()),
-                None => self.append(&mut gathered).await,
+                None => self.append(&mut received).await,
             };
             if let Err(error) = &outcome {
-                self.refused = Some(error.clone());
+                self.failed = Some(error.clone());
             }
-            for line in gathered.drain(..) {
-                if let Some(reply) = line.reply {
+            for submission in received.drain(..) {
+                if let Some(reply) = submission.reply {
                     let _ = reply.send(outcome.clone());
                 }
             }
         }
     }
 
-    /// Shows entries that are durable (P14).
-    fn show(&mut self) {
-        for entry in self.unshown.drain(..) {
+    /// Shows durable events to the observer (P14).
+    fn notify_observer(&mut self) {
+        for entry in self.unnotified.drain(..) {
             self.observer.entry(self.session, &entry);
         }
     }
 
-    async fn append(&mut self, lines: &mut [Line]) -> Result<Room, StoreError> {
-        // Whoever waits for what was written before has nothing to add.
-        if lines.iter().all(Line::is_empty) {
+    async fn append(&mut self, submissions: &mut [Submission]) -> Result<Room, StoreError> {
+        // A batch of flushes only: everything before it is already durable.
+        if submissions.iter().all(Submission::is_empty) {
             return Ok(self.room);
         }
         let at = self.world.clock.now();
@@ -209,10 +216,10 @@ impl Scribe {
             .clone();
         let expected = state.head;
         let (mut records, mut entries, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-        let ends = lines.iter().any(|line| line.last);
+        let ends = submissions.iter().any(|submission| submission.last);
         let mut workspace = None;
-        for line in lines {
-            for event in line.events.drain(..) {
+        for submission in submissions {
+            for event in submission.events.drain(..) {
                 if let Event::SessionMoved(moved) = &event {
                     workspace = Some(moved.workspace.clone());
                 }
@@ -233,7 +240,7 @@ impl Scribe {
                 records.push(record);
                 entries.push(entry);
             }
-            taken.append(&mut line.taken);
+            taken.append(&mut submission.taken);
         }
         let folded =
             (ends || state.head.seq.0 >= self.folded_at + FOLD_EVERY).then(|| fold(&state));
@@ -259,21 +266,21 @@ impl Scribe {
         if batch.folded.is_some() {
             self.folded_at = state.head.seq.0;
         }
-        // What is durable is shown while the disk is at work on what follows.
+        // Shows the previous events while the store commits these.
         let store = Arc::clone(&self.world.store);
-        let (appended, ()) = tokio::join!(store.append(batch), async { self.show() });
+        let (appended, ()) = tokio::join!(store.append(batch), async { self.notify_observer() });
         let room = appended?;
         if ends {
             point(Point::RunAfterEnd);
         }
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-        self.unshown = entries;
+        self.unnotified = entries;
         self.room = room;
         Ok(room)
     }
 }
 
-/// A state as it is kept.
+/// The state in its stored form.
 pub(crate) fn fold(state: &State) -> Folded {
     Folded {
         head: state.head,
@@ -282,14 +289,15 @@ pub(crate) fn fold(state: &State) -> Folded {
     }
 }
 
-/// Text as it is kept: redacted (P12), and as a blob if it is long.
+/// Redacts text (P12) and stores it, long text as a blob. Returns the stored form and the redacted
+/// text.
 pub(crate) async fn keep(world: &World, text: &str) -> Result<(Text, String), StoreError> {
     let clean = world.redactor.redact(text).into_owned();
-    Ok((store(world, clean.clone()).await?, clean))
+    Ok((store_redacted(world, clean.clone()).await?, clean))
 }
 
-/// Text that is clean already, as it is kept.
-pub(crate) async fn store(world: &World, clean: String) -> Result<Text, StoreError> {
+/// Stores text that is already redacted.
+pub(crate) async fn store_redacted(world: &World, clean: String) -> Result<Text, StoreError> {
     if clean.len() <= Text::INLINE_LIMIT {
         return Ok(Text::Inline(clean));
     }
@@ -298,39 +306,39 @@ pub(crate) async fn store(world: &World, clean: String) -> Result<Text, StoreErr
     Ok(Text::Blob { blob, bytes })
 }
 
-/// What was said, as it is kept.
-pub(crate) struct KeptTalk {
+/// Conversation entries in their stored form.
+pub(crate) struct StoredConversation {
     pub(crate) text: Text,
-    /// How long it is.
+    /// The length in bytes.
     pub(crate) length: usize,
-    /// The same as it was, without secrets, if anything can be learnt from it by rule.
+    /// The redacted entries, if the note rules can learn anything from them.
     pub(crate) clean: Vec<conversation::Entry>,
 }
 
-/// Keeps what was said: redacted (P12), and as a blob if it is long.
+/// Redacts conversation entries (P12) and stores them, long ones as a blob.
 pub(crate) async fn keep_said(
     world: &World,
     entries: &[conversation::Entry],
-) -> Result<KeptTalk, StoreError> {
+) -> Result<StoredConversation, StoreError> {
     let mut value = serde_json::to_value(entries).expect("entries are plain data");
     world.redactor.redact_json(&mut value);
     let text = value.to_string();
     let length = text.len();
-    let clean = if entries.iter().any(gleaning::is_telling) {
-        // Where a secret stood in place of a word of ours, nothing is learnt.
+    let clean = if entries.iter().any(gleaning::has_note_source) {
+        // Entries in which redaction replaced a field name are not read for notes.
         serde_json::from_value(value).unwrap_or_default()
     } else {
         Vec::new()
     };
-    let text = store(world, text).await?;
-    Ok(KeptTalk {
+    let text = store_redacted(world, text).await?;
+    Ok(StoredConversation {
         text,
         length,
         clean,
     })
 }
 
-/// Kept text, read back and verified.
+/// Reads stored text back; the store verifies blobs.
 pub(crate) async fn recall(world: &World, text: &Text) -> Result<String, StoreError> {
     match text {
         Text::Inline(text) => Ok(text.clone()),

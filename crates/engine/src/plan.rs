@@ -1,4 +1,5 @@
-//! What a resume would do, looked at without doing it.
+//! Plans a resume without executing it: which steps continue, with which strategy, and at what
+//! cost.
 
 use std::path::Path as FilePath;
 
@@ -16,104 +17,102 @@ use segno_core::usage::{Cost, Price, Usage};
 use crate::checkpoint::records::of_papers;
 use crate::drift::drift;
 use crate::error::Error;
-use crate::evidence::Remains;
+use crate::evidence::FoundConversation;
 use crate::resume::{self, OnLimit, Options};
 use crate::spec::{Provider, Workflow};
 use crate::world::{Speaker, World};
 use crate::{claim, evidence, history, reconcile, relocate};
 
-/// How many bytes a token has, where nobody counted.
+/// Bytes per token, where no one counted.
 const BYTES_PER_TOKEN: u64 = 4;
-/// What is told at most to an agent that begins anew, in tokens.
-const TOLD_ANEW: u64 = 26_000;
-/// What tokens from a cache cost, in hundredths of what others do. Vendors differ by little.
-const CACHED: u64 = 10;
+/// The most tokens that a resume context takes.
+const RESUME_CONTEXT_TOKENS: u64 = 26_000;
+/// The price of cached tokens, in percent of the normal price. Vendors differ by little.
+const CACHED_PRICE_PERCENT: u64 = 10;
 
 /// What a resume would do.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the session stands.
     pub status: Status,
-    /// Who has it now; a resume would be refused.
+    /// The owner of the active run, if there is one; a resume would be refused.
     pub held_by: Option<Owner>,
-    /// Steps that are done and will not be done again.
+    /// The number of finished steps, which do not run again.
     pub finished: u64,
-    /// Steps that were begun and would go on.
+    /// The unfinished steps, which would continue.
     pub steps: Vec<StepPlan>,
-    /// How the workspace looks.
+    /// The workspace status.
     pub sight: Sight,
-    /// What others did to it since the session let go of it; `None` if that is not known.
+    /// What others changed in the workspace since the session's last run; `None` if that is
+    /// unknown.
     pub drift: Option<Vec<String>>,
 }
 
-/// How a step would go on.
+/// How a step would continue.
 #[derive(Debug, Clone)]
 pub struct StepPlan {
-    /// The step.
     pub path: Path,
-    /// Who would be asked.
+    /// The agent that would execute it.
     pub agent: String,
-    /// How.
     pub way: Way,
-    /// The limit that is waited for first, if one is.
+    /// The rate limit to wait for first, if there is one.
     pub suspended: Option<Suspension>,
 }
 
-/// How a step goes on.
+/// How a step continues.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// It is asked from the beginning: what answers for it keeps nothing.
+    /// It starts from the beginning: its agent keeps no conversation.
     Again,
-    /// From what the journal has of its conversation with a model.
+    /// With the conversation of an API model, from the journal.
     Journal,
-    /// By an agent that took it over and keeps no conversation: it is told what was said and done.
+    /// With an agent that took it over and keeps no conversation: it receives the earlier
+    /// conversation as text.
     Told,
-    /// By a program that keeps its conversation.
+    /// With a CLI agent, by a resume strategy.
     Ladder(Box<Climb>),
 }
 
-/// How a program goes on.
+/// How a CLI agent resumes.
 #[derive(Debug, Clone)]
 pub struct Climb {
-    /// The program.
     pub program: Program,
-    /// Its name for the conversation, if it told one.
+    /// The program's id for the conversation, if it reported one.
     pub native: Option<String>,
-    /// The rung, why those above it do not hold, and what is lost.
+    /// The chosen strategy, why better ones do not hold, and what is lost.
     pub plan: ladder::Plan,
     /// How full the context was.
     pub gauge: Option<Gauge>,
-    /// The folder that the conversation was about, if the work goes on in another.
+    /// The workspace of the conversation, if the step continues in another one.
     pub moved_from: Option<String>,
-    /// What it would read before it does anything.
+    /// What the agent reads before it does anything.
     pub estimate: Estimate,
 }
 
-/// What it takes to go on, as far as it can be told before.
+/// The estimated cost of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// Tokens that are read.
+    /// The tokens that are read.
     pub tokens: u64,
-    /// Whether that was counted by the model's vendor rather than estimated.
+    /// Whether the vendor counted the tokens; otherwise they are estimated.
     pub counted: bool,
-    /// What they cost if the vendor has them in its cache; `None` without a price.
+    /// The cost if the vendor has the tokens in its cache; `None` without a price.
     pub warm: Option<Cost>,
-    /// What they cost otherwise.
+    /// The cost without the cache.
     pub cold: Option<Cost>,
 }
 
-/// Where copies of programs' records are kept.
+/// Where the copies of transcripts are.
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
-    /// With this session.
+    /// Stored with this session.
     Session(SessionId),
-    /// Here, by name: the session is not made yet.
+    /// In these attachments, by name: the session does not exist yet.
     Papers(&'a [(String, Vec<u8>)]),
 }
 
-/// Looks at what a resume would do. Nothing is changed, and nobody is asked anything.
+/// Plans a resume. Changes nothing and calls no agent.
 pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result<Plan, Error> {
-    resume::over(summary)?;
+    resume::check_resumable(summary)?;
     let state = history::look(world, summary.id).await?;
     let workflow = resume::kept_spec(world, summary.id, &state).await?;
     relocate::is_there(summary, &workflow, &summary.workspace)?;
@@ -127,12 +126,12 @@ pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result
         held_by: lease.owner.filter(|_| held),
         finished: state.finished,
         steps,
-        drift: drifted(&state, &sight),
+        drift: drift_since_last_run(&state, &sight),
         sight,
     })
 }
 
-/// How the steps that were begun would go on.
+/// How the unfinished steps would continue.
 pub(crate) async fn steps(
     world: &World,
     workflow: &Workflow,
@@ -142,9 +141,9 @@ pub(crate) async fn steps(
 ) -> Result<Vec<StepPlan>, Error> {
     let mut steps = Vec::new();
     for (path, open) in &state.open {
-        let way = way(world, kept, workflow, state, open, options).await?;
+        let way = continuation(world, kept, workflow, state, open, options).await?;
         let agent = options.with.as_ref().unwrap_or(&open.agent);
-        // Only a limit of the one who would be asked is waited for.
+        // Only a rate limit of the agent that would be called counts.
         let asked = match &way {
             Way::Ladder(climb) => Some(climb.program.as_str()),
             Way::Again | Way::Journal | Way::Told => workflow
@@ -165,12 +164,12 @@ pub(crate) async fn steps(
     Ok(steps)
 }
 
-/// What others did to the workspace since the session let go of it.
-pub(crate) fn drifted(state: &State, sight: &Sight) -> Option<Vec<String>> {
+/// What others changed in the workspace since the session's last run.
+pub(crate) fn drift_since_last_run(state: &State, sight: &Sight) -> Option<Vec<String>> {
     state.seen.as_ref().map(|seen| drift(seen, sight))
 }
 
-async fn way(
+async fn continuation(
     world: &World,
     kept: Kept<'_>,
     workflow: &Workflow,
@@ -180,7 +179,7 @@ async fn way(
 ) -> Result<Way, Error> {
     let taken_over = options.with.as_deref();
     let provider = match (taken_over, workflow.agents.get(&open.agent)) {
-        (Some(name), _) => resume::stand_in(workflow, name)?,
+        (Some(name), _) => resume::replacement_provider(workflow, name)?,
         (None, Some(agent)) => agent.provider.clone(),
         (None, None) => return Ok(Way::Again),
     };
@@ -190,78 +189,78 @@ async fn way(
     let own = match &provider {
         Provider::Program { .. } | Provider::Acp { .. } => {
             match world.drivers.driver(&provider, folder)? {
-                Speaker::Companion(companion) => Some(companion),
+                Speaker::Companion(cli_agent) => Some(cli_agent),
                 Speaker::Agent(_) | Speaker::Model(_) => None,
             }
         }
         Provider::Api(_) | Provider::Command { .. } | Provider::Scripted { .. } => None,
     };
-    let companion = match open.with().filter(|_| taken_over.is_none()) {
+    let cli_agent = match open.with().filter(|_| taken_over.is_none()) {
         Some(last) if own.as_ref().is_none_or(|own| own.program() != last) => {
             world.drivers.companion(last).or(own)
         }
         _ => own,
     };
-    let Some(companion) = companion else {
-        let comes = taken_over.is_some_and(|name| name != open.agent);
+    let Some(cli_agent) = cli_agent else {
+        let is_handover = taken_over.is_some_and(|name| name != open.agent);
         return Ok(match &provider {
-            Provider::Api(_) if !comes => Way::Journal,
-            _ if comes || open.handed.is_some() => Way::Told,
+            Provider::Api(_) if !is_handover => Way::Journal,
+            _ if is_handover || open.handed.is_some() => Way::Told,
             _ => Way::Again,
         });
     };
     let workspace = created.map_or("", |created| created.workspace.as_str());
     let workspace = FilePath::new(workspace);
-    let climb = climb(
+    let planning = plan_cli_agent(
         world,
         kept,
-        &*companion,
+        &*cli_agent,
         open,
         workspace,
         options,
         &provider,
     );
-    Ok(Way::Ladder(Box::new(climb.await?)))
+    Ok(Way::Ladder(Box::new(planning.await?)))
 }
 
-async fn climb(
+async fn plan_cli_agent(
     world: &World,
     kept: Kept<'_>,
-    companion: &dyn Companion,
+    cli_agent: &dyn Companion,
     open: &Open,
     workspace: &FilePath,
     options: &Options,
     provider: &Provider,
 ) -> Result<Climb, Error> {
     let native = open.native.as_ref();
-    let mut remains = match (kept, native) {
+    let mut conversation = match (kept, native) {
         (Kept::Papers(papers), Some(native)) => {
             let copy = of_papers(native, papers);
-            Remains::of_copy(companion, native, copy, workspace).await
+            FoundConversation::from_copy(cli_agent, native, copy, workspace).await
         }
-        (Kept::Papers(_), None) => Remains::default(),
+        (Kept::Papers(_), None) => FoundConversation::default(),
         (Kept::Session(session), _) => {
-            evidence::gather(world, session, companion, native, workspace).await?
+            evidence::collect(world, session, cli_agent, native, workspace).await?
         }
     };
-    remains.evidence.left = resume::skipped(options.rung);
-    let plan = ladder::choose(&remains.evidence);
+    conversation.evidence.left = resume::strategies_above(options.rung);
+    let plan = ladder::choose(&conversation.evidence);
     let gauge = native.and_then(|native| native.context);
     let own = matches!(plan.rung, Rung::Native | Rung::Repaired | Rung::Rehomed);
     let (tokens, counted) = match gauge.filter(|_| own) {
         Some(gauge) => (gauge.used, true),
-        None if own => (remains.bytes() / BYTES_PER_TOKEN, false),
-        None => (TOLD_ANEW, false),
+        None if own => (conversation.bytes() / BYTES_PER_TOKEN, false),
+        None => (RESUME_CONTEXT_TOKENS, false),
     };
     let price = provider
         .model()
         .and_then(|model| world.drivers.price(model));
     Ok(Climb {
-        program: companion.program(),
+        program: cli_agent.program(),
         native: native.map(|native| native.id.clone()),
         plan,
         gauge,
-        moved_from: remains.moved_from,
+        moved_from: conversation.moved_from,
         estimate: estimate(tokens, counted, price),
     })
 }
@@ -277,7 +276,7 @@ fn estimate(tokens: u64, counted: bool, price: Option<Price>) -> Estimate {
     Estimate {
         tokens,
         counted,
-        warm: cost(tokens * CACHED / 100),
+        warm: cost(tokens * CACHED_PRICE_PERCENT / 100),
         cold: cost(tokens),
     }
 }

@@ -1,8 +1,8 @@
-//! What an agent is told when its work goes on.
+//! Builds the message with which an agent resumes its own conversation.
 //!
-//! The journal says what was done, the workspace says what is true. Before every resume the workspace
-//! is looked at once, and the message is worded from what was seen. It names the tool calls whose
-//! outcome nobody knows, and never tells an agent to do anything again.
+//! The journal says what was done; the workspace says what is true. The engine reads the workspace
+//! status once before every resume and words the message from it. The message names the tool calls
+//! whose outcome is unknown, and never tells an agent to repeat anything.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::checkpoint;
 use crate::world::World;
 
 /// How many changed files are named.
-const NAMED: usize = 30;
+const MAX_NAMED_FILES: usize = 30;
 /// How much of an unanswered call's input is shown, in bytes.
-const SHOWN: usize = 600;
+const MAX_INPUT_BYTES: usize = 600;
 
-/// Why work was broken off.
+/// Why a step was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// Its run was lost: killed, or its machine went down.
+    /// Its run was lost: killed, or the machine went down.
     Lost,
     /// It was stopped on purpose.
     Stopped,
@@ -31,12 +31,12 @@ pub enum Cause {
     Failed(Failure),
     /// The context was full.
     Full,
-    /// It goes on elsewhere, and this is a copy of it.
+    /// The session is a fork: the original continues elsewhere.
     Copied,
 }
 
 impl Cause {
-    /// From how the newest attempt stands.
+    /// Derives the cause from the status of the newest attempt.
     pub(crate) fn of(standing: &Standing) -> Self {
         match standing {
             Standing::Failed(failure) => Self::Failed(failure.clone()),
@@ -45,7 +45,7 @@ impl Cause {
         }
     }
 
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Lost => "the process that you ran in was lost".to_owned(),
             Self::Stopped => "it was stopped on purpose".to_owned(),
@@ -56,13 +56,13 @@ impl Cause {
     }
 }
 
-/// Looks at the workspace, and at what differs in it from the commit `since`.
+/// Reads the workspace status, and what changed since the commit `since`.
 pub(crate) async fn look(world: &World, workspace: &Path, since: Option<&str>) -> Sight {
-    let looked = world
+    let reading = world
         .snapshots
         .look(workspace.to_owned(), since.map(str::to_owned));
-    let mut sight = looked.await;
-    // P12: whoever is told of it, and whatever is made of it, has no secrets.
+    let mut sight = reading.await;
+    // P12: file names and repository data are redacted before anything uses them.
     checkpoint::redact(world, sight.repository.as_mut_slice());
     for name in &mut sight.changed {
         *name = world.redactor.redact(name).into_owned();
@@ -70,70 +70,69 @@ pub(crate) async fn look(world: &World, workspace: &Path, since: Option<&str>) -
     sight
 }
 
-/// What was seen of the workspace, before work goes on in it.
-pub(crate) struct Seen<'a> {
-    /// The workspace.
+/// The workspace as seen just before the resume.
+pub(crate) struct WorkspaceFacts<'a> {
     pub(crate) workspace: &'a Path,
-    /// The folder that was worked in before, if it was another.
+    /// The previous workspace, if it was another folder.
     pub(crate) moved_from: Option<&'a str>,
-    /// How it looks to git.
-    pub(crate) sight: Sight,
+    /// The git status.
+    pub(crate) status: Sight,
 }
 
-/// What an agent is told that goes on with its own conversation. `missing` quotes what was said
-/// and is not in its record.
-pub(crate) fn words(
+/// The message for an agent that resumes its own conversation. `missing` quotes what was said and
+/// is not in its transcript.
+pub(crate) fn resume_message(
     cause: &Cause,
-    seen: &Seen<'_>,
+    facts: &WorkspaceFacts<'_>,
     unanswered: &[Unanswered],
     missing: &str,
 ) -> String {
-    let mut words = format!(
+    let mut text = format!(
         "Your work on this task was broken off: {}. This message continues it.\n\n",
-        cause.told()
+        cause.describe()
     );
     if !missing.is_empty() {
-        words.push_str("This was said and done, too, and is not in your record:\n\n");
-        words.push_str(missing);
-        words.push('\n');
+        text.push_str("This was said and done, too, and is not in your record:\n\n");
+        text.push_str(missing);
+        text.push('\n');
     }
-    words.push_str(&truth(seen, unanswered));
-    words.push_str(
+    text.push_str(&describe_facts(facts, unanswered));
+    text.push_str(
         "\nGo on with the task from where you stopped. What is done already stays as it is; do not do it again.",
     );
-    words
+    text
 }
 
-/// What is there, and what is not known.
-pub(crate) fn truth(seen: &Seen<'_>, unanswered: &[Unanswered]) -> String {
-    let workspace = seen.workspace.display();
-    let sight = described(&seen.sight);
-    let mut words = String::new();
-    if let Some(before) = seen.moved_from {
+/// The facts: the workspace status, and the tool calls whose outcome is unknown.
+pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswered]) -> String {
+    let workspace = facts.workspace.display();
+    let sight = described(&facts.status);
+    let mut text = String::new();
+    if let Some(before) = facts.moved_from {
         let _ = writeln!(
-            words,
+            text,
             "The folder that you work in is another one now: it was {before}, and is {workspace}. Where the old path was named, the new one is meant; leave alone what is in the old one.\n"
         );
     }
-    let _ = writeln!(words, "Seen just now: the folder {workspace}{sight}.");
+    let _ = writeln!(text, "Seen just now: the folder {workspace}{sight}.");
     if !unanswered.is_empty() {
-        words.push_str(
+        text.push_str(
             "\nIt is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:\n",
         );
         for call in unanswered {
             let input = call.input.as_ref().map(ToString::to_string);
             let mut input = input.unwrap_or_else(|| "(long)".to_owned());
-            if input.len() > SHOWN {
-                input.truncate(input.floor_char_boundary(SHOWN));
+            if input.len() > MAX_INPUT_BYTES {
+                input.truncate(input.floor_char_boundary(MAX_INPUT_BYTES));
                 input.push('…');
             }
-            let _ = writeln!(words, "- {} {input}", call.name);
+            let _ = writeln!(text, "- {} {input}", call.name);
         }
     }
-    words
+    text
 }
 
-/// How the folder looks to git, as the rest of a sentence.
+/// The git status of a folder, as the rest of a sentence.
 pub fn described(sight: &Sight) -> String {
     let Some(repository) = &sight.repository else {
         return " is no git repository".to_owned();
@@ -151,20 +150,24 @@ pub fn described(sight: &Sight) -> String {
         Some(commit) => format!("at {}", commit.get(..12).unwrap_or(commit)),
         None => "without a commit".to_owned(),
     };
-    let mut words = format!(" is a git repository on {branch} {commit}");
+    let mut text = format!(" is a git repository on {branch} {commit}");
     if !repository.activities.is_empty() {
         let _ = write!(
-            words,
+            text,
             ", in the middle of a {}",
             repository.activities.join(" and a ")
         );
     }
-    words.push_str("; ");
+    text.push_str("; ");
     let changed = &sight.changed;
     if changed.is_empty() {
-        words.push_str("nothing differs from the last commit");
+        text.push_str("nothing differs from the last commit");
     } else {
-        words.push_str(&differing(changed, changed.len(), "the last commit"));
+        text.push_str(&name_changed_files(
+            changed,
+            changed.len(),
+            "the last commit",
+        ));
     }
     if let Some(since) = &repository.since
         && repository.commit.as_ref() != Some(&since.commit)
@@ -173,24 +176,28 @@ pub fn described(sight: &Sight) -> String {
         let began = since.commit.get(..12).unwrap_or(&since.commit);
         let from = format!("where the session began ({began})");
         let files = usize::try_from(since.files).unwrap_or(usize::MAX);
-        words.push_str("; ");
-        words.push_str(&differing(&since.names, files, &from));
+        text.push_str("; ");
+        text.push_str(&name_changed_files(&since.names, files, &from));
     }
-    words
+    text
 }
 
-/// Which files differ, the first of them by name.
-fn differing(names: &[String], count: usize, from: &str) -> String {
-    let named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-    let mut words = match count {
+/// How many files differ, and the names of the first ones.
+fn name_changed_files(names: &[String], count: usize, from: &str) -> String {
+    let named: Vec<&str> = names
+        .iter()
+        .take(MAX_NAMED_FILES)
+        .map(String::as_str)
+        .collect();
+    let mut text = match count {
         1 => format!("1 file differs from {from}: "),
         count => format!("{count} files differ from {from}: "),
     };
-    words.push_str(&named.join(", "));
+    text.push_str(&named.join(", "));
     if count > named.len() {
-        let _ = write!(words, " and {} more", count - named.len());
+        let _ = write!(text, " and {} more", count - named.len());
     }
-    words
+    text
 }
 
 #[cfg(test)]
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_and_what_is_unknown_is_told_and_nothing_is_ordered_again() {
+    fn resume_message_states_facts_and_unknown_calls() {
         let sight = Sight {
             repository: Some(Repository {
                 branch: Some("main".into()),
@@ -218,12 +225,12 @@ mod tests {
             thread: Thread::Main,
             record: None,
         };
-        let mut seen = Seen {
+        let mut facts = WorkspaceFacts {
             workspace: Path::new("/w"),
             moved_from: None,
-            sight,
+            status: sight,
         };
-        let told = words(&Cause::Lost, &seen, std::slice::from_ref(&call), "");
+        let message = resume_message(&Cause::Lost, &facts, std::slice::from_ref(&call), "");
         let expected = "\
 Your work on this task was broken off: the process that you ran in was lost. This message continues it.
 
@@ -233,15 +240,15 @@ It is not known whether these tool calls took effect, in full or in part. Look a
 - Bash {\"command\":\"make deploy\"}
 
 Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
-        assert_eq!(told, expected);
-        let repository = seen.sight.repository.as_mut().unwrap();
+        assert_eq!(message, expected);
+        let repository = facts.status.repository.as_mut().unwrap();
         repository.since = Some(Since {
             commit: "fedcba9876543210".into(),
             files: 41,
             names: (10..50).map(|number| format!("{number}.txt")).collect(),
         });
-        let told = described(&seen.sight);
-        let (_, since) = told.split_once("a.txt, b.txt; ").unwrap();
+        let message = described(&facts.status);
+        let (_, since) = message.split_once("a.txt, b.txt; ").unwrap();
         let (said, names) = since.split_once(": ").unwrap();
         assert_eq!(
             said,
@@ -251,10 +258,10 @@ Go on with the task from where you stopped. What is done already stays as it is;
             names.starts_with("10.txt, 11.txt") && names.ends_with("39.txt and 11 more"),
             "{names}"
         );
-        seen.moved_from = Some("/v");
-        let told = truth(&seen, &[call]);
+        facts.moved_from = Some("/v");
+        let message = describe_facts(&facts, &[call]);
         assert!(
-            told.starts_with(
+            message.starts_with(
                 "The folder that you work in is another one now: it was /v, and is /w."
             )
         );

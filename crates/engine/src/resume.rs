@@ -1,4 +1,10 @@
-//! Going on where a session stopped.
+//! Resumes a session where it stopped.
+//!
+//! [`resume`] acquires the lease, rebuilds state and finished steps from the verified journal,
+//! chooses the spec (the edited file or the recorded copy), checks the workspace for drift, applies
+//! the user's overrides, and starts the next run. It refuses before anything is written, so that a
+//! refused resume leaves nothing behind but a run number. Which resume strategy a CLI agent uses is
+//! decided in [`crate::flow`] when the step runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,38 +23,39 @@ use tokio::task::JoinHandle;
 
 use crate::drift::OnDrift;
 use crate::error::Error;
-use crate::flow::Cast;
+use crate::flow::Agents;
 use crate::observe::Observer;
-use crate::run::{self, Begin, Outcome};
+use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Change, Provider, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
 use crate::stop::Brake;
 use crate::world::{Speaker, World};
-use crate::{boundaries, chat, claim, flow, history, patterns, pen, plan, reconcile, relocate};
+use crate::{chat, checkpointer, claim, flow, history, patterns, pen, plan, reconcile, relocate};
 
-/// What a person asks for.
+/// What the user asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What to do if the spec was edited.
     pub on_change: OnChange,
-    /// What to do about steps with unknown outcome; otherwise the spec says.
+    /// What to do about steps with unknown outcome; by default the spec decides.
     pub in_flight: Option<InFlight>,
     /// What to do if others changed the workspace.
     pub on_drift: OnDrift,
-    /// Who goes on with what was begun, instead of who began it: an agent of the spec, or a program.
+    /// Who continues the unfinished steps instead of the agent that started them: an agent of the
+    /// spec, or a CLI agent.
     pub with: Option<String>,
-    /// The best way in which an agent may go on.
+    /// The best resume strategy that is allowed.
     pub rung: Option<Rung>,
-    /// What the agent is told besides.
+    /// An additional message to the agent.
     pub say: Option<String>,
-    /// What to do about limits of providers; otherwise the spec says.
+    /// What to do about rate limits; by default the spec decides.
     pub on_limit: Option<OnLimit>,
 }
 
-/// What to do about limits of providers that say when they are lifted.
+/// What to do about rate limits whose end the provider announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLimit {
-    /// As the spec does, but ask at once where an earlier run was told to wait.
+    /// As the spec says, but without waiting for the rest of an earlier run's wait.
     Ask,
     /// Wait, whatever the spec says.
     Wait,
@@ -56,37 +63,37 @@ pub enum OnLimit {
     Pause,
 }
 
-/// How work goes on that was begun before, where a person wants it otherwise than usual.
+/// How to resume unfinished steps where the user wants something other than the default.
 #[derive(Clone, Default)]
-pub(crate) struct Wish {
-    /// Who goes on.
-    pub(crate) with: Option<StandIn>,
-    /// Ways that are not to be taken.
+pub(crate) struct ResumeOverrides {
+    /// Who continues.
+    pub(crate) with: Option<Replacement>,
+    /// Resume strategies that must not be used.
     pub(crate) skipped: Vec<Rung>,
-    /// What the agent is told besides.
+    /// An additional message to the agent.
     pub(crate) say: Option<String>,
-    /// Whether what an earlier run was told to wait for is not waited for.
-    pub(crate) asks_at_once: bool,
+    /// Whether to ignore the rest of an earlier run's wait for a rate limit.
+    pub(crate) skip_earlier_wait: bool,
 }
 
-/// Who goes on with a step, instead of who had it.
+/// Who continues a step instead of the agent that had it.
 #[derive(Clone)]
-pub(crate) enum StandIn {
+pub(crate) enum Replacement {
     /// Another agent of the spec.
     Agent(String),
-    /// A program that the spec does not name.
+    /// A CLI agent that the spec does not name.
     Program(Arc<dyn Companion>),
 }
 
-/// The ways above the best one that is allowed.
-pub(crate) fn skipped(best: Option<Rung>) -> Vec<Rung> {
+/// The resume strategies that are better than the best one allowed.
+pub(crate) fn strategies_above(best: Option<Rung>) -> Vec<Rung> {
     let best = best.unwrap_or(Rung::Native);
     let above = Rung::ALL.iter().copied();
     above.take_while(|rung| *rung != best).collect()
 }
 
-/// Who takes over: an agent of the spec by its name, or a program by its own.
-pub(crate) fn stand_in(workflow: &Workflow, name: &str) -> Result<Provider, Error> {
+/// The provider of a replacement: an agent of the spec, or a CLI agent, by name.
+pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Provider, Error> {
     let program = || {
         let name = if name == "claude" {
             "claude-code"
@@ -106,46 +113,47 @@ pub(crate) fn stand_in(workflow: &Workflow, name: &str) -> Result<Provider, Erro
     own.map_or_else(program, |agent| Ok(agent.provider.clone()))
 }
 
-/// Goes on with a session.
+/// Resumes a session.
 pub async fn resume(
     world: &World,
     summary: Summary,
     options: Options,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Error> {
     if summary.kind == Kind::Chat {
         let audience = chat::Audience::Gone;
         return Box::pin(chat::go_on(
-            world, &summary, options, audience, observer, brake,
+            world, &summary, options, audience, observer, stop_token,
         ))
         .await;
     }
-    over(&summary)?;
+    check_resumable(&summary)?;
     let lease = claim::claim(world, &summary).await?;
-    let (world, begin) = match begin(world, &summary, lease.run, options, &*observer).await {
+    let (world, run_start) = match prepare(world, &summary, lease.run, options, &*observer).await {
         Ok(begun) => begun,
         Err(error) => {
-            // Nothing was begun, so nothing is left behind but a run number.
+            // Nothing was written, so nothing is left behind but a run number.
             let _ = world.store.release(summary.id, lease.run).await;
             return Err(error);
         }
     };
-    let lost = begin.state.status == Status::Running;
-    if lost && begin.workflow.checkpoints.on.contains(&Trigger::Crash) {
-        // Before anything is changed: what the lost run left behind.
-        Box::pin(boundaries::keep(
+    let lost = run_start.state.status == Status::Running;
+    if lost && run_start.workflow.checkpoints.on.contains(&Trigger::Crash) {
+        // A checkpoint of what the lost run left behind, before this run changes anything.
+        Box::pin(checkpointer::take_checkpoint(
             &world,
-            begin.session,
+            run_start.session,
             Trigger::Crash,
             &*observer,
         ))
         .await;
     }
-    Box::pin(run::execute(&world, begin, observer, brake)).await
+    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
 }
 
-pub(crate) fn over(summary: &Summary) -> Result<(), Error> {
+/// Refuses a session whose status cannot be resumed.
+pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
     if summary.status.is_resumable() {
         return Ok(());
     }
@@ -156,27 +164,37 @@ pub(crate) fn over(summary: &Summary) -> Result<(), Error> {
     })
 }
 
-pub(crate) async fn begin(
+/// Prepares the next run under the acquired lease: state, spec, agents and overrides. Writes no
+/// events.
+pub(crate) async fn prepare(
     world: &World,
     summary: &Summary,
     run: segno_core::journal::Run,
     options: Options,
     observer: &dyn Observer,
-) -> Result<(World, Begin), Error> {
+) -> Result<(World, RunStart), Error> {
     let session = summary.id;
-    let live = live_spec(world, session).await?;
+    let spec_file = start_reading_spec(world, session).await?;
     let (state, finished) = history::open(world, session).await?;
-    // Read again under the lease: it may have ended between the look and the grant.
-    over(&Summary {
+    // Checked again under the lease: the session may have ended in between.
+    check_resumable(&Summary {
         status: state.status,
         ..summary.clone()
     })?;
-    let mut spec = match live {
-        Some(live) => {
-            let live = live.now(world, &state).await;
-            choose_spec(world, summary, &state, live, options.on_change, observer).await?
+    let mut spec = match spec_file {
+        Some(spec_file) => {
+            let spec_file = spec_file.finish(world, &state).await;
+            choose_spec(
+                world,
+                summary,
+                &state,
+                spec_file,
+                options.on_change,
+                observer,
+            )
+            .await?
         }
-        None => Chosen {
+        None => ChosenSpec {
             workflow: kept_spec(world, session, &state).await?,
             event: None,
         },
@@ -186,7 +204,7 @@ pub(crate) async fn begin(
         .open
         .iter()
         .filter(|(_, open)| matches!(open.standing, Standing::InFlight | Standing::Unknown))
-        .filter(|(path, _)| !patterns::is_looked_up(&spec.workflow.pattern, path))
+        .filter(|(path, _)| !patterns::is_git_step(&spec.workflow.pattern, path))
         .map(|(path, _)| path.clone())
         .collect();
     if policy == InFlight::Stop && !unknown.is_empty() {
@@ -204,7 +222,7 @@ pub(crate) async fn begin(
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
     let workspace = Path::new(&created.workspace);
-    let gathered = Cast::gather(
+    let preparing = Agents::prepare(
         &world,
         &spec.workflow,
         &secrets,
@@ -212,10 +230,10 @@ pub(crate) async fn begin(
         workspace,
         observer,
     );
-    let cast = gathered.await?;
+    let agents = preparing.await?;
     if options.on_drift != OnDrift::Accept && state.seen.is_some() {
-        let sight = reconcile::look(&world, workspace, None).await;
-        let drift = plan::drifted(&state, &sight).unwrap_or_default();
+        let status = reconcile::look(&world, workspace, None).await;
+        let drift = plan::drift_since_last_run(&state, &status).unwrap_or_default();
         if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
             return Err(Error::Drifted {
                 name: summary.name.clone(),
@@ -229,7 +247,7 @@ pub(crate) async fn begin(
             ));
         }
     }
-    bears_on(summary, &state, &cast, &options)?;
+    check_overrides_apply(summary, &state, &agents, &options)?;
     if let Some(stopped) = &state.stopped
         && let Some(reason) = &stopped.reason
     {
@@ -237,14 +255,19 @@ pub(crate) async fn begin(
         observer.notice(&format!("stopped {age} ago: {reason}"));
     }
     let with = match &options.with {
-        Some(name) => Some(taking_over(&world, &spec.workflow, spec_path, name)?),
+        Some(name) => Some(resolve_replacement(
+            &world,
+            &spec.workflow,
+            spec_path,
+            name,
+        )?),
         None => None,
     };
-    let wish = Wish {
+    let overrides = ResumeOverrides {
         with,
-        skipped: skipped(options.rung),
+        skipped: strategies_above(options.rung),
         say: options.say,
-        asks_at_once: options.on_limit == Some(OnLimit::Ask),
+        skip_earlier_wait: options.on_limit == Some(OnLimit::Ask),
     };
     let patience = &mut spec.workflow.patience;
     patience.on_limit = match options.on_limit {
@@ -255,24 +278,29 @@ pub(crate) async fn begin(
     let mut opening: Vec<Event> = vec![world.run_started()];
     opening.extend(flow::unknown(&state));
     opening.extend(spec.event);
-    let begin = Begin {
+    let run_start = RunStart {
         session,
         name: summary.name.clone(),
         run,
         workflow: spec.workflow,
-        cast,
+        agents,
         state,
         finished,
         opening,
         on_change: options.on_change,
-        wish,
+        overrides,
         exchange: None,
     };
-    Ok((world, begin))
+    Ok((world, run_start))
 }
 
-/// Refuses wishes that would change nothing.
-fn bears_on(summary: &Summary, state: &State, cast: &Cast, options: &Options) -> Result<(), Error> {
+/// Refuses overrides that would have no effect.
+fn check_overrides_apply(
+    summary: &Summary,
+    state: &State,
+    agents: &Agents,
+    options: &Options,
+) -> Result<(), Error> {
     let refuse = |option, reason| {
         Err(Error::NothingBegun {
             name: summary.name.clone(),
@@ -280,32 +308,32 @@ fn bears_on(summary: &Summary, state: &State, cast: &Cast, options: &Options) ->
             reason,
         })
     };
-    let wished = [("--with", &options.with), ("--say", &options.say)];
-    let wished = wished.iter().find(|(_, wish)| wish.is_some());
-    if let (Some((option, _)), true) = (wished, state.open.is_empty()) {
+    let given = [("--with", &options.with), ("--say", &options.say)];
+    let given = given.iter().find(|(_, value)| value.is_some());
+    if let (Some((option, _)), true) = (given, state.open.is_empty()) {
         return refuse(*option, "no step of it was begun and not finished");
     }
-    let hears = |open: &Open| open.with().is_some() || cast.is_companion(&open.agent);
-    if options.say.is_some() && options.with.is_none() && !state.open.values().any(hears) {
+    let receives = |open: &Open| open.with().is_some() || agents.is_cli_agent(&open.agent);
+    if options.say.is_some() && options.with.is_none() && !state.open.values().any(receives) {
         return refuse("--say", "no program is in the middle of a conversation");
     }
     Ok(())
 }
 
-/// Whom `--with` names.
-fn taking_over(
+/// The replacement that `--with` names.
+fn resolve_replacement(
     world: &World,
     workflow: &Workflow,
     spec_path: &Path,
     name: &str,
-) -> Result<StandIn, Error> {
-    let provider = stand_in(workflow, name)?;
+) -> Result<Replacement, Error> {
+    let provider = replacement_provider(workflow, name)?;
     if workflow.agents.contains_key(name) {
-        return Ok(StandIn::Agent(name.to_owned()));
+        return Ok(Replacement::Agent(name.to_owned()));
     }
     let folder = spec_path.parent().unwrap_or(Path::new("."));
     match world.drivers.driver(&provider, folder)? {
-        Speaker::Companion(companion) => Ok(StandIn::Program(companion)),
+        Speaker::Companion(cli_agent) => Ok(Replacement::Program(cli_agent)),
         Speaker::Agent(_) | Speaker::Model(_) => Err(Error::NoStandIn {
             agent: name.to_owned(),
             reason: "it is no program that keeps conversations".to_owned(),
@@ -313,20 +341,21 @@ fn taking_over(
     }
 }
 
-struct Chosen {
+/// The spec to resume with, and the event that records a change.
+struct ChosenSpec {
     workflow: Workflow,
     event: Option<Event>,
 }
 
-/// A spec's file that is being read.
-struct Live {
+/// A spec file that is being read in the background.
+struct SpecReading {
     path: PathBuf,
     reading: JoinHandle<Result<(String, Workflow), Error>>,
 }
 
-impl Live {
-    /// What it says; read anew if the session was moved since it was begun.
-    async fn now(self, world: &World, state: &State) -> Result<(String, Workflow), Error> {
+impl SpecReading {
+    /// The content of the spec file; read again if the session was moved since it started.
+    async fn finish(self, world: &World, state: &State) -> Result<(String, Workflow), Error> {
         let read = self.reading.await.expect("reading a spec ends");
         match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
             Some(now) if now != self.path => read_spec(world, now),
@@ -335,10 +364,13 @@ impl Live {
     }
 }
 
-/// Begins to read the spec's file as it is now. In a long chain that takes as long as reading the
-/// journal, so both are done at once: from where it was when the session was made, which is where it
-/// nearly always is. `None` if the session was made without a file.
-async fn live_spec(world: &World, session: SessionId) -> Result<Option<Live>, Error> {
+/// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
+/// both happen at once. The path is the one recorded at the start, which is almost always still
+/// right. `None` if the session was started without a file.
+async fn start_reading_spec(
+    world: &World,
+    session: SessionId,
+) -> Result<Option<SpecReading>, Error> {
     let path = match world.store.entry(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
@@ -353,36 +385,36 @@ async fn live_spec(world: &World, session: SessionId) -> Result<Option<Live>, Er
     }
     let (world, from) = (world.clone(), path.clone());
     let reading = tokio::task::spawn_blocking(move || read_spec(&world, &from));
-    Ok(Some(Live { path, reading }))
+    Ok(Some(SpecReading { path, reading }))
 }
 
-/// The spec to go on with: the file as it is now, or the copy that was kept. An edited file is
-/// noticed against the file itself, and the steps that it changes are named.
+/// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
+/// digest tells whether the file was edited; the notice names the steps that the edit changes.
 async fn choose_spec(
     world: &World,
     summary: &Summary,
     state: &State,
-    live: Result<(String, Workflow), Error>,
+    spec_file: Result<(String, Workflow), Error>,
     on_change: OnChange,
     observer: &dyn Observer,
-) -> Result<Chosen, Error> {
-    let unchanged = |workflow| Chosen {
+) -> Result<ChosenSpec, Error> {
+    let unchanged = |workflow| ChosenSpec {
         workflow,
         event: None,
     };
     let digest = |text: &str| Digest::of(text.as_bytes());
-    let live = match live {
-        // The file itself, not its copy: in the copy, secrets are replaced.
+    let spec_file = match spec_file {
+        // Compares the file itself, not the recorded copy: in the copy, secrets are redacted.
         Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
             return Ok(unchanged(workflow));
         }
-        live => live,
+        spec_file => spec_file,
     };
     let kept = kept_spec(world, summary.id, state).await?;
     if on_change == OnChange::Pinned {
         return Ok(unchanged(kept));
     }
-    let (text, workflow) = match live {
+    let (text, workflow) = match spec_file {
         Err(Error::Unreadable { path, reason }) => {
             observer.notice(&format!(
                 "{} cannot be read any more ({reason}); going on with the copy that was kept",
@@ -390,15 +422,15 @@ async fn choose_spec(
             ));
             return Ok(unchanged(kept));
         }
-        live => live?,
+        spec_file => spec_file?,
     };
-    // The copy has its secrets replaced, so it is compared with the file's text in the same state.
+    // The recorded copy is redacted, so it is compared with the redacted text of the file.
     let spec_path = state
         .created
         .as_ref()
         .map_or("", |created| &created.spec_path);
-    let (seeing, _) = world.for_workflow(&workflow, Path::new(spec_path), &|_| {});
-    let alike = spec::parse(&seeing.redactor.redact(&text));
+    let (env, _) = world.for_workflow(&workflow, Path::new(spec_path), &|_| {});
+    let alike = spec::parse(&env.redactor.redact(&text));
     let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
     let named: Vec<String> = changes.iter().map(describe).collect();
     if on_change == OnChange::Fail {
@@ -431,7 +463,7 @@ async fn choose_spec(
         steps,
         policy: on_change,
     };
-    Ok(Chosen {
+    Ok(ChosenSpec {
         workflow,
         event: Some(event.into()),
     })
@@ -445,6 +477,7 @@ fn describe(change: &StepChange) -> String {
     }
 }
 
+/// The spec as the journal recorded it, with secrets redacted.
 pub(crate) async fn kept_spec(
     world: &World,
     session: SessionId,
@@ -465,22 +498,22 @@ pub(crate) async fn kept_spec(
     spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
 }
 
-/// The newest session of a folder that can go on and that nobody runs.
+/// The newest resumable session of a workspace that has no active run.
 pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
-    let mut found = candidates(world, workspace).await?;
+    let mut found = resumable_sessions(world, workspace).await?;
     found.pop().ok_or_else(|| Error::NothingToResume {
         workspace: workspace.to_owned(),
     })
 }
 
-/// The newest session that was started as `request` would start one, can go on, and that nobody
-/// runs: the same spec, folder, variables and artifacts, and the same name if one is given.
+/// The newest resumable session without an active run that `request` would start again: the same
+/// spec, workspace, variables and artifact folder, and the same name if one is given.
 pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summary>, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    let (seeing, _) = world.for_workflow(&workflow, &request.spec, &|_| {});
-    let variables = start::bind(&seeing, &workflow, request, &|_| {})?;
+    let (env, _) = world.for_workflow(&workflow, &request.spec, &|_| {});
+    let variables = start::bind(&env, &workflow, request, &|_| {})?;
     let digest = Some(Digest::of(text.as_bytes()));
-    for summary in candidates(world, &request.workspace)
+    for summary in resumable_sessions(world, &request.workspace)
         .await?
         .into_iter()
         .rev()
@@ -503,9 +536,13 @@ pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summa
     Ok(None)
 }
 
-/// The sessions of a folder that can go on and that nobody runs, oldest entry first. Damage to any
-/// session is an error: it may have been the one that is meant, and starting over costs money.
-pub(crate) async fn candidates(world: &World, workspace: &Path) -> Result<Vec<Summary>, Error> {
+/// The resumable sessions of a workspace that have no active run, least recently updated first. A
+/// damaged session is an error: it may be the one that the user means, and starting over costs
+/// money.
+pub(crate) async fn resumable_sessions(
+    world: &World,
+    workspace: &Path,
+) -> Result<Vec<Summary>, Error> {
     let mut found = Vec::new();
     for summary in world.store.list().await? {
         let summary = summary?;

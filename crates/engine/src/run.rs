@@ -1,4 +1,8 @@
-//! One run of a session, from the lease to the last entry.
+//! Executes one run of a session, from the acquired lease to the last event.
+//!
+//! `execute` starts the journal writer, the lease keeper, the checkpointer and the tracer, runs
+//! the workflow's pattern, and journals how the run ended. It guarantees that the end of a run is
+//! durable before the run reports success (P14), and that a fenced run writes nothing.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -14,18 +18,18 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::answers::Answers;
-use crate::boundaries::Boundaries;
+use crate::auto_pause::AutoPause;
 use crate::brief::Outline;
 use crate::budget::Budget;
 use crate::chat::Exchange;
+use crate::checkpointer::Checkpointer;
 use crate::error::Error;
 use crate::extraction::{self, Reader};
-use crate::flow::{self, Cast, Flow, Saved};
-use crate::notes::Notes;
+use crate::flow::{self, Agents, Flow, Saved};
+use crate::notes_file::NotesFile;
 use crate::observe::Observer;
-use crate::pace::Pace;
 use crate::pen::Pen;
-use crate::resume::Wish;
+use crate::resume::ResumeOverrides;
 use crate::scope::Scope;
 use crate::spec::{Pattern, Workflow};
 use crate::stop::{Brake, Stop};
@@ -37,46 +41,42 @@ use crate::{artifacts, claim, drift, memos, patterns, reconcile};
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The session.
     pub session: SessionId,
-    /// Its name.
     pub name: Name,
-    /// The run.
     pub run: Run,
-    /// The workflow's result.
     pub output: String,
-    /// What earlier runs had done already.
+    /// What earlier runs had already finished.
     pub saved: Saved,
-    /// The session's state.
+    /// The session's state after the run.
     pub state: State,
 }
 
-/// What a run begins with, once its session is its own.
-pub(crate) struct Begin {
+/// What a run starts with, once it holds the lease.
+pub(crate) struct RunStart {
     pub(crate) session: SessionId,
-    /// What it is called now, which may not be what it was started as.
+    /// The current name, which may differ from the name at the start.
     pub(crate) name: Name,
     pub(crate) run: Run,
     pub(crate) workflow: Workflow,
-    pub(crate) cast: Cast,
+    pub(crate) agents: Agents,
     pub(crate) state: State,
     pub(crate) finished: Finished,
-    /// Entries that this run writes first.
+    /// The events that this run writes first.
     pub(crate) opening: Vec<Event>,
     pub(crate) on_change: OnChange,
-    /// How what was begun before is to go on.
-    pub(crate) wish: Wish,
-    /// What is to be answered, if the session is a chat.
+    /// How to resume the unfinished steps.
+    pub(crate) overrides: ResumeOverrides,
+    /// The message to answer, if the session is a chat.
     pub(crate) exchange: Option<Box<Exchange>>,
 }
 
-impl Begin {
-    /// The first run of a session that was just made.
+impl RunStart {
+    /// The first run of a session that was just created.
     pub(crate) fn first(
         session: SessionId,
         name: Name,
         workflow: Workflow,
-        cast: Cast,
+        agents: Agents,
         state: State,
     ) -> Self {
         Self {
@@ -84,44 +84,44 @@ impl Begin {
             name,
             run: Run(1),
             workflow,
-            cast,
+            agents,
             state,
             finished: Finished::default(),
             opening: Vec::new(),
             on_change: OnChange::Warn,
-            wish: Wish::default(),
+            overrides: ResumeOverrides::default(),
             exchange: None,
         }
     }
 }
 
-/// Runs a session to its end, or to where it stops. Whatever happens is written down, except by a
-/// run that was overtaken: that one has nothing more to say.
+/// Runs a session until it ends or stops. Every outcome is journaled, except by a fenced run: that
+/// one must not write any more.
 pub(crate) async fn execute(
     world: &World,
-    begin: Begin,
+    start: RunStart,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Error> {
-    let Begin {
+    let RunStart {
         session,
         name,
         run,
         workflow,
-        cast,
+        agents,
         state,
         finished,
         opening,
         on_change,
-        wish,
+        overrides,
         exchange,
-    } = begin;
+    } = start;
     let created = state
         .created
         .clone()
         .expect("a session that runs was created");
-    let begun = flow::begun(&state);
-    let asked = state.questions.clone();
+    let unfinished = flow::unfinished_steps(&state);
+    let open_questions = state.questions.clone();
     let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&world.clock));
     let tracer = Tracer::begin(
         world,
@@ -135,9 +135,10 @@ pub(crate) async fn execute(
         Some((tracer, _)) => Arc::clone(tracer) as Arc<dyn Observer>,
         None => observer,
     };
-    let (boundaries, taker) = Boundaries::begin(world, &workflow.checkpoints, session, observer);
-    let observer = Arc::clone(&boundaries) as Arc<dyn Observer>;
-    let (pen, scribe) = Pen::new(world, session, run, state, Arc::clone(&observer));
+    let (checkpointer, checkpoint_task) =
+        Checkpointer::start(world, &workflow.checkpoints, session, observer);
+    let observer = Arc::clone(&checkpointer) as Arc<dyn Observer>;
+    let (pen, writer) = Pen::new(world, session, run, state, Arc::clone(&observer));
     let answers = Answers::default();
     let unit = match &workflow.pattern {
         Pattern::Plan(_) => "task",
@@ -151,49 +152,49 @@ pub(crate) async fn execute(
         workspace: PathBuf::from(&created.workspace),
         pen: pen.clone(),
         observer,
-        brake: brake.clone(),
+        stop_token: stop_token.clone(),
         finished,
         on_change,
-        wish,
-        cast,
+        overrides,
+        agents,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
         patience: workflow.patience,
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
         context_full: workflow.context_full,
-        pace: Pace::new(workflow.pauses, unit, Arc::clone(&world.clock)),
+        auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&world.clock)),
         remembers: workflow.remembers,
         compaction: workflow.context.compaction.clone(),
-        notes: workflow.context.notes.clone().map(Notes::new),
-        asked,
-        person: tokio::sync::Mutex::default(),
-        begun,
+        notes: workflow.context.notes.clone().map(NotesFile::new),
+        open_questions,
+        human: tokio::sync::Mutex::default(),
+        unfinished,
         saved: Mutex::default(),
         outline: Outline::new(&workflow),
-        told: Mutex::default(),
+        unrendered_prompts: Mutex::default(),
         scope: Scope::new(answers.clone(), &created.variables),
         answers,
         templates: Templates::new(),
         exchange,
-        looked: Mutex::default(),
+        inbox_read_at: Mutex::default(),
         failing: AtomicBool::new(false),
     };
-    let opened = open(world, &flow, opening).await;
-    let keeper = tokio::spawn(claim::keep(
+    let opened = journal_opening(world, &flow, opening).await;
+    let lease_keeper = tokio::spawn(claim::keep_lease(
         world.clone(),
         session,
         run,
         pen.clone(),
-        brake.clone(),
+        stop_token.clone(),
         workflow.pauses.within,
         Arc::clone(&flow.observer),
     ));
     let result = match opened {
-        Ok(()) => perform(&flow, &workflow).await,
+        Ok(()) => run_pattern(&flow, &workflow).await,
         Err(error) => Err(error),
     };
-    let ended = end(world, &flow, &brake, keeper, result).await;
+    let ended = journal_end(world, &flow, &stop_token, lease_keeper, result).await;
     let (saved, state) = (
         *flow.saved.lock().unwrap_or_else(PoisonError::into_inner),
         pen.state(),
@@ -201,16 +202,16 @@ pub(crate) async fn execute(
     let reader = reader(&flow, &workflow);
     let observer = Arc::clone(&flow.observer);
     drop((flow, pen));
-    let _ = scribe.await;
-    boundaries.close(taker).await;
+    let _ = writer.await;
+    checkpointer.close(checkpoint_task).await;
     if let Some((tracer, sender)) = tracer {
         tracer.close(world, sender).await;
     }
-    // What is used up is not exceeded for it.
+    // Reading must not exceed a budget that is used up.
     let spent = matches!(ended, Err(Error::Budget { .. }));
     if let Some(reader) = reader.filter(|_| ended.is_err() && !spent) {
-        // The pause is done: what follows may take its time, fail or be broken off.
-        extraction::extract(world, session, &state, &reader, &brake, &*observer).await;
+        // The pause is already durable: the extraction may take its time, fail, or be cancelled.
+        extraction::extract(world, session, &state, &reader, &stop_token, &*observer).await;
     }
     let output = ended?;
     Ok(Outcome {
@@ -223,10 +224,10 @@ pub(crate) async fn execute(
     })
 }
 
-/// Who reads what was said, where the spec names one.
+/// The agent that extracts notes from the conversation, where the spec names one.
 fn reader(flow: &Flow, workflow: &Workflow) -> Option<Reader> {
     let reading = workflow.reading.as_ref()?;
-    let (speaker, price) = flow.cast.voice(&reading.reader)?;
+    let (speaker, price) = flow.agents.speaker_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),
         speaker,
@@ -236,23 +237,24 @@ fn reader(flow: &Flow, workflow: &Workflow) -> Option<Reader> {
     })
 }
 
-/// Writes down how the run begins. What was noted while nobody ran the session is known before anything
-/// is asked.
-async fn open(world: &World, flow: &Flow, mut opening: Vec<Event>) -> Result<(), Error> {
-    let (memos, taken) = memos::waiting(world, flow.session).await?;
+/// Journals the start of the run, together with the notes that were added while no run was active,
+/// so that the first agent already sees them.
+async fn journal_opening(world: &World, flow: &Flow, mut opening: Vec<Event>) -> Result<(), Error> {
+    let (memos, taken) = memos::inbox_notes(world, flow.session).await?;
     opening.extend(memos);
     if !opening.is_empty() {
-        flow.pen.take(opening, taken).await?;
+        flow.pen.write_and_consume(opening, taken).await?;
     }
     Ok(())
 }
 
-async fn perform(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+/// Runs the workflow's pattern, or answers the chat message, and writes the artifacts.
+async fn run_pattern(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
     if let Some(exchange) = &flow.exchange {
-        return exchange.perform(flow).await;
+        return exchange.run(flow).await;
     }
     let ending = patterns::run(flow, &workflow.pattern).await?;
-    // Everything up to here is durable before a file says that it is done.
+    // Everything up to here is durable before an artifact claims that it is done.
     flow.pen.flush().await?;
     artifacts::write(flow, workflow, &ending).await?;
     match ending.last {
@@ -261,58 +263,61 @@ async fn perform(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
     }
 }
 
-/// Writes down how the run ended.
-async fn end(
+/// Journals how the run ended.
+async fn journal_end(
     world: &World,
     flow: &Flow,
-    brake: &Brake,
-    keeper: JoinHandle<()>,
+    stop_token: &Brake,
+    lease_keeper: JoinHandle<()>,
     result: Result<String, Error>,
 ) -> Result<String, Error> {
     if result
         .as_ref()
         .is_err_and(|error| error.kind() == Kind::Fenced)
     {
-        keeper.abort();
+        lease_keeper.abort();
         return result;
     }
-    let companions = flow.cast.has_companions() || flow.wish.with.is_some();
-    let seen = if companions && result.is_err() {
-        drift::seen(&reconcile::look(world, &flow.workspace, None).await)
+    let cli_agents = flow.agents.has_cli_agents() || flow.overrides.with.is_some();
+    let seen = if cli_agents && result.is_err() {
+        drift::to_recorded(&reconcile::look(world, &flow.workspace, None).await)
     } else {
         None
     };
-    // Whatever the keeper is about to take is taken once.
-    keeper.abort();
-    let _ = keeper.await;
+    // The lease keeper must stop first, so that each inbox message is consumed once.
+    lease_keeper.abort();
+    let _ = lease_keeper.await;
     let _ = flow.pen.flush().await;
-    // What came too late to be seen is answered by the end of the run.
+    // The end of the run consumes the requests that arrived too late to take effect.
     let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
     for (number, message) in world.store.pending(flow.session).await.unwrap_or_default() {
         match message {
-            // An answer stays until its question takes it.
+            // An answer stays in the inbox until its question consumes it.
             Message::Answer { .. } => continue,
-            Message::Stop(asked) => brake.pull(Stop::heard(asked, &world.redactor)),
-            memo => events.extend(memos::event(world, memo)),
+            Message::Stop(asked) => stop_token.pull(Stop::from_inbox(asked, &world.redactor)),
+            memo => events.extend(memos::to_event(world, memo)),
         }
         taken.push(number);
     }
-    let asked = brake.pulled();
+    let asked = stop_token.pulled();
     let result = match (result, &asked) {
-        // Whoever gives a session up does not want to hear that its last step failed.
+        // A user who cancels a session is not interested in the failure of its last step.
         (Err(_), Some(stop @ Stop::Asked(asked))) if asked.status == Status::Cancelled => {
-            Err(flow.stopped(stop.clone()))
+            Err(flow.stop_error(stop.clone()))
         }
         (result, _) => result,
     };
     let (status, error) = match &result {
         Ok(_) => {
-            let rest = flow.exchange.as_ref().map(|exchange| exchange.rest());
-            (rest.unwrap_or(Status::Completed), None)
+            let idle = flow
+                .exchange
+                .as_ref()
+                .map(|exchange| exchange.idle_status());
+            (idle.unwrap_or(Status::Completed), None)
         }
         Err(Error::Stopped { status, .. }) => {
             if let (Some(exchange), Status::Waiting) = (&flow.exchange, status) {
-                events.push(exchange.stopped(flow).await);
+                events.push(exchange.stopped_event(flow).await);
             }
             if let Some(Stop::Asked(asked)) = asked {
                 events.push(asked.into());

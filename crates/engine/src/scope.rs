@@ -1,9 +1,8 @@
-//! What templates see: the workflow's variables, and what was answered so far under the names that
-//! the format gives it.
+//! What templates see: the workflow's variables, and the answers so far under the names that the
+//! spec format gives them.
 //!
-//! A scope is made once and shared: the lists and maps in it grow while steps finish, so that a
-//! template sees what was there when it was rendered. A scope inside another adds names or hides
-//! them, and leaves the other as it is.
+//! A scope is shared: its lists and maps grow while steps finish, so a template sees what is there
+//! when it is rendered. A nested scope adds or shadows names and leaves the outer scope unchanged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,117 +14,111 @@ use minijinja::value::{Enumerator, Object, ObjectRepr, Serde};
 use crate::answers::{Answer, Answers};
 use crate::memory::Memory;
 
-/// Something that a template can name.
+/// A value that a template can name.
 #[derive(Debug, Clone)]
-pub enum Seen {
-    /// A value.
+pub enum TemplateValue {
     Value(Value),
-    /// The text of an answer, which is fetched when it is touched.
+    /// The text of an answer, loaded when the template reads it.
     Answer(Answer),
-    /// Fields.
-    Fields(Arc<[(&'static str, Seen)]>),
-    /// Things in order.
+    Fields(Arc<[(&'static str, TemplateValue)]>),
     List(List),
-    /// Things by the names that the spec's author gave them.
+    /// Values by names from the spec.
     Map(Map),
 }
 
-impl Seen {
-    /// Fields, in this order.
-    pub fn fields(fields: impl Into<Arc<[(&'static str, Seen)]>>) -> Self {
+impl TemplateValue {
+    pub fn fields(fields: impl Into<Arc<[(&'static str, TemplateValue)]>>) -> Self {
         Self::Fields(fields.into())
     }
 }
 
-impl<T: Into<Value>> From<T> for Seen {
+impl<T: Into<Value>> From<T> for TemplateValue {
     fn from(value: T) -> Self {
         Self::Value(value.into())
     }
 }
 
-impl From<Answer> for Seen {
+impl From<Answer> for TemplateValue {
     fn from(answer: Answer) -> Self {
         Self::Answer(answer)
     }
 }
 
-/// A list that grows. Clones are the same list.
+/// A list that grows. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct List(Arc<Mutex<Vec<Seen>>>);
+pub struct List(Arc<Mutex<Vec<TemplateValue>>>);
 
 impl List {
-    /// Adds to its end.
-    pub fn push(&self, seen: impl Into<Seen>) {
-        self.lock().push(seen.into());
+    pub fn push(&self, item: impl Into<TemplateValue>) {
+        self.lock().push(item.into());
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Seen>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<TemplateValue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl From<List> for Seen {
+impl From<List> for TemplateValue {
     fn from(list: List) -> Self {
         Self::List(list)
     }
 }
 
-/// Things by name, always in the order of the spec, whichever came first. Clones are the same map.
+/// Values by name, always in the order of the spec, whichever came first. Clones share the map.
 #[derive(Debug, Clone)]
 pub struct Map {
-    places: Arc<HashMap<String, usize>>,
-    things: Arc<Mutex<BTreeMap<usize, (String, Seen)>>>,
+    positions: Arc<HashMap<String, usize>>,
+    values: Arc<Mutex<BTreeMap<usize, (String, TemplateValue)>>>,
 }
 
 impl Map {
-    /// An empty one, for things with these names.
+    /// An empty map for values with these names.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let places = names.into_iter().map(str::to_owned).zip(0..).collect();
+        let positions = names.into_iter().map(str::to_owned).zip(0..).collect();
         Self {
-            places: Arc::new(places),
-            things: Arc::default(),
+            positions: Arc::new(positions),
+            values: Arc::default(),
         }
     }
 
-    /// Puts something under its name, instead of what was there.
-    pub fn set(&self, name: &str, seen: impl Into<Seen>) {
-        if let Some(place) = self.places.get(name) {
-            self.lock().insert(*place, (name.to_owned(), seen.into()));
+    /// Sets or replaces the value of a name.
+    pub fn set(&self, name: &str, item: impl Into<TemplateValue>) {
+        if let Some(position) = self.positions.get(name) {
+            self.lock()
+                .insert(*position, (name.to_owned(), item.into()));
         }
     }
 
-    fn get(&self, name: &str) -> Option<Seen> {
-        let place = self.places.get(name)?;
-        self.lock().get(place).map(|(_, seen)| seen.clone())
+    fn get(&self, name: &str) -> Option<TemplateValue> {
+        let position = self.positions.get(name)?;
+        self.lock().get(position).map(|(_, item)| item.clone())
     }
 
     fn names(&self) -> Vec<Value> {
-        let things = self.lock();
-        things.values().map(|(name, _)| Value::from(name)).collect()
+        let values = self.lock();
+        values.values().map(|(name, _)| Value::from(name)).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (String, Seen)>> {
-        self.things.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (String, TemplateValue)>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl From<Map> for Seen {
+impl From<Map> for TemplateValue {
     fn from(map: Map) -> Self {
         Self::Map(map)
     }
 }
 
-/// Names, and what is behind them; and what agents that are asked here remember.
+/// Names and their values, and the memory of the agents that run in this scope.
 #[derive(Clone)]
 pub struct Scope {
     answers: Answers,
@@ -134,14 +127,14 @@ pub struct Scope {
 }
 
 struct Names {
-    own: Vec<(String, Seen)>,
+    own: Vec<(String, TemplateValue)>,
     outer: Option<Arc<Names>>,
 }
 
 impl Scope {
-    /// The variables of a workflow.
+    /// A scope with the variables of a workflow.
     pub fn new(answers: Answers, variables: &BTreeMap<String, serde_json::Value>) -> Self {
-        let value = |value: &serde_json::Value| Seen::Value(Value::from(Serde(value)));
+        let value = |value: &serde_json::Value| TemplateValue::Value(Value::from(Serde(value)));
         let own = variables
             .iter()
             .map(|(name, given)| (name.clone(), value(given)));
@@ -155,7 +148,7 @@ impl Scope {
         }
     }
 
-    /// The same for a line of steps of its own, in which agents remember what these memories hold.
+    /// The same names for a separate line of steps, whose agents remember what these memories hold.
     #[must_use]
     pub(crate) fn remembering<'a>(&self, before: impl IntoIterator<Item = &'a Memory>) -> Self {
         Self {
@@ -164,17 +157,20 @@ impl Scope {
         }
     }
 
-    /// What agents that are asked here remember.
+    /// The memory of the agents that run in this scope.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The same with more names; they hide others of that name.
+    /// A nested scope with more names; they shadow the outer ones.
     #[must_use]
-    pub fn with<N: Into<String>>(&self, names: impl IntoIterator<Item = (N, Seen)>) -> Self {
+    pub fn with<N: Into<String>>(
+        &self,
+        names: impl IntoIterator<Item = (N, TemplateValue)>,
+    ) -> Self {
         let own: Vec<_> = names
             .into_iter()
-            .map(|(name, seen)| (name.into(), seen))
+            .map(|(name, item)| (name.into(), item))
             .collect();
         if own.is_empty() {
             return self.clone();
@@ -189,26 +185,28 @@ impl Scope {
         }
     }
 
-    /// The same with a step's own variables.
+    /// A nested scope with a step's own variables.
     #[must_use]
     pub fn with_vars(&self, vars: &BTreeMap<String, serde_json::Value>) -> Self {
-        self.with(
-            vars.iter()
-                .map(|(name, value)| (name.as_str(), Seen::Value(Value::from(Serde(value))))),
-        )
+        self.with(vars.iter().map(|(name, value)| {
+            (
+                name.as_str(),
+                TemplateValue::Value(Value::from(Serde(value))),
+            )
+        }))
     }
 
-    /// As the template engine takes it.
+    /// The scope for the template engine.
     pub(crate) fn value(&self) -> Value {
         Value::from_object(self.clone())
     }
 }
 
 impl Names {
-    fn get(&self, name: &str) -> Option<&Seen> {
+    fn get(&self, name: &str) -> Option<&TemplateValue> {
         let own = self.own.iter().rev().find(|(known, _)| known == name);
         match (own, &self.outer) {
-            (Some((_, seen)), _) => Some(seen),
+            (Some((_, item)), _) => Some(item),
             (None, Some(outer)) => outer.get(name),
             (None, None) => None,
         }
@@ -230,8 +228,8 @@ impl fmt::Debug for Scope {
 
 impl Object for Scope {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let seen = self.names.get(key.as_str()?)?;
-        Some(shown(&self.answers, seen))
+        let item = self.names.get(key.as_str()?)?;
+        Some(to_template(&self.answers, item))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -243,42 +241,44 @@ impl Object for Scope {
     }
 }
 
-fn shown(answers: &Answers, seen: &Seen) -> Value {
-    match seen {
-        Seen::Value(value) => value.clone(),
-        Seen::Answer(answer) => answers.touch(*answer),
-        Seen::Fields(_) | Seen::List(_) | Seen::Map(_) => Value::from_object(View {
-            answers: answers.clone(),
-            seen: seen.clone(),
-        }),
+fn to_template(answers: &Answers, item: &TemplateValue) -> Value {
+    match item {
+        TemplateValue::Value(value) => value.clone(),
+        TemplateValue::Answer(answer) => answers.template_value(*answer),
+        TemplateValue::Fields(_) | TemplateValue::List(_) | TemplateValue::Map(_) => {
+            Value::from_object(View {
+                answers: answers.clone(),
+                item: item.clone(),
+            })
+        }
     }
 }
 
-/// Fields, a list or a map, as a template walks through it.
+/// Fields, a list or a map for the template engine.
 #[derive(Debug)]
 struct View {
     answers: Answers,
-    seen: Seen,
+    item: TemplateValue,
 }
 
 impl Object for View {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
-        match &self.seen {
-            Seen::List(_) => ObjectRepr::Seq,
+        match &self.item {
+            TemplateValue::List(_) => ObjectRepr::Seq,
             _ => ObjectRepr::Map,
         }
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let seen = match &self.seen {
-            Seen::Fields(fields) => {
+        let item = match &self.item {
+            TemplateValue::Fields(fields) => {
                 let name = key.as_str()?;
-                let (_, seen) = fields.iter().find(|(known, _)| *known == name)?;
-                seen.clone()
+                let (_, item) = fields.iter().find(|(known, _)| *known == name)?;
+                item.clone()
             }
-            Seen::List(list) => {
+            TemplateValue::List(list) => {
                 let list = list.lock();
-                // As in Python, negative ones count from the end.
+                // As in Python, a negative index counts from the end.
                 let index = i64::try_from(key.clone()).ok()?;
                 let from = if index < 0 {
                     i64::try_from(list.len()).ok()?
@@ -287,20 +287,20 @@ impl Object for View {
                 };
                 list.get(usize::try_from(index + from).ok()?)?.clone()
             }
-            Seen::Map(map) => map.get(key.as_str()?)?,
-            Seen::Value(_) | Seen::Answer(_) => return None,
+            TemplateValue::Map(map) => map.get(key.as_str()?)?,
+            TemplateValue::Value(_) | TemplateValue::Answer(_) => return None,
         };
-        Some(shown(&self.answers, &seen))
+        Some(to_template(&self.answers, &item))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        match &self.seen {
-            Seen::Fields(fields) => {
+        match &self.item {
+            TemplateValue::Fields(fields) => {
                 Enumerator::Values(fields.iter().map(|(name, _)| Value::from(*name)).collect())
             }
-            Seen::List(list) => Enumerator::Seq(list.len()),
-            Seen::Map(map) => Enumerator::Values(map.names()),
-            Seen::Value(_) | Seen::Answer(_) => Enumerator::NonEnumerable,
+            TemplateValue::List(list) => Enumerator::Seq(list.len()),
+            TemplateValue::Map(map) => Enumerator::Values(map.names()),
+            TemplateValue::Value(_) | TemplateValue::Answer(_) => Enumerator::NonEnumerable,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The secrets that a workflow declares: read when a run begins, filled in where `${NAME}` stands,
-//! and never written down (P12).
+//! The secrets that a workflow declares: read when a run starts, inserted for `${NAME}`, and never
+//! written to disk (P12).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,21 +9,21 @@ use crate::error::Error;
 use crate::spec::{Declared, Executor, Secret, Server, Source, Transport, Workflow};
 use crate::world::World;
 
-/// Longer files are no secrets.
-const LONGEST: u64 = 64 * 1024;
+/// The largest secret file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// Shorter values are found everywhere, and hiding them would eat ordinary words.
+/// Shorter values occur everywhere, and hiding them would redact ordinary words.
 const SHORTEST: usize = 8;
 
-/// The values that there are, by name.
+/// The values that are set, by name.
 pub(crate) struct Secrets {
     declared: Vec<Secret>,
     values: BTreeMap<String, String>,
 }
 
 impl Secrets {
-    /// Reads what `workflow` declares; `folder` is where its spec stands. One that is missing is an
-    /// error only where it is filled in.
+    /// Reads the secrets that `workflow` declares; `folder` holds the spec. A missing secret is an
+    /// error only where it is inserted.
     fn read(world: &World, workflow: &Workflow, folder: &Path) -> Self {
         let declared = workflow.environment.secrets.clone();
         let mut values = BTreeMap::new();
@@ -31,7 +31,7 @@ impl Secrets {
             let value = match &secret.source {
                 Source::Variable(name) => world.drivers.variable(name),
                 Source::File(path) => {
-                    let bytes = world.disk.read(&folder.join(path), LONGEST).ok();
+                    let bytes = world.disk.read(&folder.join(path), MAX_FILE_BYTES).ok();
                     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
                     text.map(|text| text.trim().to_owned())
                 }
@@ -43,7 +43,7 @@ impl Secrets {
         Self { declared, values }
     }
 
-    /// The services and servers of a workflow with their secrets.
+    /// The executors and MCP servers of a workflow with their secrets inserted.
     pub(crate) fn fill(&self, declared: &Declared) -> Result<Declared, Error> {
         let executor = |executor: &Executor| {
             Ok(Executor {
@@ -69,18 +69,18 @@ impl Secrets {
         };
         Ok(Declared {
             native: declared.native.clone(),
-            executors: each(&declared.executors, executor)?,
-            servers: each(&declared.servers, server)?,
+            executors: try_map(&declared.executors, executor)?,
+            servers: try_map(&declared.servers, server)?,
         })
     }
 
     fn fill_pairs(&self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, Error> {
-        each(pairs, |(name, text)| {
+        try_map(pairs, |(name, text)| {
             Ok((name.clone(), self.fill_text(text)?))
         })
     }
 
-    /// `text` with the values of the secrets that it names. Other names stay as they stand.
+    /// `text` with the values of the secrets that it names. Other names stay unchanged.
     fn fill_text(&self, text: &str) -> Result<String, Error> {
         let mut filled = text.to_owned();
         for secret in &self.declared {
@@ -102,13 +102,13 @@ impl Secrets {
     }
 }
 
-fn each<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, Error>) -> Result<Vec<U>, Error> {
+fn try_map<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, Error>) -> Result<Vec<U>, Error> {
     all.iter().map(make).collect()
 }
 
 impl World {
-    /// The same world for one workflow: it also hides what that workflow wants hidden. `spec` is
-    /// where its spec stands.
+    /// The environment of one workflow: its redactor also knows the secrets of that workflow.
+    /// `spec` is the path of the spec.
     pub(crate) fn for_workflow(
         &self,
         workflow: &Workflow,

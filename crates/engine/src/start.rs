@@ -1,4 +1,8 @@
-//! Starting a session from a spec.
+//! Starts a session from a spec.
+//!
+//! All checks (spec, variables, agents, artifact paths) come before the session is created. The
+//! spec and the variables are recorded redacted (P12), so that a resumed run computes with the same
+//! values (P7).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,36 +16,34 @@ use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, Hold, New};
 
 use crate::error::Error;
-use crate::flow::Cast;
+use crate::flow::Agents;
 use crate::observe::Observer;
-use crate::run::{self, Begin, Outcome};
+use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Workflow};
 use crate::stop::Brake;
 use crate::template::Templates;
 use crate::world::World;
 use crate::{artifacts, pen};
 
-/// The longest spec that is read.
+/// The largest spec file that is read, in bytes.
 pub const LONGEST_SPEC: u64 = 10 * 1024 * 1024;
 
-/// What a person asks for.
+/// What the user asks for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The spec's file.
     pub spec: PathBuf,
-    /// Variables given by hand.
     pub variables: BTreeMap<String, String>,
-    /// What to call the session; otherwise it is called like its workflow.
+    /// The session's name; by default it is derived from the workflow's name.
     pub name: Option<Name>,
-    /// The folder to work in.
     pub workspace: PathBuf,
-    /// Where artifacts go.
+    /// The folder for artifacts.
     pub out: PathBuf,
     /// Whether artifacts may replace files.
     pub force: bool,
 }
 
-/// Reads and checks a spec, with the files that it refers to. Its text stands alone.
+/// Reads and validates a spec, and inlines the files that it refers to: the returned text is
+/// self-contained.
 pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error> {
     let unreadable = |reason: String| Error::Unreadable {
         path: path.to_owned(),
@@ -74,30 +76,30 @@ pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error
     }
 }
 
-/// Starts a session and runs it.
 pub async fn start(
     world: &World,
     request: Request,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    with(world, text, workflow, request, observer, brake).await
+    with(world, text, workflow, request, observer, stop_token).await
 }
 
-/// Starts a session from a spec that was read, or that has no file: then the request's is empty.
+/// Starts a session from a spec that is already read. If the spec has no file, `request.spec` is
+/// empty.
 pub(crate) async fn with(
     world: &World,
     text: String,
     workflow: Workflow,
     request: Request,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Error> {
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
     let variables = bind(world, &workflow, &request, &notice)?;
-    let gathered = Cast::gather(
+    let preparing = Agents::prepare(
         world,
         &workflow,
         secrets,
@@ -105,8 +107,8 @@ pub(crate) async fn with(
         &request.workspace,
         &*observer,
     );
-    let cast = gathered.await?;
-    artifacts::foresee(
+    let agents = preparing.await?;
+    artifacts::check_paths(
         world,
         &Templates::new(),
         &workflow.artifacts,
@@ -138,13 +140,14 @@ pub(crate) async fn with(
         Some(_) => Naming::Given,
         None => Naming::Numbered,
     };
-    let made = create(world, session, created, Vec::new(), naming, &*observer);
-    let (name, state) = made.await?;
-    let begin = Begin::first(session, name, workflow, cast, state);
-    Box::pin(run::execute(world, begin, observer, brake)).await
+    let creating = create(world, session, created, Vec::new(), naming, &*observer);
+    let (name, state) = creating.await?;
+    let run_start = RunStart::first(session, name, workflow, agents, state);
+    Box::pin(run::execute(world, run_start, observer, stop_token)).await
 }
 
-/// A path as it is written down. One that is not UTF-8 cannot be, and must not become another.
+/// A path as text for the journal. A path that is not UTF-8 is refused, because a lossy copy would
+/// name another file.
 pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     let unreadable = || Error::Unreadable {
         path: path.to_owned(),
@@ -153,7 +156,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(unreadable)
 }
 
-/// The variables, with what looks like a secret replaced: they are written down, and a later run
+/// The variables, with values redacted that look like secrets: they are journaled, and a later run
 /// must compute with the same values (P7, P12).
 pub(crate) fn bind(
     world: &World,
@@ -178,16 +181,16 @@ pub(crate) fn bind(
     Ok(variables)
 }
 
-/// Whose choice the name of a session is.
+/// Who chose the name of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// A person's: it is this one or none.
+    /// The user: if the name is taken, creation fails.
     Given,
-    /// Nobody's: it is numbered until it is free.
+    /// Segno: it appends a number until the name is free.
     Numbered,
 }
 
-/// Makes the session with its first entries: `opening` is what follows the beginning of its first run.
+/// Creates the session with its first events. `opening` follows the start of the first run.
 pub(crate) async fn create(
     world: &World,
     session: SessionId,
@@ -201,9 +204,9 @@ pub(crate) async fn create(
         commit: world.snapshots.commit(workspace).await,
         ..created
     };
-    let (family, at) = (created.name.clone(), world.clock.now());
+    let (base_name, at) = (created.name.clone(), world.clock.now());
     for number in 1.. {
-        let name = family.numbered(number);
+        let name = base_name.numbered(number);
         let owner = world.processes.current();
         let first = SessionCreated {
             name: name.clone(),

@@ -1,4 +1,4 @@
-//! Asking a run to stop, and hearing of it.
+//! Requests a run to stop, and delivers the request to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use tokio::sync::watch;
 /// Why a run should stop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
-    /// Someone asked.
+    /// A user or a program requested it.
     Asked(StopRequested),
-    /// Another run was granted: nothing may be written any more.
+    /// Another run has the lease: this run must not write any more.
     Fenced(segno_core::store::Error),
 }
 
 impl Stop {
-    /// A wish without further words.
+    /// A request without a reason.
     pub fn asked(by: &str, mode: StopMode, status: Status) -> Self {
         Self::Asked(StopRequested {
             by: by.to_owned(),
@@ -30,8 +30,8 @@ impl Stop {
         })
     }
 
-    /// The end of everything around it: the machine shuts down, or the terminal goes away. Nobody
-    /// decided to pause; what there is, is kept.
+    /// A shutdown around the run: the machine shuts down, or the terminal closes. No one decided to
+    /// pause; `checkpoint` keeps what there is.
     pub fn shutdown(by: &str, checkpoint: Trigger) -> Self {
         Self::Asked(StopRequested {
             by: by.to_owned(),
@@ -42,8 +42,9 @@ impl Stop {
         })
     }
 
-    /// A wish from the inbox. Whoever posted it may not have known all secrets that the run knows (P12).
-    pub(crate) fn heard(asked: StopRequested, redactor: &Redactor) -> Self {
+    /// A request from the inbox. The sender may not know all secrets that the run knows, so it is
+    /// redacted (P12).
+    pub(crate) fn from_inbox(asked: StopRequested, redactor: &Redactor) -> Self {
         let plain = |text: String| redactor.redact(&text).into_owned();
         Self::Asked(StopRequested {
             by: plain(asked.by),
@@ -56,63 +57,62 @@ impl Stop {
         !matches!(self, Self::Asked(asked) if asked.mode == StopMode::Boundary)
     }
 
-    /// Both wishes together. Who asked last is named, if that changed anything.
-    fn and(self, other: Stop) -> Stop {
-        let (first, again) = match (self, other) {
+    /// Merges two requests. The later requester is named if the request changed anything.
+    fn merge(self, other: Stop) -> Stop {
+        let (first, later) = match (self, other) {
             (fenced @ Stop::Fenced(_), _) | (_, fenced @ Stop::Fenced(_)) => return fenced,
-            (Stop::Asked(first), Stop::Asked(again)) => (first, again),
+            (Stop::Asked(first), Stop::Asked(later)) => (first, later),
         };
-        let mode = match again.mode {
+        let mode = match later.mode {
             StopMode::Now => StopMode::Now,
             StopMode::Boundary => first.mode,
         };
-        let status = match again.status {
+        let status = match later.status {
             Status::Cancelled => Status::Cancelled,
             _ => first.status,
         };
         let changed = (mode, status) != (first.mode, first.status);
         Stop::Asked(StopRequested {
-            by: if changed { again.by } else { first.by },
+            by: if changed { later.by } else { first.by },
             mode,
             status,
-            reason: again.reason.or(first.reason),
-            checkpoint: first.checkpoint.or(again.checkpoint),
+            reason: later.reason.or(first.reason),
+            checkpoint: first.checkpoint.or(later.checkpoint),
         })
     }
 }
 
-/// Asks. Clones ask the same run.
+/// A stop token. Clones stop the same run.
 #[derive(Debug, Clone, Default)]
 pub struct Brake {
-    wish: watch::Sender<Option<Stop>>,
+    request: watch::Sender<Option<Stop>>,
     in_task: Arc<AtomicBool>,
 }
 
 impl Brake {
-    /// Asks the run to stop. Wishes add up: at once is stronger than at the next boundary, giving
-    /// up is stronger than pausing, and being overtaken is stronger than everything.
+    /// Requests the run to stop. Requests merge: immediate is stronger than at the next boundary,
+    /// cancel is stronger than pause, and fencing is stronger than everything.
     pub fn pull(&self, stop: Stop) {
-        self.add(stop);
+        self.merge(stop);
     }
 
-    /// The same. Returns whether that changes anything.
-    pub(crate) fn add(&self, stop: Stop) -> bool {
+    /// The same; returns whether it changed anything.
+    pub(crate) fn merge(&self, stop: Stop) -> bool {
         let mut is_new = false;
-        self.wish.send_if_modified(|current| {
-            let sum = match current {
+        self.request.send_if_modified(|current| {
+            let merged = match current {
                 None => stop,
-                Some(current) => current.clone().and(stop),
+                Some(current) => current.clone().merge(stop),
             };
-            is_new = current.as_ref() != Some(&sum);
-            *current = Some(sum);
-            // Whoever waits for the next wish hears of one that changes nothing, too.
+            is_new = current.as_ref() != Some(&merged);
+            *current = Some(merged);
+            // Tasks that wait for the next request are notified of one that changes nothing, too.
             true
         });
         is_new
     }
 
-    /// Says whether several steps are one piece of work from here on, which is not left in the middle
-    /// unless at once.
+    /// Sets whether the following steps form one task, which only an immediate stop interrupts.
     pub(crate) fn set_in_task(&self, in_task: bool) {
         self.in_task.store(in_task, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ impl Brake {
         self.in_task.load(Ordering::Relaxed)
     }
 
-    /// What is brought to its end by a run that does not stop at once.
+    /// What a run finishes that does not stop immediately.
     pub fn last_piece(&self) -> &'static str {
         if self.in_task() {
             "this task"
@@ -130,14 +130,14 @@ impl Brake {
         }
     }
 
-    /// What was asked so far.
+    /// The merged requests so far.
     pub fn pulled(&self) -> Option<Stop> {
-        self.wish.borrow().clone()
+        self.request.borrow().clone()
     }
 
-    /// Returns when a stop at once was asked.
+    /// Returns when an immediate stop was requested.
     pub async fn at_once(&self) -> Stop {
-        let mut receiver = self.wish.subscribe();
+        let mut receiver = self.request.subscribe();
         let stop = receiver
             .wait_for(|stop| stop.as_ref().is_some_and(Stop::is_immediate))
             .await;
@@ -146,15 +146,15 @@ impl Brake {
             .expect("it was just seen")
     }
 
-    /// Returns when one more stop is asked than were so far.
-    pub(crate) async fn next(&self) {
-        let mut receiver = self.wish.subscribe();
+    /// Returns at the next request after this call.
+    pub(crate) async fn next_request(&self) {
+        let mut receiver = self.request.subscribe();
         receiver.changed().await.expect("the sender lives in self");
     }
 
-    /// Returns when any stop was asked.
+    /// Returns when any stop was requested.
     pub async fn any(&self) -> Stop {
-        let mut receiver = self.wish.subscribe();
+        let mut receiver = self.request.subscribe();
         let stop = receiver.wait_for(Option::is_some).await;
         stop.expect("the sender lives in self")
             .clone()

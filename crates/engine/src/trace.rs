@@ -1,5 +1,5 @@
-//! What a session did, as spans: made from its journal alone, so that the same journal tells the
-//! same, and what earlier runs did is told too.
+//! Turns a session's journal into spans for OTLP export. Spans are built from the journal alone, so
+//! that the same journal gives the same spans, including those of earlier runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,19 +20,18 @@ use crate::observe::Observer;
 use crate::spec::{Telemetry, Workflow};
 use crate::world::World;
 
-/// Of longer texts only the beginning is told.
-const LONGEST_TEXT: usize = 4096;
+/// Longer texts are cut to this many bytes.
+const MAX_TEXT_BYTES: usize = 4096;
 
-/// How many spans wait to be sent; more are let go.
+/// How many spans may wait to be sent; more are dropped.
 const QUEUE: usize = 4096;
 
 /// How long the end of a run waits for a collector.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many spans `TRACE` shows.
-const SHOWN: usize = 1000;
+const MAX_SHOWN: usize = 1000;
 
-/// Something that took time.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Span {
     id: String,
@@ -45,7 +44,7 @@ pub(crate) struct Span {
     failed: Option<String>,
 }
 
-/// Makes spans from the entries of a journal.
+/// Builds spans from the events of a journal.
 pub(crate) struct Trace {
     session: SessionId,
     workflow: String,
@@ -70,18 +69,18 @@ struct OpenStep {
     agent: String,
     attempt: u32,
     usage: Usage,
-    /// When the newest thing in it happened.
+    /// The time of the newest event in it.
     newest: Timestamp,
     turns: u32,
-    /// What tools were asked for, by call.
+    /// The inputs of requested tool calls, by call.
     calls: HashMap<String, Value>,
-    /// When tools were begun, by call.
+    /// When tool calls started, by call.
     tools: HashMap<String, Timestamp>,
 }
 
 impl Trace {
     pub(crate) fn new(session: SessionId, workflow: &Workflow) -> Self {
-        let told = |agent: &crate::spec::Agent| {
+        let provider = |agent: &crate::spec::Agent| {
             let model = agent.provider.model().map(str::to_owned);
             (agent.provider.name(), model)
         };
@@ -91,7 +90,7 @@ impl Trace {
             session,
             workflow: workflow.name.clone(),
             agents: agents
-                .map(|(name, agent)| (name.clone(), told(agent)))
+                .map(|(name, agent)| (name.clone(), provider(agent)))
                 .collect(),
             hides_inputs: policy.is_none_or(|policy| policy.hides_inputs),
             hides_outputs: policy.is_some_and(|policy| policy.hides_outputs),
@@ -102,13 +101,13 @@ impl Trace {
         }
     }
 
-    /// The name of the whole trace.
+    /// The trace id.
     pub(crate) fn id(&self) -> String {
-        self.digits("trace", 32)
+        self.stable_id("trace", 32)
     }
 
-    /// Takes the next entry in; returns what came to its end with it.
-    pub(crate) fn take(&mut self, entry: &Entry) -> Vec<Span> {
+    /// Applies the next event; returns the spans that end with it.
+    pub(crate) fn apply(&mut self, entry: &Entry) -> Vec<Span> {
         let at = entry.at;
         match &entry.event {
             Event::RunStarted(_) => {
@@ -116,13 +115,13 @@ impl Trace {
                     number: entry.run,
                     start: at,
                 });
-                // A run that was lost has no end, and neither has what it had begun.
+                // A lost run has no end, and neither have the steps that it started.
                 self.steps.clear();
             }
             Event::StepStarted(event) => {
                 let key = format!("{} {} {}", event.path, event.revision, event.attempt);
                 let step = OpenStep {
-                    id: self.digits(&key, 16),
+                    id: self.stable_id(&key, 16),
                     start: at,
                     agent: event.agent.clone(),
                     attempt: event.attempt,
@@ -156,7 +155,7 @@ impl Trace {
             }
             Event::ToolFinished(event) => {
                 let key = format!("{} {} {}", event.path, event.revision, event.call);
-                let id = self.digits(&key, 16);
+                let id = self.stable_id(&key, 16);
                 let (hides_inputs, hides_outputs) = (self.hides_inputs, self.hides_outputs);
                 let Some(step) = self.steps.get_mut(&event.path) else {
                     return Vec::new();
@@ -169,13 +168,13 @@ impl Trace {
                 ];
                 if let Some(input) = step.calls.remove(&event.call).filter(|_| !hides_inputs) {
                     let input = input.to_string();
-                    let input = beginning(&input);
+                    let input = truncate(&input);
                     attributes.push(("gen_ai.tool.call.arguments", json!(input)));
                 }
                 if let Text::Inline(output) = &event.output
                     && !hides_outputs
                 {
-                    attributes.push(("gen_ai.tool.call.result", json!(beginning(output))));
+                    attributes.push(("gen_ai.tool.call.result", json!(truncate(output))));
                 }
                 step.newest = at;
                 return vec![Span {
@@ -222,9 +221,9 @@ impl Trace {
         Vec::new()
     }
 
-    /// A call of a model inside a step.
+    /// A model call inside a step.
     fn chat(&mut self, path: &Path, entry: &Entry, usage: Usage) -> Vec<Span> {
-        let id = self.digits(&format!("chat {}", entry.seq), 16);
+        let id = self.stable_id(&format!("chat {}", entry.seq), 16);
         let Some(step) = self.steps.get_mut(path) else {
             return Vec::new();
         };
@@ -234,7 +233,7 @@ impl Trace {
         let (parent, agent) = (step.id.clone(), step.agent.clone());
         let mut attributes = vec![("gen_ai.operation.name", json!("chat"))];
         attributes.extend(self.provider(&agent));
-        attributes.extend(spent(usage));
+        attributes.extend(usage_attributes(usage));
         let model = self.agents.get(&agent).and_then(|(_, model)| model.clone());
         vec![Span {
             id,
@@ -257,7 +256,7 @@ impl Trace {
             ("segno.attempt", json!(step.attempt)),
         ];
         attributes.extend(self.provider(&step.agent));
-        attributes.extend(spent(step.usage));
+        attributes.extend(usage_attributes(step.usage));
         Some(Span {
             id: step.id,
             parent: self.run.as_ref().map(|run| self.run_id(run.number)),
@@ -285,7 +284,7 @@ impl Trace {
                 ("segno.run", json!(run.number.0)),
                 ("segno.resumed", json!(run.number.0 > 1)),
                 ("segno.steps.skipped", json!(self.skipped)),
-                // Each finished step is a place from which the session can go on.
+                // Each finished step is a point from which the session can resume.
                 ("segno.checkpoint.count", json!(self.finished)),
             ],
             failed,
@@ -304,36 +303,36 @@ impl Trace {
     }
 
     fn run_id(&self, run: Run) -> String {
-        self.digits(&format!("run {}", run.0), 16)
+        self.stable_id(&format!("run {}", run.0), 16)
     }
 
-    /// Hexadecimal digits that stand for `key` in this session, always the same.
-    fn digits(&self, key: &str, count: usize) -> String {
+    /// Hexadecimal digits for `key` in this session, always the same.
+    fn stable_id(&self, key: &str, count: usize) -> String {
         let session = self.session.to_string();
         let digest = Digest::of_fields(&[b"trace", session.as_bytes(), key.as_bytes()]);
         digest.to_string().chars().take(count).collect()
     }
 
-    /// Whether this session is told of, if only this part of all is: always the same answer.
-    fn is_chosen(&self, ratio: f64) -> bool {
-        let digits = self.digits("sample", 8);
+    /// Whether this session is sampled at this ratio: always the same decision for a session.
+    fn is_sampled(&self, ratio: f64) -> bool {
+        let digits = self.stable_id("sample", 8);
         let number = u32::from_str_radix(&digits, 16).unwrap_or(0);
         f64::from(number) < ratio * (f64::from(u32::MAX) + 1.0)
     }
 }
 
-fn spent(usage: Usage) -> [(&'static str, Value); 2] {
+fn usage_attributes(usage: Usage) -> [(&'static str, Value); 2] {
     [
         ("gen_ai.usage.input_tokens", json!(usage.input_tokens)),
         ("gen_ai.usage.output_tokens", json!(usage.output_tokens)),
     ]
 }
 
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_TEXT)]
+fn truncate(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
 }
 
-/// A request to a collector, as OTLP writes it in JSON.
+/// An export request in OTLP/JSON.
 fn otlp(policy: &Telemetry, version: &str, trace: &str, spans: &[Span]) -> Value {
     let typed = |value: &Value| match value {
         Value::Bool(value) => json!({"boolValue": value}),
@@ -346,11 +345,11 @@ fn otlp(policy: &Telemetry, version: &str, trace: &str, spans: &[Span]) -> Value
     let spans = spans.iter().map(|span| {
         let attributes = span.attributes.iter();
         let attributes: Vec<_> = attributes.map(|(key, value)| pair(key, value)).collect();
-        let mut told = json!({
+        let mut rendered = json!({
             "traceId": trace,
             "spanId": span.id,
             "name": span.name,
-            // Inside one program.
+            // SPAN_KIND_INTERNAL.
             "kind": 1,
             "startTimeUnixNano": nanos(span.start),
             "endTimeUnixNano": nanos(span.end),
@@ -361,9 +360,9 @@ fn otlp(policy: &Telemetry, version: &str, trace: &str, spans: &[Span]) -> Value
             },
         });
         if let Some(parent) = &span.parent {
-            told["parentSpanId"] = json!(parent);
+            rendered["parentSpanId"] = json!(parent);
         }
-        told
+        rendered
     });
     json!({"resourceSpans": [{
         "resource": {"attributes": [
@@ -377,9 +376,9 @@ fn otlp(policy: &Telemetry, version: &str, trace: &str, spans: &[Span]) -> Value
     }]})
 }
 
-/// The newest spans for people to read.
-pub(crate) fn shown(trace: &Trace, spans: &[Span]) -> String {
-    let from = spans.len().saturating_sub(SHOWN);
+/// The newest spans as readable JSON.
+pub(crate) fn render_json(trace: &Trace, spans: &[Span]) -> String {
+    let from = spans.len().saturating_sub(MAX_SHOWN);
     let listed = spans[from..].iter().map(|span| {
         let attributes = span.attributes.iter().cloned();
         let attributes: serde_json::Map<_, _> =
@@ -400,7 +399,7 @@ pub(crate) fn shown(trace: &Trace, spans: &[Span]) -> String {
     let took = ended
         .zip(begun)
         .map_or(0, |(end, start)| end.since(start).as_millis());
-    let told = json!({
+    let rendered = json!({
         "trace_id": trace.id(),
         "session": trace.session.to_string(),
         "spec_name": trace.workflow,
@@ -409,11 +408,11 @@ pub(crate) fn shown(trace: &Trace, spans: &[Span]) -> String {
         "evicted_count": from,
         "spans": listed.collect::<Vec<_>>(),
     });
-    serde_json::to_string_pretty(&told).unwrap_or_default()
+    serde_json::to_string_pretty(&rendered).unwrap_or_default()
 }
 
-/// Sends what a run does to a collector while it goes on, and passes everything on to whoever
-/// watches. A collector that cannot be reached never holds up a run.
+/// Sends the spans of a run to a collector while the run is active, and forwards all events to the
+/// inner observer. An unreachable collector never delays a run.
 pub(crate) struct Tracer {
     inner: Arc<dyn Observer>,
     trace: Mutex<Trace>,
@@ -421,8 +420,8 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Begins to send what `run` does; `None` if this session is not told of. `finished` steps were
-    /// done before.
+    /// Starts to send the spans of `run`; `None` if this session is not sampled. `finished` steps
+    /// were done before.
     pub(crate) fn begin(
         world: &World,
         workflow: &Workflow,
@@ -438,21 +437,21 @@ impl Tracer {
             number: run,
             start: world.clock.now(),
         });
-        if !trace.is_chosen(policy.ratio) {
+        if !trace.is_sampled(policy.ratio) {
             return None;
         }
         let (queue, mut spans) = mpsc::channel(QUEUE);
-        let (id, world, told) = (trace.id(), world.clone(), Arc::clone(&inner));
+        let (id, world, notices) = (trace.id(), world.clone(), Arc::clone(&inner));
         let sender = tokio::spawn(async move {
-            let (mut batch, mut silent) = (Vec::new(), false);
+            let (mut batch, mut reported) = (Vec::new(), false);
             while spans.recv_many(&mut batch, 512).await > 0 {
                 let body = otlp(&policy, world.version, &id, &batch);
                 let sent = world.exporter.export(policy.endpoint.as_deref(), &body);
-                // One word about it is enough.
+                // One notice is enough.
                 if let Err(reason) = sent.await
-                    && !std::mem::replace(&mut silent, true)
+                    && !std::mem::replace(&mut reported, true)
                 {
-                    told.notice(&format!("telemetry is not sent: {reason}"));
+                    notices.notice(&format!("telemetry is not sent: {reason}"));
                 }
                 batch.clear();
             }
@@ -465,7 +464,7 @@ impl Tracer {
         Some((Arc::new(tracer), sender))
     }
 
-    /// Sends what is left, and does not wait for long.
+    /// Sends the remaining spans, with a time limit.
     pub(crate) async fn close(&self, world: &World, mut sender: JoinHandle<()>) {
         drop(
             self.queue
@@ -475,7 +474,7 @@ impl Tracer {
         );
         tokio::select! {
             _ = &mut sender => {}
-            () = world.clock.sleep(PATIENCE) => sender.abort(),
+            () = world.clock.sleep(FLUSH_TIMEOUT) => sender.abort(),
         }
     }
 }
@@ -484,7 +483,7 @@ impl Observer for Tracer {
     fn entry(&self, session: SessionId, entry: &Entry) {
         let spans = {
             let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-            trace.take(entry)
+            trace.apply(entry)
         };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = &*queue {

@@ -1,4 +1,4 @@
-//! Everything a run needs from outside, in one value.
+//! The environment of a run: every port to the outside, in one value.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,43 +23,42 @@ use crate::remote::Storage;
 use crate::retention::Retention;
 use crate::spec::{Executor, Provider, Server, Skill};
 
-/// The parts that the command line (or a test) has joined.
+/// The adapters that the command line (or a test) provides.
 #[derive(Clone)]
 pub struct World {
-    /// Where sessions are kept.
+    /// Sessions, journals and blobs.
     pub store: Arc<dyn Store>,
-    /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// Randomness.
     pub random: Arc<dyn Random>,
-    /// Files for people: specs and artifacts.
+    /// Files for users: specs and artifacts.
     pub disk: Arc<dyn Disk>,
-    /// Who owns leases.
+    /// The processes that own leases.
     pub processes: Arc<dyn Processes>,
-    /// How agents are spoken to.
+    /// The adapters for agents.
     pub drivers: Arc<dyn Drivers>,
-    /// Who can be asked, if anyone is there.
+    /// The human who can be asked, if one is present.
     pub people: Arc<dyn People>,
-    /// The files of workspaces.
+    /// Captures and restores workspace files.
     pub snapshots: Arc<dyn Snapshots>,
-    /// The git repositories that are worked in.
+    /// The git repositories that sessions work in.
     pub worktrees: Arc<dyn Worktrees>,
-    /// Where checkpoints are sent, if anywhere.
+    /// The remote for checkpoints, if one is set.
     pub storage: Option<Storage>,
-    /// How many checkpoints stay.
+    /// How many checkpoints to keep.
     pub retention: Retention,
-    /// Who is told what runs do.
+    /// Where telemetry goes.
     pub exporter: Arc<dyn Exporter>,
-    /// What is never written down.
+    /// Removes secrets from everything that is written.
     pub redactor: Arc<Redactor>,
-    /// How long a lease lasts without a sign of life.
+    /// How long a lease lasts without renewal.
     pub ttl: Duration,
     /// This program's version.
     pub version: &'static str,
 }
 
 impl World {
-    /// The entry with which a run of this process begins.
+    /// The event with which a run of this process starts.
     pub(crate) fn run_started(&self) -> Event {
         let owner = self.processes.current();
         let version = self.version.to_owned();
@@ -72,17 +71,17 @@ impl World {
     }
 }
 
-/// Asks the person who watches a run.
+/// Asks the human who watches a run.
 pub trait People: Send + Sync {
-    /// Whether anyone is there to be asked.
+    /// Whether a human is present.
     fn anyone(&self) -> bool;
 
-    /// Shows a question, and returns what is answered; `None` if the person leaves. Dropping the
-    /// future takes the question back.
+    /// Shows a question and returns the answer; `None` if the human leaves. Dropping the future
+    /// withdraws the question.
     fn ask<'a>(&'a self, prompt: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>>;
 }
 
-/// Nobody watches.
+/// No human is present.
 pub struct Nobody;
 
 impl People for Nobody {
@@ -95,10 +94,10 @@ impl People for Nobody {
     }
 }
 
-/// Tells a collector of telemetry what runs do.
+/// Exports telemetry to a collector.
 pub trait Exporter: Send + Sync {
-    /// Sends spans, as OTLP writes them in JSON, to `endpoint` or where this machine sends them. It
-    /// does not try for long.
+    /// Sends spans as OTLP/JSON to `endpoint`, or to the machine's default collector. Gives up
+    /// after a short time.
     fn export<'a>(
         &'a self,
         endpoint: Option<&'a str>,
@@ -106,7 +105,7 @@ pub trait Exporter: Send + Sync {
     ) -> Boxed<'a, Result<(), String>>;
 }
 
-/// Nobody is told.
+/// No telemetry is exported.
 pub struct Untold;
 
 impl Exporter for Untold {
@@ -119,45 +118,45 @@ impl Exporter for Untold {
     }
 }
 
-/// Who answers for an agent.
+/// The adapter that executes an agent's steps.
 #[derive(Clone)]
 pub enum Speaker {
-    /// An agent that does its work by itself.
+    /// An agent that keeps no conversation: each call is independent.
     Agent(Arc<dyn Driver>),
-    /// An agent whose program keeps its conversation, and can go on with it.
+    /// A CLI agent: its program keeps the conversation and can resume it.
     Companion(Arc<dyn Companion>),
-    /// A model, whose tools are run here.
+    /// An API model; Segno runs its tools.
     Model(Arc<dyn Model>),
 }
 
-/// Finds who answers for a provider, and what models may ask for.
+/// Creates adapters for providers and tools.
 pub trait Drivers: Send + Sync {
-    /// The one who answers, ready to be asked. `folder` is where the spec stands: relative files are
-    /// found from there.
+    /// Creates the adapter of a provider. Relative paths are resolved against `folder`, which holds
+    /// the spec.
     fn driver(&self, provider: &Provider, folder: &Path) -> Result<Speaker, Error>;
 
-    /// A program that keeps conversations, to look after those that it has; `None` if there is none
-    /// here.
+    /// A CLI agent, to inspect or continue its existing conversations; `None` if it is not
+    /// installed.
     fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
         let _ = program;
         None
     }
 
-    /// The transcripts of a program; `None` if nobody knows where they are.
+    /// The transcripts of a program; `None` if their location is unknown.
     fn transcripts(&self, program: Program) -> Option<Arc<dyn Transcripts>> {
         let _ = program;
         None
     }
 
-    /// What an order asks for.
+    /// The tools of a toolset.
     fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
         let _ = order;
         Ok(Vec::new())
     }
 
-    /// The tools of an MCP server, which is started or called for it and lives as long as they do. A
-    /// program with a relative path is found from `folder`, where the spec stands, and begins in
-    /// `workspace`.
+    /// The tools of an MCP server. The server is started or connected, and lives as long as the
+    /// tools. A relative program path is resolved against `folder`, which holds the spec; the
+    /// program starts in `workspace`.
     fn server<'a>(
         &'a self,
         server: &'a Server,
@@ -172,7 +171,7 @@ pub trait Drivers: Send + Sync {
         })))
     }
 
-    /// What a model costs, if the person has said so.
+    /// The price of a model, if the user has configured it.
     fn price(&self, model: &str) -> Option<Price> {
         let _ = model;
         None
@@ -185,19 +184,18 @@ pub trait Drivers: Send + Sync {
     }
 }
 
-/// Tools that are needed together.
+/// The tools that one toolset needs.
 #[derive(Clone, Copy)]
 pub struct Order<'a> {
-    /// Those that Segno brings along, by name.
+    /// Native tools, by name.
     pub native: &'a [String],
-    /// Services, with their secrets filled in.
+    /// Executors, with their secrets filled in.
     pub executors: &'a [Executor],
-    /// What can be learned: if there is any, the tool that loads it.
+    /// Skills; if there are any, the tool that loads them.
     pub skills: &'a [Skill],
-    /// Folders that may be reached besides the workspace: their names, and where they are.
+    /// Folders outside the workspace that tools may access: names and paths.
     pub mounts: &'a [(String, String)],
-    /// Where the spec stands: relative files are found from there.
+    /// The folder of the spec, against which relative paths are resolved.
     pub folder: &'a Path,
-    /// The folder that the session works in.
     pub workspace: &'a Path,
 }

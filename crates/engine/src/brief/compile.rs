@@ -1,4 +1,4 @@
-//! The brief, from what is known.
+//! Compiles a resume context from what is known about a session.
 
 use std::fmt::Write;
 
@@ -9,25 +9,25 @@ use segno_core::memo::{
 use segno_core::snapshot::Sight;
 use segno_core::usage::Usage;
 
-use super::words::line;
+use super::sanitize::one_line;
 use super::{BYTES_PER_TOKEN, Brief, Fragment, Origin, Section};
 use crate::reconcile;
 
-/// How many characters of an issue are told.
-const ISSUE: usize = 500;
-/// How many characters of one text are told.
-const TEXT: usize = 400;
-/// How many decisions are told.
-const DECISIONS: usize = 5;
-/// How many errors are told that nobody has to do anything about.
-const RESOLVED: usize = 3;
-/// How many comments of one reviewer are told.
-const COMMENTS: usize = 3;
+/// How many characters of the issue are shown.
+const ISSUE_CHARS: usize = 500;
+/// How many characters of one text are shown.
+const TEXT_CHARS: usize = 400;
+/// How many decisions are shown.
+const MAX_DECISIONS: usize = 5;
+/// How many resolved errors are shown.
+const MAX_RESOLVED: usize = 3;
+/// How many comments of one reviewer are shown.
+const MAX_COMMENTS: usize = 3;
 /// How many files are named.
-const FILES: usize = 30;
+const MAX_FILES: usize = 30;
 
-/// What gets room first.
-const FIRST: &[Section] = &[
+/// The sections by priority: the first get their space first.
+const PRIORITY: &[Section] = &[
     Section::Session,
     Section::Next,
     Section::Issue,
@@ -44,54 +44,49 @@ const FIRST: &[Section] = &[
     Section::Files,
 ];
 
-/// What a brief is made of.
+/// The input of [`compile`].
 #[derive(Debug, Clone)]
 pub struct Known<'a> {
-    /// What people call the session.
+    /// The session's name.
     pub name: &'a str,
-    /// How often it was begun, this time included if it is being run.
+    /// The number of runs, including an active one.
     pub runs: u64,
-    /// What it is all about, in a person's words.
+    /// What the session is about, in the user's words.
     pub issue: Option<&'a str>,
-    /// What it consists of, in order, as far as that is known: of what is done, the newest.
+    /// The tasks in order, as far as they are known; of finished ones, the newest.
     pub tasks: &'a [Task],
-    /// How many parts are done.
+    /// The number of finished tasks.
     pub done: u64,
-    /// What memos add up to.
+    /// The merged notes.
     pub handoff: &'a Handoff,
-    /// How the workspace looks to git; absent if nobody looked.
-    pub sight: Option<&'a Sight>,
-    /// Why the run before ended.
+    /// The workspace status; absent if it was not read.
+    pub workspace_status: Option<&'a Sight>,
+    /// Why the previous run ended.
     pub ended: Option<&'a str>,
-    /// What was used so far.
     pub usage: Usage,
 }
 
 /// A part of the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its name.
     pub id: String,
-    /// What it is about, if it says so.
+    /// What it is about, if it has a title.
     pub title: Option<String>,
-    /// How it stands.
     pub standing: Standing,
 }
 
-/// How a part of the work stands.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Done.
     Done,
-    /// Begun, and not done.
+    /// Started, not finished.
     Begun,
-    /// It failed.
     Failed,
-    /// Not begun.
+    /// Not started.
     Pending,
 }
 
-/// Compiles a brief of at most so many tokens.
+/// Compiles a resume context of at most `tokens` tokens.
 pub fn compile(known: &Known<'_>, tokens: usize) -> Brief {
     let fragments = [
         Some(session(known)),
@@ -101,7 +96,7 @@ pub fn compile(known: &Known<'_>, tokens: usize) -> Brief {
         Some(pending(known)),
         Some(decisions(known.handoff)),
         Some(errors(known.handoff)),
-        known.sight.map(git),
+        known.workspace_status.map(git),
         tests(known.handoff),
         feedback(known.handoff),
         todos(known.handoff),
@@ -109,20 +104,20 @@ pub fn compile(known: &Known<'_>, tokens: usize) -> Brief {
         Some(next(known)),
         Some(more(known)),
     ];
-    bounded(fragments.into_iter().flatten().collect(), tokens)
+    fit_to_budget(fragments.into_iter().flatten().collect(), tokens)
 }
 
-/// What people noted after an entry of the journal, a line for each.
-pub(crate) fn noted_after(handoff: &Handoff, seq: Seq) -> Vec<String> {
+/// The notes that people added after a journal event, one line each.
+pub(crate) fn human_notes_after(handoff: &Handoff, seq: Seq) -> Vec<String> {
     fn new<T>(shelf: &Shelf<T>, seq: Seq) -> impl Iterator<Item = &Kept<T>> {
-        let noted = move |kept: &&Kept<T>| kept.source == Source::Person && kept.seq > seq;
+        let noted = move |note: &&Kept<T>| note.source == Source::Person && note.seq > seq;
         shelf.standing().filter(noted)
     }
     let mut lines = Vec::new();
     lines.extend(new(&handoff.decisions, seq).map(decision));
     lines.extend(new(&handoff.errors, seq).map(error));
-    lines.extend(new(&handoff.feedback, seq).flat_map(review));
-    lines.extend(new(&handoff.todos, seq).map(|kept| todo(&name(kept), &kept.memo)));
+    lines.extend(new(&handoff.feedback, seq).flat_map(feedback_lines));
+    lines.extend(new(&handoff.todos, seq).map(|note| todo(&id_prefix(note), &note.memo)));
     lines
 }
 
@@ -135,13 +130,13 @@ fn fragment(section: Section, origin: Origin, lines: Vec<String>) -> Fragment {
     }
 }
 
-/// Cuts what does not fit, the least important first.
-fn bounded(mut fragments: Vec<Fragment>, tokens: usize) -> Brief {
+/// Cuts what does not fit, least important sections first.
+fn fit_to_budget(mut fragments: Vec<Fragment>, tokens: usize) -> Brief {
     let mut room = tokens * BYTES_PER_TOKEN;
-    for section in FIRST {
+    for section in PRIORITY {
         for fragment in &mut fragments {
             if fragment.section == *section {
-                room -= fit(fragment, room);
+                room -= truncate_to(fragment, room);
             }
         }
     }
@@ -149,22 +144,22 @@ fn bounded(mut fragments: Vec<Fragment>, tokens: usize) -> Brief {
     Brief { fragments }
 }
 
-/// Cuts a fragment to what fits, and returns how much room it takes.
-fn fit(fragment: &mut Fragment, room: usize) -> usize {
-    // The title, the line between two fragments, and the word that something is left out.
+/// Cuts a fragment to `room` bytes, and returns how many bytes it takes.
+fn truncate_to(fragment: &mut Fragment, room: usize) -> usize {
+    // The title, the blank line between fragments, and the line that says how much is omitted.
     let around = fragment.section.title().len()
         + "## \n\n(18446744073709551615 more, left out here)\n".len();
-    let (mut used, mut kept) = (around, 0);
+    let (mut used, mut note) = (around, 0);
     for line in &fragment.lines {
         if used + line.len() + 1 > room {
             break;
         }
         used += line.len() + 1;
-        kept += 1;
+        note += 1;
     }
-    fragment.left_out = fragment.lines.len() - kept;
-    fragment.lines.truncate(kept);
-    if kept == 0 { 0 } else { used }
+    fragment.left_out = fragment.lines.len() - note;
+    fragment.lines.truncate(note);
+    if note == 0 { 0 } else { used }
 }
 
 fn session(known: &Known<'_>) -> Fragment {
@@ -174,20 +169,20 @@ fn session(known: &Known<'_>) -> Fragment {
         cost,
     } = known.usage;
     let lines = vec![
-        format!("{}, run {}", line(known.name, TEXT), known.runs),
+        format!("{}, run {}", one_line(known.name, TEXT_CHARS), known.runs),
         format!("used so far: {input_tokens} tokens read, {output_tokens} written, {cost}"),
     ];
     fragment(Section::Session, Origin::Journal, lines)
 }
 
 fn issue(known: &Known<'_>) -> Option<Fragment> {
-    let issue = line(known.issue?, ISSUE);
-    // No line begins with the words of others: they could look like a title.
-    let told = vec![format!("> {issue}")];
-    (!issue.is_empty()).then(|| fragment(Section::Issue, Origin::Journal, told))
+    let issue = one_line(known.issue?, ISSUE_CHARS);
+    // The prefix keeps quoted text from starting a line, where it could look like a title.
+    let lines = vec![format!("> {issue}")];
+    (!issue.is_empty()).then(|| fragment(Section::Issue, Origin::Journal, lines))
 }
 
-fn in_order<'a>(
+fn tasks_with<'a>(
     known: &'a Known<'_>,
     wanted: fn(Standing) -> bool,
 ) -> impl Iterator<Item = &'a Task> {
@@ -195,49 +190,49 @@ fn in_order<'a>(
 }
 
 fn next_task<'a>(known: &'a Known<'_>) -> Option<&'a Task> {
-    in_order(known, |standing| {
+    tasks_with(known, |standing| {
         matches!(standing, Standing::Begun | Standing::Failed)
     })
     .next()
-    .or_else(|| in_order(known, |standing| standing == Standing::Pending).next())
+    .or_else(|| tasks_with(known, |standing| standing == Standing::Pending).next())
 }
 
 fn plan(known: &Known<'_>) -> Fragment {
-    let left = in_order(known, |standing| standing != Standing::Done).count() as u64;
+    let left = tasks_with(known, |standing| standing != Standing::Done).count() as u64;
     let mut lines = vec![format!("{} of {} done", known.done, known.done + left)];
-    let begun = in_order(known, |standing| {
+    let begun = tasks_with(known, |standing| {
         matches!(standing, Standing::Begun | Standing::Failed)
     });
-    lines.extend(begun.map(|task| format!("under way: {}", named(task))));
+    lines.extend(begun.map(|task| format!("under way: {}", task_label(task))));
     fragment(Section::Plan, Origin::Journal, lines)
 }
 
-fn named(task: &Task) -> String {
-    let id = line(&task.id, TEXT);
+fn task_label(task: &Task) -> String {
+    let id = one_line(&task.id, TEXT_CHARS);
     match &task.title {
-        Some(title) => format!("**{id}** {}", line(title, TEXT)),
+        Some(title) => format!("**{id}** {}", one_line(title, TEXT_CHARS)),
         None => format!("**{id}**"),
     }
 }
 
 fn done(known: &Known<'_>) -> Fragment {
-    // The newest tell most about what is there.
-    let done: Vec<&Task> = in_order(known, |standing| standing == Standing::Done).collect();
+    // The newest tasks say most about the current state.
+    let done: Vec<&Task> = tasks_with(known, |standing| standing == Standing::Done).collect();
     let lines = done
         .iter()
         .rev()
-        .map(|task| format!("- [x] {}", named(task)));
+        .map(|task| format!("- [x] {}", task_label(task)));
     let mut lines = or_none(lines.collect(), "nothing yet");
-    pointer(&mut lines, known.done.saturating_sub(done.len() as u64));
+    push_more(&mut lines, known.done.saturating_sub(done.len() as u64));
     fragment(Section::Done, Origin::Journal, lines)
 }
 
 fn pending(known: &Known<'_>) -> Fragment {
-    let pending = in_order(known, |standing| standing != Standing::Done);
+    let pending = tasks_with(known, |standing| standing != Standing::Done);
     let lines = pending.map(|task| match task.standing {
-        Standing::Failed => format!("- [ ] {} (failed)", named(task)),
-        Standing::Begun => format!("- [ ] {} (begun)", named(task)),
-        Standing::Pending | Standing::Done => format!("- [ ] {}", named(task)),
+        Standing::Failed => format!("- [ ] {} (failed)", task_label(task)),
+        Standing::Begun => format!("- [ ] {} (begun)", task_label(task)),
+        Standing::Pending | Standing::Done => format!("- [ ] {}", task_label(task)),
     });
     fragment(
         Section::Pending,
@@ -254,45 +249,52 @@ fn or_none(lines: Vec<String>, none: &str) -> Vec<String> {
     }
 }
 
-fn name<T>(kept: &Kept<T>) -> String {
-    kept.id.map(|id| format!("{id} ")).unwrap_or_default()
+fn id_prefix<T>(note: &Kept<T>) -> String {
+    note.id.map(|id| format!("{id} ")).unwrap_or_default()
 }
 
-/// Who says so, for whoever has to judge it.
-fn source<T>(kept: &Kept<T>) -> String {
-    format!(" ({}: {})", kept.source, line(&kept.by, 80))
+/// The author, so that the reader can judge the note.
+fn author<T>(note: &Kept<T>) -> String {
+    format!(" ({}: {})", note.source, one_line(&note.by, 80))
 }
 
 fn decisions(handoff: &Handoff) -> Fragment {
     let standing: Vec<_> = handoff.decisions.standing().collect();
-    let newest = standing.iter().rev().take(DECISIONS);
-    let mut lines = or_none(newest.map(|kept| decision(kept)).collect(), "none");
-    pointer(&mut lines, standing.len().saturating_sub(DECISIONS) as u64);
+    let newest = standing.iter().rev().take(MAX_DECISIONS);
+    let mut lines = or_none(newest.map(|note| decision(note)).collect(), "none");
+    push_more(
+        &mut lines,
+        standing.len().saturating_sub(MAX_DECISIONS) as u64,
+    );
     fragment(Section::Decisions, Origin::Memos, lines)
 }
 
-fn decision(kept: &Kept<Decision>) -> String {
+fn decision(note: &Kept<Decision>) -> String {
     let Decision {
         matter,
         text,
         why,
         alternatives,
-    } = &kept.memo;
-    let mut told = format!("- {}[{matter}] {}", name(kept), line(text, TEXT));
+    } = &note.memo;
+    let mut text_line = format!(
+        "- {}[{matter}] {}",
+        id_prefix(note),
+        one_line(text, TEXT_CHARS)
+    );
     if let Some(why) = why {
-        let _ = write!(told, " Why: {}", line(why, TEXT));
+        let _ = write!(text_line, " Why: {}", one_line(why, TEXT_CHARS));
     }
     if !alternatives.is_empty() {
         let _ = write!(
-            told,
+            text_line,
             " Not chosen: {}",
-            line(&alternatives.join("; "), TEXT)
+            one_line(&alternatives.join("; "), TEXT_CHARS)
         );
     }
-    told + &source(kept)
+    text_line + &author(note)
 }
 
-fn pointer(lines: &mut Vec<String>, more: u64) {
+fn push_more(lines: &mut Vec<String>, more: u64) {
     if more > 0 {
         lines.push(format!("({more} more can be read on demand)"));
     }
@@ -302,41 +304,48 @@ fn errors(handoff: &Handoff) -> Fragment {
     let (open, settled): (Vec<_>, Vec<_>) = handoff
         .errors
         .standing()
-        .partition(|kept| !kept.memo.is_settled());
+        .partition(|note| !note.memo.is_settled());
     let open = open.iter().rev();
-    let newest = settled.iter().rev().take(RESOLVED);
-    let lines = open.chain(newest).map(|kept| error(kept)).collect();
+    let newest = settled.iter().rev().take(MAX_RESOLVED);
+    let lines = open.chain(newest).map(|note| error(note)).collect();
     let mut lines = or_none(lines, "none");
-    pointer(&mut lines, settled.len().saturating_sub(RESOLVED) as u64);
+    push_more(
+        &mut lines,
+        settled.len().saturating_sub(MAX_RESOLVED) as u64,
+    );
     fragment(Section::Errors, Origin::Memos, lines)
 }
 
-fn error(kept: &Kept<Trouble>) -> String {
+fn error(note: &Kept<Trouble>) -> String {
     let Trouble {
         sort,
         text,
         subject,
         resolution,
         notes,
-    } = &kept.memo;
-    let mut told = format!("- {}[{resolution}] {}: ", name(kept), line(sort, 80));
+    } = &note.memo;
+    let mut text_line = format!(
+        "- {}[{resolution}] {}: ",
+        id_prefix(note),
+        one_line(sort, 80)
+    );
     if let Some(subject) = subject {
-        let _ = write!(told, "{}: ", line(subject, TEXT));
+        let _ = write!(text_line, "{}: ", one_line(subject, TEXT_CHARS));
     }
-    told.push_str(&line(text, TEXT));
+    text_line.push_str(&one_line(text, TEXT_CHARS));
     if let Some(notes) = notes {
-        let _ = write!(told, " Notes: {}", line(notes, TEXT));
+        let _ = write!(text_line, " Notes: {}", one_line(notes, TEXT_CHARS));
     }
-    told + &source(kept)
+    text_line + &author(note)
 }
 
-fn git(sight: &Sight) -> Fragment {
-    let told = format!("the folder{}", reconcile::described(sight));
-    fragment(Section::Git, Origin::Git, vec![line(&told, 4000)])
+fn git(workspace_status: &Sight) -> Fragment {
+    let told = format!("the folder{}", reconcile::described(workspace_status));
+    fragment(Section::Git, Origin::Git, vec![one_line(&told, 4000)])
 }
 
 fn tests(handoff: &Handoff) -> Option<Fragment> {
-    let kept = handoff.tests.as_ref()?;
+    let note = handoff.tests.as_ref()?;
     let Tests {
         phase,
         command,
@@ -345,10 +354,10 @@ fn tests(handoff: &Handoff) -> Option<Fragment> {
         passed,
         failed,
         summary,
-    } = &kept.memo;
-    let mut lines = vec![format!("phase: {phase}{}", source(kept))];
+    } = &note.memo;
+    let mut lines = vec![format!("phase: {phase}{}", author(note))];
     if !command.is_empty() {
-        lines.push(format!("last run: {}", line(command, TEXT)));
+        lines.push(format!("last run: {}", one_line(command, TEXT_CHARS)));
     }
     let counted = [(passed, "passed"), (failed, "failed")].into_iter();
     let counted = counted.filter_map(|(count, what)| count.map(|count| format!("{count} {what}")));
@@ -359,39 +368,41 @@ fn tests(handoff: &Handoff) -> Option<Fragment> {
     lines.extend(
         failing
             .iter()
-            .map(|test| format!("- fails: {}", line(test, TEXT))),
+            .map(|test| format!("- fails: {}", one_line(test, TEXT_CHARS))),
     );
     let expected = expected.iter().flatten();
-    lines.extend(expected.map(|test| format!("- meant to fail for now: {}", line(test, TEXT))));
+    lines.extend(
+        expected.map(|test| format!("- meant to fail for now: {}", one_line(test, TEXT_CHARS))),
+    );
     if !summary.is_empty() {
-        lines.push(format!("said: {}", line(summary, TEXT)));
+        lines.push(format!("said: {}", one_line(summary, TEXT_CHARS)));
     }
     Some(fragment(Section::Tests, Origin::Memos, lines))
 }
 
 fn feedback(handoff: &Handoff) -> Option<Fragment> {
     let open = handoff.feedback.standing().rev();
-    let open = open.filter(|kept| !kept.memo.is_settled());
-    let lines: Vec<String> = open.flat_map(review).collect();
+    let open = open.filter(|note| !note.memo.is_settled());
+    let lines: Vec<String> = open.flat_map(feedback_lines).collect();
     (!lines.is_empty()).then(|| fragment(Section::Feedback, Origin::Memos, lines))
 }
 
-fn review(kept: &Kept<Feedback>) -> Vec<String> {
+fn feedback_lines(note: &Kept<Feedback>) -> Vec<String> {
     let Feedback {
         persona,
         severity,
         comments,
         ..
-    } = &kept.memo;
+    } = &note.memo;
     let mut lines = vec![format!(
         "- {}{} ({severity})",
-        name(kept),
-        line(persona, 80)
+        id_prefix(note),
+        one_line(persona, 80)
     )];
-    let told = comments.iter().take(COMMENTS);
-    lines.extend(told.map(|comment| format!("  - {}", line(comment, TEXT))));
-    if comments.len() > COMMENTS {
-        let more = comments.len() - COMMENTS;
+    let told = comments.iter().take(MAX_COMMENTS);
+    lines.extend(told.map(|comment| format!("  - {}", one_line(comment, TEXT_CHARS))));
+    if comments.len() > MAX_COMMENTS {
+        let more = comments.len() - MAX_COMMENTS;
         lines.push(format!("  - ({more} more can be read on demand)"));
     }
     lines
@@ -403,13 +414,13 @@ fn todo(name: &str, todo: &Todo) -> String {
         Progress::InProgress => " (begun)",
         _ => "",
     };
-    format!("- [ ] {name}{}{begun}", line(text, TEXT))
+    format!("- [ ] {name}{}{begun}", one_line(text, TEXT_CHARS))
 }
 
 fn todos(handoff: &Handoff) -> Option<Fragment> {
     let single = handoff.todos.standing();
-    let single = single.map(|kept| (name(kept), &kept.memo));
-    let listed = handoff.list.iter().flat_map(|kept| &kept.memo.items);
+    let single = single.map(|note| (id_prefix(note), &note.memo));
+    let listed = handoff.list.iter().flat_map(|note| &note.memo.items);
     let listed = listed.map(|it| (String::new(), it));
     let lines: Vec<String> = single
         .chain(listed)
@@ -420,14 +431,14 @@ fn todos(handoff: &Handoff) -> Option<Fragment> {
 }
 
 fn files(handoff: &Handoff) -> Option<Fragment> {
-    let newest = handoff.files.iter().rev().take(FILES);
+    let newest = handoff.files.iter().rev().take(MAX_FILES);
     let mut lines: Vec<String> = newest
-        .map(|path| format!("- {}", line(path, TEXT)))
+        .map(|path| format!("- {}", one_line(path, TEXT_CHARS)))
         .collect();
     if lines.is_empty() {
         return None;
     }
-    let more = handoff.files.len().saturating_sub(FILES) as u64 + handoff.earlier_files;
+    let more = handoff.files.len().saturating_sub(MAX_FILES) as u64 + handoff.earlier_files;
     if more > 0 {
         lines.push(format!("({more} more were written before)"));
     }
@@ -435,8 +446,8 @@ fn files(handoff: &Handoff) -> Option<Fragment> {
 }
 
 fn next(known: &Known<'_>) -> Fragment {
-    let next = next_task(known).map_or_else(|| "unknown".to_owned(), named);
-    let ended = known.ended.map(|ended| line(ended, TEXT));
+    let next = next_task(known).map_or_else(|| "unknown".to_owned(), task_label);
+    let ended = known.ended.map(|ended| one_line(ended, TEXT_CHARS));
     let lines = vec![
         format!("next: {next}"),
         format!(
@@ -450,7 +461,7 @@ fn next(known: &Known<'_>) -> Fragment {
 fn more(known: &Known<'_>) -> Fragment {
     let told = format!(
         "details on demand: tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list {0}`, `segno context {0}` and `segno logs {0}`",
-        line(known.name, TEXT)
+        one_line(known.name, TEXT_CHARS)
     );
     fragment(Section::More, Origin::Journal, vec![told])
 }

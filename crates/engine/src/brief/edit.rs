@@ -1,4 +1,4 @@
-//! What a person wants agents to be told instead of a compiled brief.
+//! Replaces the compiled resume context with the user's text.
 
 use segno_core::journal::BriefEdited;
 use segno_core::session::Summary;
@@ -9,8 +9,8 @@ use crate::interlude::Interlude;
 use crate::pen;
 use crate::world::World;
 
-/// Lets agents be told `text` in the next run; an empty one lets it be compiled as usual again. Refused
-/// while somebody runs the session: what its agents were told is told.
+/// Uses `text` as the resume context of the next run; an empty text restores the compiled one.
+/// Refused while a run is active, because its agents already got their context.
 pub async fn edit(world: &World, summary: &Summary, text: &str, by: &str) -> Result<(), Error> {
     let text = text.trim_end();
     let most = TOKENS * BYTES_PER_TOKEN;

@@ -1,4 +1,4 @@
-//! What a brief is made of, gathered from a session.
+//! Collects the input of a resume context from a session.
 
 use std::collections::BTreeSet;
 use std::path::Path as Folder;
@@ -22,17 +22,17 @@ use crate::{claim, history, memos, pen, reconcile, work};
 /// What a workflow says about itself before it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// What it is all about.
+    /// What the session is about.
     pub(crate) issue: Option<String>,
-    /// The steps that it will come to, as far as that is known.
+    /// The steps that will run, as far as they are known in advance.
     steps: Vec<Path>,
-    /// Whether they come one after the other.
-    in_line: bool,
+    /// Whether they run one after the other.
+    is_linear: bool,
 }
 
 impl Outline {
     pub(crate) fn new(workflow: &Workflow) -> Self {
-        // Elsewhere it shows only on the way which steps there are, and how often.
+        // In other patterns the run determines which steps there are, and how often they run.
         let known = matches!(
             workflow.pattern,
             Pattern::Chain(_) | Pattern::Workflow(_) | Pattern::Parallel(_)
@@ -41,17 +41,17 @@ impl Outline {
         Self {
             issue: workflow.description.clone(),
             steps: parts.into_iter().map(|part| part.path).collect(),
-            in_line: matches!(workflow.pattern, Pattern::Chain(_)),
+            is_linear: matches!(workflow.pattern, Pattern::Chain(_)),
         }
     }
 
-    /// Whether the state alone says what is to come.
-    fn is_told_by(&self, state: &State) -> bool {
-        self.in_line || self.steps.is_empty() || state.finished <= state.newest.len() as u64
+    /// Whether the state alone determines the remaining steps.
+    fn is_determined_by(&self, state: &State) -> bool {
+        self.is_linear || self.steps.is_empty() || state.finished <= state.newest.len() as u64
     }
 
-    /// The parts of the work: what was done last, what is begun, and what is to come. `finished` is
-    /// what is done besides the newest.
+    /// The tasks: recently finished, started, and remaining. `finished` has the steps that finished
+    /// before the newest ones.
     pub(crate) fn tasks(&self, state: &State, finished: Option<&Finished>) -> Vec<Task> {
         let newest: BTreeSet<&Path> = state.newest.iter().collect();
         let is_done = |path: &Path| {
@@ -60,7 +60,7 @@ impl Outline {
         let behind = self
             .steps
             .iter()
-            .rposition(|path| self.in_line && is_done(path));
+            .rposition(|path| self.is_linear && is_done(path));
         let ahead = self.steps.get(behind.map_or(0, |behind| behind + 1)..);
         let ahead = ahead.into_iter().flatten();
         let pending = ahead.filter(|path| !is_done(path) && !state.open.contains_key(path));
@@ -82,7 +82,7 @@ impl Outline {
     }
 }
 
-/// Why the newest run ended, if it says so.
+/// Why the newest run ended, if that is recorded.
 fn ended(state: &State) -> Option<String> {
     let stopped = state.stopped.as_ref().map(|stopped| match &stopped.reason {
         Some(reason) => format!("{} asked for it: {reason}", stopped.by),
@@ -93,7 +93,7 @@ fn ended(state: &State) -> Option<String> {
     stopped.or(failed)
 }
 
-/// Everything that a brief is made of.
+/// Everything that a resume context is compiled from.
 #[derive(Debug)]
 pub struct Whole {
     summary: Summary,
@@ -102,20 +102,20 @@ pub struct Whole {
     issue: Option<String>,
     tasks: Vec<Task>,
     done: u64,
-    sight: Sight,
+    workspace_status: Sight,
     ended: Option<String>,
-    /// What a person wants to be told instead, if they have said so.
+    /// The user's replacement text, if there is one.
     pub edited: Option<String>,
 }
 
-/// Gathers what is known of a session.
+/// Collects what is known about a session.
 pub async fn gather(world: &World, summary: Summary) -> Result<Whole, Error> {
     let state = history::look(world, summary.id).await?;
     let lease = world.store.lease(summary.id).await?;
     let lost = claim::standing(world, &summary, &lease) == Status::Interrupted;
     let lost = lost.then(|| "its process was lost".to_owned());
     let mut handoff = memos::handoff(world, &summary).await?;
-    // A spec that cannot be read any more is no reason not to tell the rest.
+    // An unreadable spec does not prevent the rest.
     let workflow = kept_spec(world, summary.id, &state).await.ok();
     let outline = workflow.as_ref().map(Outline::new).unwrap_or_default();
     let planned =
@@ -125,13 +125,13 @@ pub async fn gather(world: &World, summary: Summary) -> Result<Whole, Error> {
     } else {
         None
     };
-    let finished = if outline.is_told_by(&state) {
+    let finished = if outline.is_determined_by(&state) {
         None
     } else {
         Some(history::open(world, summary.id).await?.1)
     };
     let (tasks, done, issue) = if let Some(plan) = plan {
-        learn(&mut handoff, &plan, &state);
+        add_reviews(&mut handoff, &plan, &state);
         let tasks = plan.tasks.iter().map(task).collect();
         (tasks, plan.done as u64, Some(plan.issue))
     } else {
@@ -143,7 +143,8 @@ pub async fn gather(world: &World, summary: Summary) -> Result<Whole, Error> {
         tasks,
         done,
         issue,
-        sight: reconcile::look(world, Folder::new(&summary.workspace), state.began()).await,
+        workspace_status: reconcile::look(world, Folder::new(&summary.workspace), state.began())
+            .await,
         ended: ended(&state).or(lost),
         edited: edited(world, summary.id, &state).await?,
         summary,
@@ -151,7 +152,7 @@ pub async fn gather(world: &World, summary: Summary) -> Result<Whole, Error> {
     })
 }
 
-/// A task of a plan, as a part of the work.
+/// A task of a plan as a task of the resume context.
 fn task(task: &work::Task) -> Task {
     let standing = match task.status {
         work::Status::Done | work::Status::Skipped => Standing::Done,
@@ -166,8 +167,8 @@ fn task(task: &work::Task) -> Task {
     }
 }
 
-/// Takes what reviewers said about the tasks of a plan for what it is.
-fn learn(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
+/// Adds the reviews of a plan's tasks to the feedback.
+fn add_reviews(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
     for review in plan.tasks.iter().flat_map(|task| &task.reviews) {
         let feedback = Memo::Feedback(Feedback {
             persona: review.by.clone(),
@@ -176,7 +177,7 @@ fn learn(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
             comments: review.comments.clone(),
             addressed: review.addressed,
         });
-        let said = MemosWritten {
+        let event = MemosWritten {
             source: Source::Agent,
             by: review.by.clone(),
             path: None,
@@ -184,11 +185,11 @@ fn learn(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
             read_to: None,
             usage: Usage::default(),
         };
-        handoff.learn(&said, state.head.seq, state.updated_at);
+        handoff.learn(&event, state.head.seq, state.updated_at);
     }
 }
 
-/// What a person wants to be told instead of a brief, if they have said so.
+/// The user's replacement for the resume context, if there is one.
 pub(crate) async fn edited(
     world: &World,
     session: SessionId,
@@ -204,7 +205,7 @@ pub(crate) async fn edited(
 }
 
 impl Whole {
-    /// The brief of it.
+    /// Compiles the resume context.
     pub fn brief(&self) -> Brief {
         let known = Known {
             name: self.summary.name.as_str(),
@@ -213,7 +214,7 @@ impl Whole {
             tasks: &self.tasks,
             done: self.done,
             handoff: &self.handoff,
-            sight: Some(&self.sight),
+            workspace_status: Some(&self.workspace_status),
             ended: self.ended.as_deref(),
             usage: self.state.usage,
         };

@@ -1,13 +1,13 @@
-//! The brief: what an agent is told of the work before it, short enough to read first.
+//! The resume context: what a new agent is told about the session, short enough to read first.
 //!
-//! [`compile`] is a pure function from what is known to fragments, each with its section and where it
-//! comes from. It is bounded in tokens: what matters most stays, and what is left out is said. All of it
-//! is quoted data; [`quoted`] puts it between fences.
+//! [`compile`] is a pure function from what is known to fragments, each with its section and its
+//! origin. It is bounded in tokens: the most important lines stay, and the text says how many are
+//! omitted. All of it is quoted data; [`quoted`] puts it between fences.
 
 mod compile;
 mod edit;
 mod gather;
-mod words;
+mod sanitize;
 
 use std::fmt::Write;
 
@@ -16,27 +16,27 @@ use serde::Serialize;
 
 use crate::context::Fence;
 
-pub(crate) use compile::noted_after;
+pub(crate) use compile::human_notes_after;
 pub use compile::{Known, Standing, Task, compile};
 pub use edit::edit;
 pub(crate) use gather::{Outline, edited};
 pub use gather::{Whole, gather};
 
-/// How many tokens a brief has at most.
+/// The most tokens that a resume context has.
 pub const TOKENS: usize = 6000;
 
-/// How many bytes a token has at least, near enough for every model and language.
+/// The fewest bytes per token, close enough for every model and language.
 const BYTES_PER_TOKEN: usize = 3;
 
 macro_rules! sections {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $title:literal;)*) => {
-        /// What a fragment is about.
+        /// The topic of a fragment.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Section { $($(#[$doc])* $variant,)* }
 
         impl Section {
-            /// Every one there is, in the order of a brief.
+            /// All sections, in the order of the text.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The word for it on the command line.
@@ -44,7 +44,7 @@ macro_rules! sections {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// Its title in a brief.
+            /// Its title in the text.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
@@ -53,33 +53,27 @@ macro_rules! sections {
 }
 
 sections! {
-    /// Which session it is, and how often it was begun.
+    /// The session's name and run number.
     Session = "session", "Session";
-    /// What it is all about.
     Issue = "issue", "Issue";
-    /// How far the work is.
+    /// The progress.
     Plan = "plan", "Plan";
-    /// What is done.
     Done = "done", "Done";
-    /// What is not.
     Pending = "pending", "Still to do";
-    /// What was decided.
     Decisions = "decisions", "Decisions";
-    /// What went wrong.
     Errors = "errors", "Errors";
-    /// How the repository stands.
+    /// The state of the repository.
     Git = "git", "Git";
-    /// How the tests stand.
+    /// The latest test results.
     Tests = "tests", "Tests";
-    /// What reviewers said and nobody acted upon.
+    /// Review feedback that is not addressed.
     Feedback = "feedback", "Feedback that is not addressed";
-    /// Single things to do, and the agent's own list.
+    /// Todo notes, and the agent's own list.
     Todos = "todos", "Things to do";
-    /// Which files were written.
     Files = "files", "Files that were written";
-    /// What comes next, and why the work stopped.
+    /// The next task, and why the work stopped.
     Next = "next", "Next";
-    /// Where more can be read.
+    /// Where to read more.
     More = "more", "More";
 }
 
@@ -87,43 +81,37 @@ sections! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The journal.
     Journal,
-    /// Memos.
     Memos,
-    /// The workspace, as git sees it.
+    /// The workspace status.
     Git,
 }
 
-/// A piece of a brief.
+/// A section of a resume context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fragment {
-    /// What it is about.
     pub section: Section,
-    /// Where it comes from.
     pub origin: Origin,
-    /// What it says, a line for each thing.
+    /// One line per item.
     pub lines: Vec<String>,
-    /// How many lines were left out, because there was no room.
+    /// How many lines were omitted for lack of space.
     pub left_out: usize,
 }
 
-/// What an agent is told of the work before it.
+/// What a new agent is told about the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Brief {
-    /// Its pieces, in order.
     pub fragments: Vec<Fragment>,
 }
 
 impl Brief {
-    /// The same with some sections only.
+    /// Keeps only some sections.
     #[must_use]
     pub fn only(mut self, wanted: impl Fn(Section) -> bool) -> Self {
         self.fragments.retain(|fragment| wanted(fragment.section));
         self
     }
 
-    /// As text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for fragment in &self.fragments {
@@ -135,7 +123,7 @@ impl Brief {
         text
     }
 
-    /// About how many tokens it has.
+    /// An estimate of its tokens.
     pub fn tokens(&self) -> usize {
         self.text().len().div_ceil(BYTES_PER_TOKEN)
     }
@@ -155,7 +143,7 @@ impl Fragment {
     }
 }
 
-/// A brief as an agent is told it: quoted, and said to be no instruction.
+/// The resume context as a prompt: quoted, and marked as data rather than instructions.
 pub fn quoted(text: &str, random: &dyn Random) -> String {
     let fence = Fence::new(random);
     format!(

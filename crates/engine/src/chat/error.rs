@@ -1,4 +1,4 @@
-//! What can be wrong with a chat before anything is said in it.
+//! Errors of a chat before a message is sent.
 
 use std::path::{Path, PathBuf};
 
@@ -6,56 +6,37 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::Name;
 use segno_core::session::Kind as Sort;
 
-/// Why a message was not taken.
+/// Why a message was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody was named to talk to.
+    /// No agent was named.
     #[error("it is not said who is spoken to")]
     Nobody,
-    /// The one who was named is not known.
+    /// The named agent is unknown.
     #[error("there is no agent `{agent}`{}", among(.place.as_deref(), .known))]
     Stranger {
-        /// Who was named.
         agent: String,
-        /// The spec, if agents are named in one.
+        /// The spec, if one names the agents.
         place: Option<PathBuf>,
-        /// Who is known there.
+        /// The agents of the spec.
         known: Vec<String>,
     },
-    /// Several could be meant.
+    /// The spec has several agents, and none was named.
     #[error("{} has several agents: {}", .place.display(), .agents.join(", "))]
-    Several {
-        /// The spec.
-        place: PathBuf,
-        /// Who is in it.
-        agents: Vec<String>,
-    },
-    /// Nothing was said.
+    Several { place: PathBuf, agents: Vec<String> },
     #[error("the message is empty")]
     Empty,
-    /// Too much was said at once.
     #[error(
         "the message has {bytes} bytes, and at most {} are taken at once",
         super::LONGEST
     )]
-    TooLong {
-        /// How much it is.
-        bytes: u64,
-    },
-    /// The session is something else.
+    TooLong { bytes: u64 },
+    /// The session is no chat.
     #[error("session {name} is no chat but of kind {kind}")]
-    Other {
-        /// What people call it.
-        name: Name,
-        /// What it is.
-        kind: Sort,
-    },
-    /// There is no chat to go on with.
+    Other { name: Name, kind: Sort },
+    /// There is no chat to resume.
     #[error("no chat in {} can go on", .workspace.display())]
-    NoneHere {
-        /// The folder.
-        workspace: PathBuf,
-    },
+    NoneHere { workspace: PathBuf },
 }
 
 fn among(place: Option<&Path>, agents: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! A message of the person, and the answer to it.
+//! A user message, and the answer to it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,78 +16,75 @@ use crate::flow::{Flow, Input, Question};
 
 /// A message that is being answered.
 pub struct Exchange {
-    /// Its step.
     pub(crate) path: Path,
-    /// Who is asked.
     pub(crate) agent: String,
     /// The model that answers, if the spec names it.
     pub(crate) model: Option<String>,
-    /// What the person said.
     pub(crate) message: String,
-    /// What was said before.
+    /// The conversation before the message.
     pub(crate) past: Past,
-    /// How often the model may answer.
+    /// How often the model may reply.
     pub(crate) max_turns: u32,
-    /// Where the journal ended before the message.
+    /// The head of the journal before the message.
     pub(crate) since: Head,
     /// Who waits for the answer.
     pub(crate) audience: Audience,
-    /// How it ended.
+    /// How the exchange ended.
     pub(crate) ending: Mutex<Ending>,
 }
 
-/// What was said in a chat before a message, as far as it counts.
+/// The conversation of a chat before a message.
 #[derive(Default)]
 pub(crate) struct Past {
-    /// What was said, oldest first.
+    /// All entries, oldest first.
     pub(crate) entries: Vec<Entry>,
-    /// From where on it was said in the newest conversation of an agent's program.
+    /// The index from which on entries belong to the CLI agent's newest conversation.
     pub(crate) own: usize,
     /// That conversation, if there is one.
     pub(crate) native: Option<Native>,
 }
 
 impl Exchange {
-    /// Where the session stands when the message is answered.
-    pub(crate) fn rest(&self) -> Status {
+    /// The session's status after the answer.
+    pub(crate) fn idle_status(&self) -> Status {
         self.audience.rest()
     }
 
-    /// The model has answered as often as it may.
-    pub(crate) fn reach_the_limit(&self) {
+    /// Records that the model has replied as often as it may.
+    pub(crate) fn set_turn_limit_reached(&self) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Ending::MaxTurns;
     }
 
-    /// Has the message answered.
-    pub(crate) async fn perform(&self, flow: &Flow) -> Result<String, Error> {
+    /// Runs the step that answers the message.
+    pub(crate) async fn run(&self, flow: &Flow) -> Result<String, Error> {
         let question = Question {
             path: self.path.clone(),
             agent: &self.agent,
-            input: Input::Words(self.message.clone()),
+            input: Input::Text(self.message.clone()),
             scope: &flow.scope,
             tools: None,
             conduct: Conduct::Work,
         };
-        let answer = flow.ask_once(question).await?;
+        let answer = flow.run_step(question).await?;
         Ok(flow.text(answer).await?.to_string())
     }
 
-    /// What is written down together with the answer.
-    pub(crate) async fn answered(&self, flow: &Flow) -> ExchangeEnded {
+    /// The event that is journaled together with the answer.
+    pub(crate) async fn ended_event(&self, flow: &Flow) -> ExchangeEnded {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tally = self.tally(flow).await;
-        // What a model says last is not written down yet; at the limit it has said it before.
-        tally.replies += u64::from(!tally.told && ending == Ending::EndTurn);
-        self.ended(ending, tally)
+        // The model's last reply is not journaled yet; at the turn limit it is.
+        tally.replies += u64::from(!tally.from_cli_agent && ending == Ending::EndTurn);
+        self.build_ended(ending, tally)
     }
 
-    /// What is written down when the person does not want the answer any more.
-    pub(crate) async fn stopped(&self, flow: &Flow) -> Event {
+    /// The event for a user who no longer wants the answer.
+    pub(crate) async fn stopped_event(&self, flow: &Flow) -> Event {
         let tally = self.tally(flow).await;
-        self.ended(Ending::Stopped, tally).into()
+        self.build_ended(Ending::Stopped, tally).into()
     }
 
-    /// What was said for the message so far. What cannot be counted is no reason to lose an answer.
+    /// Counts what was said for the message so far. An error in counting must not lose an answer.
     async fn tally(&self, flow: &Flow) -> Tally {
         if flow.pen.flush().await.is_err() {
             return Tally::default();
@@ -96,7 +93,7 @@ impl Exchange {
         read.map(|log| log.tally).unwrap_or_default()
     }
 
-    fn ended(&self, ending: Ending, tally: Tally) -> ExchangeEnded {
+    fn build_ended(&self, ending: Ending, tally: Tally) -> ExchangeEnded {
         ExchangeEnded {
             path: self.path.clone(),
             ending,

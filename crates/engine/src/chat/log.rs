@@ -1,4 +1,4 @@
-//! What was said in a chat, from its journal, in the neutral form.
+//! Reads the conversation of a chat from its journal, in the vendor-neutral form.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,55 +14,55 @@ use crate::error::Error;
 use crate::world::World;
 use crate::{flow, history, pen};
 
-/// How many bytes of what was said are looked at; older messages are left out.
-const MEMORY: usize = 8 << 20;
+/// How many bytes of conversation are read; older messages are omitted.
+const MAX_BYTES: usize = 8 << 20;
 
-/// What stands after a message that was not answered to the end.
-const BROKEN_OFF: &str = "(The answer to this message was broken off here.)";
+/// Follows a message that has no complete answer.
+const INTERRUPTED: &str = "(The answer to this message was broken off here.)";
 
-/// What was said.
+/// The conversation of a chat.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// What was said, oldest first.
+    /// All entries, oldest first.
     pub(crate) entries: Vec<Entry>,
-    /// From where on it was said in the newest conversation of an agent's program.
+    /// The index from which on entries belong to the CLI agent's newest conversation.
     pub(crate) own: usize,
-    /// What the newest exchange adds up to.
+    /// The counts of the newest exchange.
     pub(crate) tally: Tally,
-    /// Where the journal ended before the newest exchange.
+    /// The head of the journal before the newest exchange.
     pub(crate) began: Option<Head>,
-    /// What the newest message says.
+    /// The text of the newest message.
     pub(crate) message: String,
     /// Whether the newest exchange has no answer yet.
     open: bool,
 }
 
-/// What an exchange adds up to.
+/// The counts of an exchange.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// How often the model answered.
+    /// How often the model replied.
     pub(crate) replies: u64,
-    /// How many tools it asked for.
+    /// How many tool calls it made.
     pub(crate) tool_calls: u64,
-    /// Which model it was, if it was told.
+    /// The model, if the agent reported it.
     pub(crate) model: Option<String>,
-    /// The names of the messages that were counted: a program tells one in several pieces.
-    known: BTreeSet<String>,
-    /// Whether the model spoke last: pieces without a name that follow each other are one answer.
-    speaking: bool,
-    /// Whether the answer was told by an agent's program, word by word.
-    pub(crate) told: bool,
+    /// The ids of the counted messages: a program reports one message in several pieces.
+    counted_ids: BTreeSet<String>,
+    /// Whether the last entry was the model's: adjacent pieces without an id are one reply.
+    in_reply: bool,
+    /// Whether a CLI agent reported the answer, entry by entry.
+    pub(crate) from_cli_agent: bool,
 }
 
-/// An entry of the journal that says something.
-struct Line {
+/// A journal event that belongs to the conversation.
+struct LogEvent {
     before: Head,
     event: Event,
 }
 
 impl Log {
-    /// Reads what was said after `since`, in the part of the journal that follows `from`. The message at
-    /// `until`, and what came after it, is not part of what was said before.
+    /// Reads the conversation after event `since`, in the part of the journal that follows `from`.
+    /// The message at `until` and everything after it is excluded.
     pub(crate) async fn read(
         world: &World,
         session: SessionId,
@@ -70,27 +70,28 @@ impl Log {
         since: Seq,
         until: Option<&Path>,
     ) -> Result<Self, Error> {
-        let (mut lines, mut bytes, mut left_out) = (VecDeque::new(), 0, 0);
+        let (mut items, mut bytes, mut left_out) = (VecDeque::new(), 0, 0);
         let (mut before, mut reached) = (from, false);
         history::follow(world, session, from, |entry| {
-            let line = Line {
+            let item = LogEvent {
                 before,
                 event: entry.event.clone(),
             };
             before = entry.head();
-            if reached || entry.seq <= since || !says(&line.event) {
+            if reached || entry.seq <= since || !is_conversation(&item.event) {
                 return Ok(());
             }
-            reached = begins(&line.event) && line.event.step().map(|(path, _)| path) == until;
+            reached =
+                starts_message(&item.event) && item.event.step().map(|(path, _)| path) == until;
             if !reached {
-                // What is told of the past may not hang on what came after it (P7).
-                bytes += size(&line.event);
+                // The past must not depend on what came after it (P7).
+                bytes += text_bytes(&item.event);
             }
-            lines.push_back(line);
-            while bytes > MEMORY && lines.len() > 1 {
-                let gone = lines.pop_front();
-                bytes -= gone.as_ref().map_or(0, |line| size(&line.event));
-                left_out += u64::from(gone.is_some_and(|line| begins(&line.event)));
+            items.push_back(item);
+            while bytes > MAX_BYTES && items.len() > 1 {
+                let dropped = items.pop_front();
+                bytes -= dropped.as_ref().map_or(0, |item| text_bytes(&item.event));
+                left_out += u64::from(dropped.is_some_and(|item| starts_message(&item.event)));
             }
             Ok(())
         })
@@ -98,27 +99,27 @@ impl Log {
         let mut log = Self::default();
         if left_out > 0 {
             let text = format!("({left_out} earlier messages are left out.)");
-            log.entries.push(note(text));
+            log.entries.push(segno_note(text));
         }
-        for line in lines {
-            if begins(&line.event) && line.event.step().map(|(path, _)| path) == until {
-                log.break_off();
-                log.begin(world, &line).await?;
-                // It is being answered, and is told as what it is.
+        for item in items {
+            if starts_message(&item.event) && item.event.step().map(|(path, _)| path) == until {
+                log.mark_interrupted();
+                log.start_exchange(world, &item).await?;
+                // The message is being answered; it becomes the agent's input.
                 log.entries.pop();
                 return Ok(log);
             }
-            log.take(world, &line).await?;
+            log.apply(world, &item).await?;
         }
-        log.break_off();
+        log.mark_interrupted();
         Ok(log)
     }
 
-    async fn begin(&mut self, world: &World, line: &Line) -> Result<(), Error> {
-        if let Event::StepStarted(event) = &line.event {
+    async fn start_exchange(&mut self, world: &World, item: &LogEvent) -> Result<(), Error> {
+        if let Event::StepStarted(event) = &item.event {
             self.message = pen::recall(world, &event.input).await?;
-            self.entries.push(flow::asked(&self.message));
-            self.began = Some(line.before);
+            self.entries.push(flow::user_entry(&self.message));
+            self.began = Some(item.before);
             self.tally = Tally::default();
             self.open = true;
         }
@@ -126,24 +127,24 @@ impl Log {
     }
 
     /// Marks an exchange that has no answer.
-    fn break_off(&mut self) {
+    fn mark_interrupted(&mut self) {
         if std::mem::take(&mut self.open) {
-            self.entries.push(note(BROKEN_OFF.to_owned()));
+            self.entries.push(segno_note(INTERRUPTED.to_owned()));
         }
     }
 
-    async fn take(&mut self, world: &World, line: &Line) -> Result<(), Error> {
-        match &line.event {
-            Event::StepStarted(_) if begins(&line.event) => {
-                self.break_off();
-                self.begin(world, line).await?;
+    async fn apply(&mut self, world: &World, item: &LogEvent) -> Result<(), Error> {
+        match &item.event {
+            Event::StepStarted(_) if starts_message(&item.event) => {
+                self.mark_interrupted();
+                self.start_exchange(world, item).await?;
             }
             Event::ModelReplied(event) => {
                 let parts = pen::recall(world, &event.parts).await?;
                 let parts: Vec<Piece> = serde_json::from_str(&parts).unwrap_or_default();
-                // Each is an answer, also where one continues the other.
-                self.tally.speaking = false;
-                self.hear(from_messages(&[Message::Assistant { parts }]));
+                // Each event is a reply of its own, also where one continues the other.
+                self.tally.in_reply = false;
+                self.add_entries(from_messages(&[Message::Assistant { parts }]));
             }
             Event::ToolFinished(event) => {
                 let output = pen::recall(world, &event.output).await?;
@@ -153,11 +154,11 @@ impl Log {
                     output,
                     is_error,
                 }];
-                self.hear(from_messages(&[Message::Tools { results }]));
+                self.add_entries(from_messages(&[Message::Tools { results }]));
             }
             Event::TalkShortened(event) => {
                 let summary = pen::recall(world, &event.summary).await?;
-                self.sum_up(event.messages as usize, summary);
+                self.insert_summary(event.messages as usize, summary);
             }
             Event::AgentOpened(event) => {
                 if matches!(event.rung, None | Some(Rung::Compiled | Rung::Other)) {
@@ -166,28 +167,28 @@ impl Log {
             }
             Event::AgentSaid(event) => {
                 let text = pen::recall(world, &event.entries).await?;
-                self.tally.told = true;
-                self.hear(serde_json::from_str(&text).unwrap_or_default());
+                self.tally.from_cli_agent = true;
+                self.add_entries(serde_json::from_str(&text).unwrap_or_default());
             }
             Event::StepFinished(event) => {
                 let text = pen::recall(world, &event.output).await?;
-                self.answer(text);
+                self.finish_exchange(text);
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn hear(&mut self, entries: Vec<Entry>) {
+    fn add_entries(&mut self, entries: Vec<Entry>) {
         entries.iter().for_each(|entry| self.tally.add(entry));
         self.entries.extend(entries);
     }
 
-    /// The exchange has its answer. What a program told is there already; of a model, the last words
-    /// are not, and what they continue is part of them.
-    fn answer(&mut self, text: String) {
+    /// Completes the exchange. The entries of a CLI agent are already there. A model's last reply
+    /// is not, and it includes the replies that it continues.
+    fn finish_exchange(&mut self, text: String) {
         self.open = false;
-        if self.tally.told {
+        if self.tally.from_cli_agent {
             return;
         }
         while self.entries.last().is_some_and(is_cut_off) {
@@ -200,25 +201,25 @@ impl Log {
         }
     }
 
-    /// Puts a summary before the newest entries that it does not stand for.
-    fn sum_up(&mut self, messages: usize, summary: String) {
+    /// Inserts a summary before the newest entries, which it does not cover.
+    fn insert_summary(&mut self, messages: usize, summary: String) {
         let count = |from: usize| to_messages(&self.entries[from..]).0.len();
         let rest = count(0).saturating_sub(messages);
         let mut from = self.entries.len();
         while from > 0 && count(from) < rest {
             from -= 1;
         }
-        let summed_up = Entry::new(Said::Compaction {
+        let summary_entry = Entry::new(Said::Compaction {
             summary: Some(summary),
             before: None,
             after: None,
         });
-        self.entries.insert(from, summed_up);
+        self.entries.insert(from, summary_entry);
     }
 }
 
 impl Tally {
-    /// Takes in something that was said.
+    /// Counts an entry.
     pub(crate) fn add(&mut self, entry: &Entry) {
         let Said::Assistant {
             message,
@@ -227,7 +228,7 @@ impl Tally {
             ..
         } = &entry.said
         else {
-            self.speaking = false;
+            self.in_reply = false;
             return;
         };
         let calls = parts
@@ -238,23 +239,23 @@ impl Tally {
             return;
         }
         let new = match message {
-            Some(name) => self.known.insert(name.clone()),
-            None => !self.speaking,
+            Some(name) => self.counted_ids.insert(name.clone()),
+            None => !self.in_reply,
         };
-        self.speaking = true;
+        self.in_reply = true;
         self.replies += u64::from(new);
         self.model = model.clone().or(self.model.take());
     }
 }
 
-/// Whether a model's answer was cut off in the middle of its words.
+/// Whether an entry is a model reply that was cut off in its text.
 fn is_cut_off(entry: &Entry) -> bool {
     matches!(&entry.said, Said::Assistant { parts, .. }
         if parts.iter().all(|part| matches!(part, Utterance::Text { .. })))
 }
 
-/// Whether an entry says something that belongs to a conversation.
-fn says(event: &Event) -> bool {
+/// Whether an event belongs to a conversation.
+fn is_conversation(event: &Event) -> bool {
     matches!(
         event,
         Event::StepStarted(_)
@@ -267,12 +268,12 @@ fn says(event: &Event) -> bool {
     )
 }
 
-/// Whether an entry is a new message of the person.
-fn begins(event: &Event) -> bool {
+/// Whether an event is a new user message.
+fn starts_message(event: &Event) -> bool {
     matches!(event, Event::StepStarted(event) if event.attempt == 1 && event.revision == 0)
 }
 
-fn size(event: &Event) -> usize {
+fn text_bytes(event: &Event) -> usize {
     match event.text() {
         Some(Text::Inline(text)) => text.len(),
         Some(Text::Blob { bytes, .. }) => usize::try_from(*bytes).unwrap_or(usize::MAX),
@@ -280,8 +281,8 @@ fn size(event: &Event) -> usize {
     }
 }
 
-/// Something that nobody said, and that an agent should know.
-fn note(text: String) -> Entry {
+/// A note from Segno to the agent.
+fn segno_note(text: String) -> Entry {
     Entry::new(Said::User {
         origin: Origin::Program,
         parts: vec![Part::Text { text }],

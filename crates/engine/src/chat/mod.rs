@@ -1,29 +1,29 @@
 //! Chats: conversations with an agent, message by message.
 //!
-//! A chat is a session. Each message of the person is a step of its journal, and has a run of its own:
-//! while nobody waits for an answer nothing holds the lease, no program runs, and nothing can be lost.
-//! What is answered is never asked again; what was broken off is answered by a resume, or left when
-//! the person says something else.
+//! A chat is a session. Each user message is a step in its journal and has a run of its own:
+//! between messages no process holds the lease, no agent runs, and nothing can be lost. An answered
+//! message is never asked again. An interrupted answer is continued by a resume, or abandoned when
+//! the user says something else.
 //!
-//! | status | what it means for a chat |
+//! | status | meaning for a chat |
 //! |---|---|
 //! | `running` | a message is being answered |
-//! | `waiting` | the person is there, and it is their turn |
-//! | `paused` | the person left, or said nothing for a while |
-//! | `interrupted`, `failed` | an answer was broken off; a resume goes on with it |
-//! | `expired` | nothing was said for long: archived, and reopened by a resume or the next message |
-//! | `cancelled` | given up |
+//! | `waiting` | the user is present, and it is their turn |
+//! | `paused` | the user left, or said nothing for a while |
+//! | `interrupted`, `failed` | an answer was interrupted; a resume continues it |
+//! | `expired` | nothing was said for long: archived; a resume or the next message reopens it |
+//! | `cancelled` | cancelled permanently |
 //!
 //! - `exchange` is one message and its answer, inside a run.
-//! - `log` reads what was said before.
-//! - `rest` is everything that is done to a chat without asking anyone.
-//! - `sweep` pauses and archives what nobody goes on with.
+//! - `log` reads the conversation from the journal.
+//! - `rest` changes a chat without calling an agent.
+//! - `sweep` pauses and archives idle chats.
 
 mod error;
 mod exchange;
 mod log;
-mod opening;
-mod rest;
+mod open;
+mod status_change;
 mod sweep;
 
 use std::path::Path as Folder;
@@ -39,7 +39,7 @@ use crate::drift::OnDrift;
 use crate::error::Error as Failure;
 use crate::observe::Observer;
 use crate::resume::{self, Options};
-use crate::run::{self, Begin, Outcome};
+use crate::run::{self, Outcome, RunStart};
 use crate::spec::Workflow;
 use crate::stop::Brake;
 use crate::world::World;
@@ -47,8 +47,8 @@ use crate::{claim, history};
 
 pub use error::Error;
 pub use exchange::Exchange;
-pub use opening::{Opening, Source, open};
-pub use rest::{clear, rest};
+pub use open::{Opening, Source, open};
+pub use status_change::{clear, rest};
 pub use sweep::{Effect, Limits, Swept, sweep};
 
 use exchange::Past;
@@ -58,20 +58,20 @@ pub(crate) use log::Tally;
 /// The longest message, in bytes.
 pub const LONGEST: u64 = 1 << 20;
 
-/// How often a model may answer within one exchange, unless someone says otherwise.
+/// How often a model may reply within one exchange, unless configured otherwise.
 pub const MAX_TURNS: u32 = 20;
 
 /// Who waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// A person who will say more.
+    /// A user who will say more.
     Here,
-    /// Nobody who will say more soon.
+    /// No one who will say more soon.
     Gone,
 }
 
 impl Audience {
-    /// Where a chat stands when there is nothing to answer.
+    /// The status of a chat that has nothing to answer.
     pub fn rest(self) -> Status {
         match self {
             Self::Here => Status::Waiting,
@@ -80,8 +80,8 @@ impl Audience {
     }
 }
 
-/// A message as it is taken: with secrets replaced, since a later run must ask the same (P7, P12).
-pub(crate) fn checked(
+/// Validates and redacts a message; redacted, because a later run must ask the same (P7, P12).
+pub(crate) fn validate_message(
     world: &World,
     message: &str,
     observer: &dyn Observer,
@@ -113,9 +113,11 @@ pub fn is_chat(summary: &Summary) -> Result<(), Failure> {
     .into())
 }
 
-/// The newest chat of a folder that can go on and that nobody runs.
+/// The newest resumable chat of a workspace that has no active run.
 pub async fn newest(world: &World, workspace: &Folder) -> Result<Summary, Failure> {
-    let chats = resume::candidates(world, workspace).await?.into_iter();
+    let chats = resume::resumable_sessions(world, workspace)
+        .await?
+        .into_iter();
     let mut chats = chats.filter(|summary| summary.kind == Kind::Chat);
     chats.next_back().ok_or_else(|| {
         let workspace = workspace.to_owned();
@@ -123,105 +125,111 @@ pub async fn newest(world: &World, workspace: &Folder) -> Result<Summary, Failur
     })
 }
 
-/// Says something in a chat, and returns when it is answered. A message that has no answer yet is left.
+/// Sends a message to a chat and returns when it is answered. Abandons an earlier message without
+/// answer.
 pub async fn say(
     world: &World,
     summary: &Summary,
     message: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
-    resume::over(summary)?;
-    let message = checked(world, message, &*observer)?;
+    resume::check_resumable(summary)?;
+    let message = validate_message(world, message, &*observer)?;
     let lease = claim::claim(world, summary).await?;
     let options = Options {
-        // What has no answer is left, so that there is nothing to decide about it.
+        // A message without an answer is abandoned, so its outcome needs no decision.
         in_flight: Some(InFlight::Repeat),
-        // People work in the folder while they talk.
+        // People work in the folder while they chat.
         on_drift: OnDrift::Accept,
         ..Options::default()
     };
-    let begun = begin(world, summary, lease.run, options, &*observer, |chat| {
+    let prepared = prepare(world, summary, lease.run, options, &*observer, |chat| {
         (Chat::path(chat.next), Some(message), audience)
     });
-    let (world, begin) = released(world, summary, lease.run, begun.await).await?;
-    Box::pin(run::execute(&world, begin, observer, brake)).await
+    let (world, run_start) = release_on_error(world, summary, lease.run, prepared.await).await?;
+    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
 }
 
-/// Goes on with what was broken off, if anything was; otherwise the chat is reopened.
+/// Continues an interrupted answer, if there is one; otherwise reopens the chat.
 pub async fn go_on(
     world: &World,
     summary: &Summary,
     options: Options,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
-    resume::over(summary)?;
+    resume::check_resumable(summary)?;
     let lease = claim::claim(world, summary).await?;
-    // Looked at under the lease: someone else may have answered it, or said something else.
+    // Read under the lease: someone else may have answered it, or said something else.
     let state = history::look(world, summary.id).await;
-    let state = released(world, summary, lease.run, state).await?;
+    let state = release_on_error(world, summary, lease.run, state).await?;
     let Some(path) = unanswered(&state) else {
         let rest = audience.rest();
-        let reopened = rest::write(world, summary, lease.run, Vec::new(), rest, observer).await;
-        return released(world, summary, lease.run, reopened).await;
+        let reopened =
+            status_change::write_run(world, summary, lease.run, Vec::new(), rest, observer).await;
+        return release_on_error(world, summary, lease.run, reopened).await;
     };
-    let begun = begin(world, summary, lease.run, options, &*observer, |_| {
+    let prepared = prepare(world, summary, lease.run, options, &*observer, |_| {
         (path, None, audience)
     });
-    let (world, begin) = released(world, summary, lease.run, begun.await).await?;
-    Box::pin(run::execute(&world, begin, observer, brake)).await
+    let (world, run_start) = release_on_error(world, summary, lease.run, prepared.await).await?;
+    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
 }
 
-/// The message that was broken off, if one was.
+/// The message whose answer was interrupted, if there is one.
 pub fn unanswered(state: &State) -> Option<Path> {
     let newest = state.chat.as_ref()?.next.checked_sub(1)?;
     let path = Chat::path(newest);
     state.open.contains_key(&path).then_some(path)
 }
 
-/// Lets go of a lease under which nothing was begun: nothing is left behind but a run number.
-async fn released<T>(
+/// Releases a lease under which nothing was written: nothing is left behind but a run number.
+async fn release_on_error<T>(
     world: &World,
     summary: &Summary,
     run: Run,
-    begun: Result<T, Failure>,
+    prepared: Result<T, Failure>,
 ) -> Result<T, Failure> {
-    if begun
+    if prepared
         .as_ref()
         .is_err_and(|error| error.kind() != Sort::Fenced)
     {
         let _ = world.store.release(summary.id, run).await;
     }
-    begun
+    prepared
 }
 
-/// Gets a run of a chat ready: which message, what it says if it is new, and who waits for the answer.
-async fn begin(
+/// Prepares a run of a chat: which message, its text if it is new, and who waits for the answer.
+async fn prepare(
     world: &World,
     summary: &Summary,
     run: Run,
     options: Options,
     observer: &dyn Observer,
     choose: impl FnOnce(&Chat) -> (Path, Option<String>, Audience),
-) -> Result<(World, Begin), Failure> {
-    let (world, mut begin) =
-        Box::pin(resume::begin(world, summary, run, options, observer)).await?;
-    let chat = begin.state.chat.clone().ok_or_else(|| Failure::Senseless {
-        session: summary.id,
-        reason: "it is a chat that was never opened".to_owned(),
-    })?;
+) -> Result<(World, RunStart), Failure> {
+    let (world, mut run_start) =
+        Box::pin(resume::prepare(world, summary, run, options, observer)).await?;
+    let chat = run_start
+        .state
+        .chat
+        .clone()
+        .ok_or_else(|| Failure::Senseless {
+            session: summary.id,
+            reason: "it is a chat that was never opened".to_owned(),
+        })?;
     let (path, message, audience) = choose(&chat);
     let genesis = Head::genesis(summary.id);
-    let goes_on = message.is_none().then_some(&path);
-    let log = Log::read(&world, summary.id, genesis, chat.since, goes_on).await?;
+    let continues = message.is_none().then_some(&path);
+    let log = Log::read(&world, summary.id, genesis, chat.since, continues).await?;
     if message.is_some() {
-        let left = begin.state.open.keys().cloned();
-        begin.opening.extend(left.map(|path| {
+        let left = run_start.state.open.keys().cloned();
+        run_start.opening.extend(left.map(|path| {
             ExchangeEnded {
                 path,
                 ending: Ending::Left,
@@ -232,9 +240,9 @@ async fn begin(
             .into()
         }));
     }
-    let since = match goes_on {
+    let since = match continues {
         Some(_) => log.began.unwrap_or(genesis),
-        None => begin.state.head,
+        None => run_start.state.head,
     };
     let message = message.unwrap_or(log.message);
     let past = Past {
@@ -242,9 +250,17 @@ async fn begin(
         own: log.own,
         native: chat.native.clone(),
     };
-    let exchange = exchange(&begin.workflow, &chat, path, message, past, since, audience);
-    begin.exchange = Some(Box::new(exchange));
-    Ok((world, begin))
+    let exchange = exchange(
+        &run_start.workflow,
+        &chat,
+        path,
+        message,
+        past,
+        since,
+        audience,
+    );
+    run_start.exchange = Some(Box::new(exchange));
+    Ok((world, run_start))
 }
 
 fn exchange(

@@ -1,7 +1,7 @@
-//! Pausing chats that nobody goes on with, and archiving them when nothing was said for long.
+//! Pauses idle chats, and archives those that were silent for long.
 //!
-//! It is called every now and then, by whoever is there: a chat at a prompt, a cleanup. It may be called
-//! by several at once; each chat is dealt with under its lease, and only if it still is as it was seen.
+//! A chat prompt or a cleanup calls this from time to time. Concurrent calls are safe: each chat is
+//! changed under its lease, and only if it is still in the state that the sweep saw.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::observe::Quiet;
 use crate::world::World;
 use crate::{history, sessions};
 
-/// Who asks for a rest, in the journal.
+/// Who paused the chat, in the journal.
 const BY: &str = "the sweep of chats";
 
-/// For how long nothing may be said.
+/// How long a chat may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// After this a chat is paused.
+    /// After this it is paused.
     pub idle: Duration,
     /// After this it is archived.
     pub expiry: Duration,
@@ -36,26 +36,23 @@ impl Default for Limits {
     }
 }
 
-/// What was done.
+/// What the sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Chats that are paused now.
     pub paused: Vec<Name>,
-    /// Chats that are archived now.
     pub expired: Vec<Name>,
 }
 
-/// Whether a sweep does what it finds.
+/// Whether the sweep changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It does.
     Real,
-    /// It only says what it would do.
+    /// Only reports what it would do.
     Foreseen,
 }
 
-/// Pauses and archives every chat that it is time for. One that cannot be read, or that somebody runs in
-/// this moment, is passed over.
+/// Pauses and archives every chat that is due. Skips chats that cannot be read or that have an
+/// active run.
 pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
     let now = world.clock.now();
     let mut swept = Swept::default();
@@ -74,7 +71,7 @@ pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swep
             continue;
         };
         let silent = now.since(chat.last_message_at);
-        // What waits for an answer to a question of its own is not idle.
+        // A chat that waits for the answer to an agent's question is not idle.
         let idle = listed.standing == Status::Waiting && state.questions.is_empty();
         let status = if silent >= limits.expiry {
             Status::Expired
@@ -86,7 +83,7 @@ pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swep
         if effect == Effect::Real {
             let seen = state.head;
             match rest(world, summary, seen, status, BY, Arc::new(Quiet)).await {
-                // Somebody went on with it, or is about to.
+                // Someone continued it, or is about to.
                 Ok(None) | Err(Failure::Held { .. } | Failure::Over { .. }) => continue,
                 rested => rested?,
             };

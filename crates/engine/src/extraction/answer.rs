@@ -1,24 +1,24 @@
-//! What a reader answers, held to its form.
+//! Parses a reader's answer strictly.
 
 use segno_core::memo::{Decision, Matter, Memo, Resolution, Trouble};
 use serde::Deserialize;
 
-/// How many decisions, and how many errors, one answer may tell.
+/// How many decisions, and how many errors, one answer may have.
 const MOST: usize = 20;
 
-/// The longest answer that is looked at, in bytes.
+/// The longest answer that is parsed, in bytes.
 const LONGEST: usize = 256 * 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
-    decisions: Vec<ToldDecision>,
-    errors: Vec<ToldError>,
+struct ReaderAnswer {
+    decisions: Vec<DecisionAnswer>,
+    errors: Vec<ErrorAnswer>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToldDecision {
+struct DecisionAnswer {
     decision_type: Matter,
     description: String,
     #[serde(default)]
@@ -29,7 +29,7 @@ struct ToldDecision {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToldError {
+struct ErrorAnswer {
     error_type: String,
     error_message: String,
     #[serde(default)]
@@ -39,22 +39,23 @@ struct ToldError {
     resolution_notes: Option<String>,
 }
 
-/// The memos in an answer, or why it cannot be used.
-pub(super) fn read(text: &str) -> Result<Vec<Memo>, String> {
+/// The notes in an answer, or why it is unusable.
+pub(super) fn parse(text: &str) -> Result<Vec<Memo>, String> {
     if text.len() > LONGEST {
         return Err(format!("it has more than {LONGEST} bytes"));
     }
-    let told: Told = serde_json::from_str(bare(text)).map_err(|error| error.to_string())?;
-    if told.decisions.len() > MOST || told.errors.len() > MOST {
+    let answer: ReaderAnswer =
+        serde_json::from_str(strip_code_fence(text)).map_err(|error| error.to_string())?;
+    if answer.decisions.len() > MOST || answer.errors.len() > MOST {
         return Err(format!("it tells more than {MOST} decisions or errors"));
     }
-    let decisions = told.decisions.into_iter().map(decision);
-    let errors = told.errors.iter().map(error);
+    let decisions = answer.decisions.into_iter().map(decision);
+    let errors = answer.errors.iter().map(error);
     decisions.chain(errors).collect()
 }
 
-/// JSON without the marks that models like to put around it.
-fn bare(text: &str) -> &str {
+/// Strips the code fences that models like to add.
+fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text
         .strip_prefix("```json")
@@ -63,28 +64,28 @@ fn bare(text: &str) -> &str {
     inner.unwrap_or(text)
 }
 
-fn decision(told: ToldDecision) -> Result<Memo, String> {
-    let alternatives = told.alternatives_considered.unwrap_or_default();
-    let alternatives = alternatives.into_iter().filter_map(|text| some(&text));
+fn decision(answer: DecisionAnswer) -> Result<Memo, String> {
+    let alternatives = answer.alternatives_considered.unwrap_or_default();
+    let alternatives = alternatives.into_iter().filter_map(|text| non_empty(&text));
     Ok(Memo::Decision(Decision {
-        matter: told.decision_type,
-        text: some(&told.description).ok_or("a decision says nothing")?,
-        why: told.rationale.as_deref().and_then(some),
+        matter: answer.decision_type,
+        text: non_empty(&answer.description).ok_or("a decision says nothing")?,
+        why: answer.rationale.as_deref().and_then(non_empty),
         alternatives: alternatives.collect(),
     }))
 }
 
-fn error(told: &ToldError) -> Result<Memo, String> {
+fn error(answer: &ErrorAnswer) -> Result<Memo, String> {
     Ok(Memo::Error(Trouble {
-        sort: some(&told.error_type).ok_or("an error has no type")?,
-        text: some(&told.error_message).ok_or("an error says nothing")?,
-        subject: told.context.as_deref().and_then(some),
-        resolution: told.resolution,
-        notes: told.resolution_notes.as_deref().and_then(some),
+        sort: non_empty(&answer.error_type).ok_or("an error has no type")?,
+        text: non_empty(&answer.error_message).ok_or("an error says nothing")?,
+        subject: answer.context.as_deref().and_then(non_empty),
+        resolution: answer.resolution,
+        notes: answer.resolution_notes.as_deref().and_then(non_empty),
     }))
 }
 
-fn some(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -120,24 +121,24 @@ mod tests {
             format!("```json\n{}\n```", good()),
             format!("\n {} \n", good()),
         ] {
-            let memos = read(&text).unwrap();
-            let [Memo::Decision(decision), Memo::Error(trouble)] = memos.as_slice() else {
+            let memos = parse(&text).unwrap();
+            let [Memo::Decision(decision), Memo::Error(error)] = memos.as_slice() else {
                 panic!("{memos:?}");
             };
             assert_eq!(decision.matter, Matter::Library);
             assert_eq!(decision.alternatives, ["PostgreSQL"]);
-            assert_eq!(trouble.resolution, Resolution::Workaround);
-            assert_eq!(trouble.subject.as_deref(), Some("cargo build"));
+            assert_eq!(error.resolution, Resolution::Workaround);
+            assert_eq!(error.subject.as_deref(), Some("cargo build"));
         }
     }
 
     #[test]
-    fn that_nothing_was_decided_is_an_answer() {
-        assert_eq!(read(r#"{"decisions": [], "errors": []}"#), Ok(Vec::new()));
+    fn empty_answer_is_valid() {
+        assert_eq!(parse(r#"{"decisions": [], "errors": []}"#), Ok(Vec::new()));
     }
 
     #[test]
-    fn what_does_not_hold_to_the_form_is_refused() {
+    fn malformed_answers_are_refused() {
         let changed = |pointer: &str, value: Value| {
             let mut answer = good();
             *answer.pointer_mut(pointer).unwrap() = value;
@@ -165,7 +166,7 @@ mod tests {
             with("/decisions/0", "source"),
             "x".repeat(LONGEST + 1),
         ] {
-            assert!(read(&text).is_err(), "{text}");
+            assert!(parse(&text).is_err(), "{text}");
         }
     }
 }

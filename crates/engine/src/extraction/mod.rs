@@ -1,9 +1,9 @@
-//! A model reads what was said when a session has stopped, where its spec says so.
+//! Extracts notes from a stopped session with a model, where the spec asks for it.
 //!
-//! What an agent decided stands nowhere but in its words. When a run has ended and its checkpoint is
-//! kept, the process that ran it asks a reader once what was decided and what went wrong, and notes
-//! that between runs. It is never in the way: it has a bounded time, anyone may resume meanwhile, and
-//! an answer that does not hold to the form is not used.
+//! What an agent decided is recorded nowhere but in its text. When a run has ended and its
+//! checkpoint is taken, its process asks a reader model once for decisions and errors, and records
+//! them as notes between runs. This never blocks anything: the time is bounded, anyone may resume
+//! meanwhile, and an answer that does not match the schema is not used.
 
 mod answer;
 mod question;
@@ -24,7 +24,7 @@ use segno_core::usage::{Price, Usage};
 
 use crate::context::Fence;
 use crate::error::Error;
-use crate::flow::{answer as words_of, priced};
+use crate::flow::{final_answer, priced};
 use crate::history;
 use crate::interlude::Interlude;
 use crate::memos;
@@ -32,55 +32,55 @@ use crate::observe::Observer;
 use crate::stop::Brake;
 use crate::world::{Speaker, World};
 
-/// How often it is asked: an answer that cannot be used is asked for once more.
-const TRIES: u32 = 2;
+/// How often the reader is asked: an unusable answer is asked for once more.
+const MAX_ATTEMPTS: u32 = 2;
 
-/// Who reads.
+/// The agent that reads the conversation.
 pub(crate) struct Reader {
     pub(crate) agent: String,
     pub(crate) speaker: Speaker,
     pub(crate) price: Option<Price>,
-    /// How long all of it may take.
+    /// The time limit for all of it.
     pub(crate) within: Duration,
     pub(crate) workspace: PathBuf,
 }
 
-/// What a reader brought.
-struct Brought {
+/// What a reader returned.
+struct ReaderResult {
     memos: Vec<Memo>,
     usage: Usage,
-    /// Why nothing of it can be used, if so.
+    /// Why the answer is unusable, if it is.
     refused: Option<String>,
 }
 
-/// Has what was said read, if the session stands where somebody may go on with it. Whatever goes wrong
-/// is told, and changes nothing about how the session stands.
+/// Extracts notes if the session can be resumed. Errors are reported and do not change the
+/// session's status.
 pub(crate) async fn extract(
     world: &World,
     session: SessionId,
     state: &State,
     reader: &Reader,
-    brake: &Brake,
+    stop_token: &Brake,
     observer: &dyn Observer,
 ) {
     if !matches!(state.status, Status::Paused | Status::Failed) {
         return;
     }
     let name = &reader.agent;
-    let reading = read(world, session, state, reader, observer);
-    let brought = tokio::select! {
-        brought = reading => brought,
+    let reading = ask_reader(world, session, state, reader, observer);
+    let result = tokio::select! {
+        result = reading => result,
         () = world.clock.sleep(reader.within) => {
             let within = segno_core::time::human(reader.within);
             Err(format!("it has not answered within {within}"))
         }
-        () = brake.next() => Err("it was broken off".to_owned()),
+        () = stop_token.next_request() => Err("it was broken off".to_owned()),
     };
-    let refused = match brought {
+    let refused = match result {
         Ok(None) => return,
-        Ok(Some(brought)) => {
-            let refused = brought.refused.clone();
-            match keep(world, session, state.head, reader, brought).await {
+        Ok(Some(result)) => {
+            let refused = result.refused.clone();
+            match record_notes(world, session, state.head, reader, result).await {
                 Ok(()) => refused,
                 Err(error) => Some(error.to_string()),
             }
@@ -94,17 +94,17 @@ pub(crate) async fn extract(
     }
 }
 
-/// Asks the reader; `None` if nothing was said that it has not read.
-async fn read(
+/// Asks the reader; `None` if there is nothing that it has not read.
+async fn ask_reader(
     world: &World,
     session: SessionId,
     state: &State,
     reader: &Reader,
     observer: &dyn Observer,
-) -> Result<Option<Brought>, String> {
-    let told = |error: Error| error.to_string();
-    let said = question::newest(world, session, &state.handoff).await;
-    let said = said.map_err(told)?;
+) -> Result<Option<ReaderResult>, String> {
+    let to_text = |error: Error| error.to_string();
+    let said = question::newest_messages(world, session, &state.handoff).await;
+    let said = said.map_err(to_text)?;
     if said.is_empty() {
         return Ok(None);
     }
@@ -113,20 +113,20 @@ async fn read(
         reader.agent,
         segno_core::time::human(reader.within)
     ));
-    let question = question::question(&said, &state.handoff, &Fence::new(&*world.random));
+    let question = question::build(&said, &state.handoff, &Fence::new(&*world.random));
     let (mut usage, mut reason) = (Usage::default(), String::new());
-    for attempt in 1..=TRIES {
-        let again = match attempt {
+    for attempt in 1..=MAX_ATTEMPTS {
+        let input = match attempt {
             1 => question.clone(),
-            _ => format!("{question}\n{}", question::again(&reason)),
+            _ => format!("{question}\n{}", question::retry_prompt(&reason)),
         };
-        let answer = ask(reader, session, state.run, attempt, &again).await;
+        let answer = call_reader(reader, session, state.run, attempt, &input).await;
         let answer = answer.map_err(|error| error.message)?;
         usage += priced(reader.price, answer.usage);
-        match answer::read(&answer.text) {
+        match answer::parse(&answer.text) {
             Ok(memos) => {
                 let refused = None;
-                return Ok(Some(Brought {
+                return Ok(Some(ReaderResult {
                     memos,
                     usage,
                     refused,
@@ -135,14 +135,14 @@ async fn read(
             Err(unusable) => reason = unusable,
         }
     }
-    Ok(Some(Brought {
+    Ok(Some(ReaderResult {
         memos: Vec::new(),
         usage,
         refused: Some(format!("its answer cannot be used: {reason}")),
     }))
 }
 
-async fn ask(
+async fn call_reader(
     reader: &Reader,
     session: SessionId,
     run: Run,
@@ -160,7 +160,7 @@ async fn ask(
                 messages: &[Message::User { text }],
                 tools: &[],
             };
-            words_of(&model.reply(call, &Nobody).await?)
+            final_answer(&model.reply(call, &IgnoreEvents).await?)
         }
         Speaker::Agent(driver) => {
             let request = Request {
@@ -176,7 +176,7 @@ async fn ask(
                 window: None,
                 conduct: Conduct::Look,
             };
-            driver.ask(request, &Nobody).await
+            driver.ask(request, &IgnoreEvents).await
         }
         Speaker::Companion(_) => Err(agent::Error::new(
             agent::ErrorKind::Invalid,
@@ -185,16 +185,16 @@ async fn ask(
     }
 }
 
-/// Notes what was brought between runs. If somebody went on meanwhile, it is too late, and no error.
-async fn keep(
+/// Records the notes between runs. If a run started meanwhile, they are dropped without an error.
+async fn record_notes(
     world: &World,
     session: SessionId,
     head: Head,
     reader: &Reader,
-    brought: Brought,
+    result: ReaderResult,
 ) -> Result<(), Error> {
-    let used = brought.usage != Usage::default();
-    if brought.refused.is_some() && !used {
+    let used = result.usage != Usage::default();
+    if result.refused.is_some() && !used {
         return Ok(());
     }
     let summary = world.store.summary(session).await?;
@@ -202,33 +202,35 @@ async fn keep(
         Err(Error::Held { .. }) => return Ok(()),
         begun => begun?,
     };
-    let mut went_on = false;
+    let mut resumed = false;
     let since = history::follow(world, session, head, |entry| {
-        went_on |= matches!(entry.event, Event::RunStarted(_));
+        resumed |= matches!(entry.event, Event::RunStarted(_));
         Ok(())
     });
     let since = since.await;
-    if went_on || since.is_err() {
+    if resumed || since.is_err() {
         interlude.leave().await;
         return since.map(|_| ());
     }
-    let memos = brought.memos.into_iter();
+    let memos = result.memos.into_iter();
     let written = MemosWritten {
         source: Source::Model,
         by: reader.agent.clone(),
         path: None,
-        memos: memos.map(|memo| memos::clean(world, memo.into())).collect(),
+        memos: memos
+            .map(|memo| memos::redact_and_bound(world, memo.into()))
+            .collect(),
         // What could not be used may be read again.
-        read_to: brought.refused.is_none().then_some(head.seq),
-        usage: brought.usage,
+        read_to: result.refused.is_none().then_some(head.seq),
+        usage: result.usage,
     };
     interlude.note(written.into()).await?;
     Ok(())
 }
 
-/// Only the whole answer counts.
-struct Nobody;
+/// Only the complete answer counts.
+struct IgnoreEvents;
 
-impl agent::Listener for Nobody {
+impl agent::Listener for IgnoreEvents {
     fn hear(&self, _: agent::Event<'_>) {}
 }

@@ -1,21 +1,27 @@
-//! A run's way through its steps.
+//! Runs the steps of a workflow.
 //!
-//! Patterns are plain functions that call [`Flow::ask`]. A step that the journal knows as finished
-//! returns its recorded answer at once; any other is written down as begun, asked of its agent, and
-//! written down as finished (P6, P7). That is all there is to resuming, for every pattern.
+//! Patterns are plain functions that call [`Flow::ask`]. If the journal says that a step is
+//! finished, `ask` returns the recorded answer at once. Otherwise it journals the start of the
+//! step, runs the agent, and journals the result (P6, P7). Every pattern resumes this way; there is
+//! no other resume logic for steps.
+//!
+//! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
+//! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
+//! operations. `rate_limit` decides about retries and waits. Writing the journal is left to
+//! [`crate::pen`], the lease to [`crate::claim`].
 
-mod accompany;
-mod cast;
-mod converse;
-mod deed;
-mod followup;
-mod heard;
-mod inheritance;
-mod kit;
-mod person;
-mod shorten;
+mod agent_events;
+mod agents;
+mod chat_turn;
+mod compaction;
+mod git_step;
+mod human;
+mod prior_conversation;
+mod rate_limit;
+mod run_cli_agent;
+mod run_model_loop;
 mod step;
-mod suspension;
+mod toolset;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -35,41 +41,42 @@ use segno_core::usage::Usage;
 use tokio::sync::Semaphore;
 
 use crate::answers::{Answer, Answers, Source};
+use crate::auto_pause::AutoPause;
 use crate::brief::Outline;
 use crate::budget::Budget;
 use crate::chat::Exchange;
 use crate::claim;
 use crate::error::Error;
-use crate::memory::Words;
-use crate::notes::{Note, Notes};
+use crate::memory::QuestionText;
+use crate::notes_file::{NotesFile, StepNote};
 use crate::observe::Observer;
-use crate::pace::Pace;
-use crate::patterns::find;
+use crate::patterns::find_json;
 use crate::pen::{self, Pen};
 use crate::reconcile;
-use crate::resume::{StandIn, Wish};
+use crate::resume::{Replacement, ResumeOverrides};
 use crate::scope::Scope;
 use crate::spec::{Compaction, ContextFull, Patience, Schema};
 use crate::stop::{Brake, Stop};
 use crate::template::Templates;
 use crate::world::{Speaker, World};
 
-pub(crate) use accompany::{asked, less};
-pub(crate) use cast::Cast;
-use cast::Performer;
-pub(crate) use converse::answer;
-pub(crate) use person::fits;
-use step::Ask;
-pub(crate) use step::{begun, digest, priced, unknown};
+use agents::Agent;
+pub(crate) use agents::Agents;
+pub(crate) use human::fits;
+pub(crate) use run_cli_agent::{less, user_entry};
+pub(crate) use run_model_loop::final_answer;
+use step::Step;
+pub(crate) use step::{digest, priced, unfinished_steps, unknown};
 
-/// How many bytes of earlier questions and answers a model is sent again.
-const MEMORY: usize = 256 * 1024;
+/// How many bytes of earlier questions and answers a model receives again.
+const MAX_MEMORY_BYTES: usize = 256 * 1024;
 
-/// How long a look at the inbox holds. It takes a good part of what the shortest step does, and nobody asks
-/// for a pause, is told what it waits for, and sees that end within this time.
-const FRESH: Duration = Duration::from_millis(10);
+/// How long a read of the inbox stays valid. Reading the inbox takes a good part of the time of the
+/// shortest step. The interval is too short for a user to request a pause, learn which step the run
+/// finishes first, and see that step end.
+const INBOX_READ_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a run carries along.
+/// The state of one run: identity, policies, budget, and access to the journal, agents and people.
 pub struct Flow {
     pub(crate) world: World,
     pub(crate) session: SessionId,
@@ -78,101 +85,99 @@ pub struct Flow {
     pub(crate) workspace: PathBuf,
     pub(crate) pen: Pen,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) brake: Brake,
+    pub(crate) stop_token: Brake,
     pub(crate) finished: Finished,
     pub(crate) on_change: OnChange,
-    /// How what earlier runs began is to go on.
-    pub(crate) wish: Wish,
-    pub(crate) cast: Cast,
+    /// How this run resumes the steps that earlier runs left unfinished.
+    pub(crate) overrides: ResumeOverrides,
+    pub(crate) agents: Agents,
     pub(crate) retry: Policy,
     pub(crate) timeout: Option<Duration>,
-    /// How limits are met where the other side says when they are lifted.
+    /// What the run does when a provider limits it and says when the limit ends.
     pub(crate) patience: Patience,
-    /// How many agents may be asked at once.
+    /// Bounds how many agents run at once.
     pub(crate) slots: Semaphore,
     pub(crate) budget: Budget,
-    /// When it pauses by itself.
-    pub(crate) pace: Pace,
-    /// What is done when the context of an agent's program is nearly full.
+    /// When the run pauses on its own.
+    pub(crate) auto_pause: AutoPause,
+    /// What the run does when the context of a CLI agent is nearly full.
     pub(crate) context_full: ContextFull,
-    /// Whether agents remember the steps before.
+    /// Whether models receive their earlier questions and answers.
     pub(crate) remembers: bool,
-    /// When a conversation is made shorter.
+    /// When the run compacts a model's conversation.
     pub(crate) compaction: Option<Compaction>,
-    /// Notes of what agents did, where they are taken.
-    pub(crate) notes: Option<Notes>,
-    /// What people were asked by earlier runs and have not answered.
-    pub(crate) asked: BTreeMap<Path, state::Question>,
-    /// Held while a person is being asked.
-    pub(crate) person: tokio::sync::Mutex<()>,
-    /// How each step stands that earlier runs began and did not finish.
-    pub(crate) begun: HashMap<Path, state::Open>,
+    /// The file with notes about what agents did, if the workflow has one.
+    pub(crate) notes: Option<NotesFile>,
+    /// Questions of earlier runs that no one has answered yet.
+    pub(crate) open_questions: BTreeMap<Path, state::Question>,
+    /// Held while a human is being asked, so that questions come one at a time.
+    pub(crate) human: tokio::sync::Mutex<()>,
+    /// The steps that earlier runs started and did not finish, with their status.
+    pub(crate) unfinished: HashMap<Path, state::Open>,
     pub(crate) saved: Mutex<Saved>,
-    /// What the workflow says about itself, for agents that know nothing of the work before.
+    /// What the workflow says about itself, for the resume context of new agents.
     pub(crate) outline: Outline,
-    /// Agents whose prompts cannot be filled in, and of which a person was told.
-    pub(crate) told: Mutex<BTreeSet<String>>,
+    /// Agents whose prompt template cannot be rendered, and for which the observer already got a
+    /// notice.
+    pub(crate) unrendered_prompts: Mutex<BTreeSet<String>>,
     /// The variables that every template sees.
     pub(crate) scope: Scope,
     pub(crate) answers: Answers,
     pub(crate) templates: Templates,
-    /// What is being answered, if the session is a chat.
+    /// The message being answered, if the session is a chat.
     pub(crate) exchange: Option<Box<Exchange>>,
-    /// When the inbox was last looked at before something was begun.
-    pub(crate) looked: Mutex<Option<Duration>>,
-    /// Set when something failed: what runs beside it begins nothing new.
+    /// When the inbox was last read before a step started.
+    pub(crate) inbox_read_at: Mutex<Option<Duration>>,
+    /// Set when a step failed: concurrent steps start nothing new.
     pub(crate) failing: AtomicBool,
 }
 
-/// What earlier runs had done already.
+/// What this run did not repeat because earlier runs had finished it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// Steps that were not run again.
+    /// Steps that were skipped.
     pub steps: u64,
-    /// What they had taken.
+    /// What the skipped steps had used.
     pub usage: Usage,
 }
 
-/// A question to an agent.
+/// A request to run one step with an agent.
 pub struct Question<'a> {
-    /// The step.
     pub path: Path,
-    /// Who is asked.
     pub agent: &'a str,
-    /// What is asked.
     pub input: Input<'a>,
-    /// What its templates see.
+    /// The variables that its templates see.
     pub scope: &'a Scope,
-    /// What may be asked for, instead of what the agent may ask for.
+    /// The tools of the step, if they differ from the agent's tools.
     pub tools: Option<&'a [String]>,
-    /// What it is asked to do to the workspace.
+    /// What the agent may do to the workspace.
     pub conduct: Conduct,
 }
 
-/// What an agent is asked.
+/// The input of a step.
 pub enum Input<'a> {
-    /// What a template becomes.
+    /// A template to render.
     Template(&'a str),
-    /// A template, and what is to be said after it.
-    Followed(&'a str, &'a str),
-    /// These words.
-    Words(String),
-    /// An earlier answer.
+    /// A template to render, and text that follows it.
+    TemplateThen(&'a str, &'a str),
+    /// Literal text.
+    Text(String),
+    /// The text of an earlier answer.
     Answer(Answer),
     /// The agent's own prompt.
     Prompt,
 }
 
 impl Flow {
-    /// The answer of a step: the recorded one if it is finished, otherwise a new one. An answer that
-    /// does not fit its agent's schema is asked for once more.
+    /// Returns the answer of a step: the recorded one if the step is finished, otherwise a new one.
+    /// If the answer does not match the agent's output schema, asks the agent once more.
     pub async fn ask(&self, question: Question<'_>) -> Result<Answer, Error> {
-        let Some(schema) = &self.cast.get(question.agent).output_schema else {
-            return self.ask_once(question).await;
+        let Some(schema) = &self.agents.get(question.agent).output_schema else {
+            return self.run_step(question).await;
         };
         let (path, agent) = (question.path.clone(), question.agent);
         let (scope, tools, conduct) = (question.scope, question.tools, question.conduct);
-        let answer = self.ask_once(question).await?;
+        let answer = self.run_step(question).await?;
         let text = self.text(answer).await?;
         let Err(reason) = fits_schema(schema, &text) else {
             return Ok(answer);
@@ -184,12 +189,12 @@ impl Flow {
         let repair = Question {
             path: path.then("repair"),
             agent,
-            input: Input::Words(words),
+            input: Input::Text(words),
             scope,
             tools,
             conduct,
         };
-        let answer = self.ask_once(repair).await?;
+        let answer = self.run_step(repair).await?;
         match fits_schema(schema, &self.text(answer).await?) {
             Ok(()) => Ok(answer),
             Err(reason) => Err(Error::Unusable {
@@ -202,11 +207,12 @@ impl Flow {
         }
     }
 
-    pub(crate) async fn ask_once(&self, question: Question<'_>) -> Result<Answer, Error> {
-        // Nothing is rendered for a step that will not be asked.
-        if let Some((asked, source)) = self.recall(&question.path) {
+    /// Returns the recorded answer of a step, or runs the step. Does not check the output schema.
+    pub(crate) async fn run_step(&self, question: Question<'_>) -> Result<Answer, Error> {
+        // A finished step needs no rendering.
+        if let Some((asked, source)) = self.recorded_answer(&question.path) {
             let answer = self.answers.add(source);
-            let asked = Words::Journal(asked);
+            let asked = QuestionText::Journal(asked);
             self.remember(
                 &question.path,
                 question.agent,
@@ -214,7 +220,7 @@ impl Flow {
                 asked,
                 answer,
             );
-            self.make_up_note(&question, answer).await?;
+            self.write_missing_note(&question, answer).await?;
             return Ok(answer);
         }
         let Question {
@@ -225,19 +231,19 @@ impl Flow {
             tools,
             conduct,
         } = question;
-        let performer = self.cast.get(agent);
-        let system = self.prompt(agent, &performer.prompt, scope).await? + &performer.skills;
+        let spec_agent = self.agents.get(agent);
+        let system = self.prompt(agent, &spec_agent.prompt, scope).await? + &spec_agent.skills;
         let input = match input {
             Input::Template(source) => self.render("the input", &path, source, scope).await?,
-            Input::Followed(source, more) => {
+            Input::TemplateThen(source, more) => {
                 let text = self.render("the input", &path, source, scope).await?;
                 format!("{text}\n\n{more}")
             }
-            Input::Words(words) => words,
+            Input::Text(words) => words,
             Input::Answer(answer) => self.text(answer).await?.to_string(),
             Input::Prompt => system.clone(),
         };
-        if let Some(schema) = &performer.input_schema
+        if let Some(schema) = &spec_agent.input_schema
             && let Ok(value) = serde_json::from_str(&input)
             && let Err(reason) = schema.check(&value)
         {
@@ -249,31 +255,31 @@ impl Flow {
             });
         }
         let input: Arc<str> = input.into();
-        let (who, actor) = self.actor(&path, agent);
-        let kit = self.cast.kit(tools.unwrap_or(&actor.tools));
-        let tools = tools.unwrap_or(&performer.tools);
+        let (executed_by, actor) = self.actor(&path, agent);
+        let toolset = self.agents.toolset(tools.unwrap_or(&actor.tools));
+        let tools = tools.unwrap_or(&spec_agent.tools);
         let mut notes = match &self.notes {
-            Some(notes) => notes.shown(self).await?,
+            Some(notes) => notes.prompt_text(self).await?,
             None => String::new(),
         };
-        notes.push_str(&self.lore().await?);
-        let ask = Ask {
+        notes.push_str(&self.task_context().await?);
+        let step = Step {
             path: path.clone(),
             agent,
-            who,
+            executed_by,
             earlier: match (&self.exchange, &actor.speaker) {
-                (Some(exchange), Speaker::Model(_)) => self.before(exchange),
+                (Some(exchange), Speaker::Model(_)) => self.past_messages(exchange),
                 (Some(_), _) => Vec::new(),
-                (None, _) => self.remembered(agent, scope).await?,
+                (None, _) => self.past_exchanges(agent, scope).await?,
             },
             notes,
             speaker: &actor.speaker,
-            provider: &performer.identity,
+            provider: &spec_agent.identity,
             provider_name: actor.provider,
             tool_names: tools,
             system,
             input: Arc::clone(&input),
-            kit,
+            toolset,
             permissions: &actor.permissions,
             conduct,
             price: actor.price,
@@ -282,11 +288,11 @@ impl Flow {
                 .as_ref()
                 .map(|(model, price)| (&**model, *price)),
         };
-        let answer = self.answers.add(self.step(ask).await?);
+        let answer = self.answers.add(self.step(step).await?);
         if let Some(notes) = &self.notes {
-            // The answer is on the disk before a file speaks of it.
+            // The answer is durable before a file mentions it.
             self.pen.flush().await?;
-            let note = Note {
+            let note = StepNote {
                 step: path.as_str(),
                 agent,
                 question: &input,
@@ -295,25 +301,29 @@ impl Flow {
             };
             notes.add(self, note).await?;
         }
-        self.remember(&path, agent, scope, Words::Here(input), answer);
+        self.remember(&path, agent, scope, QuestionText::InMemory(input), answer);
         Ok(answer)
     }
 
-    /// Who does what the spec asks of `agent`: itself, unless a step that was begun before is with, or
-    /// goes to, another.
-    fn actor<'a>(&'a self, path: &Path, agent: &'a str) -> (&'a str, &'a Performer) {
-        let begun = self.begun.get(path);
-        let wanted = begun.and_then(|begun| match &self.wish.with {
-            Some(StandIn::Agent(name)) => Some(name),
-            Some(StandIn::Program(_)) => None,
-            None => begun.handed.map(|_| &begun.agent),
+    /// Who executes the step: the agent of the spec, unless an earlier run handed the unfinished
+    /// step over, or the user resumes it with another agent.
+    fn actor<'a>(&'a self, path: &Path, agent: &'a str) -> (&'a str, &'a Agent) {
+        let open = self.unfinished.get(path);
+        let wanted = open.and_then(|open| match &self.overrides.with {
+            Some(Replacement::Agent(name)) => Some(name),
+            Some(Replacement::Program(_)) => None,
+            None => open.handed.map(|_| &open.agent),
         });
-        let found = wanted.and_then(|name| Some((name.as_str(), self.cast.find(name)?)));
-        found.unwrap_or_else(|| (agent, self.cast.get(agent)))
+        let found = wanted.and_then(|name| Some((name.as_str(), self.agents.find(name)?)));
+        found.unwrap_or_else(|| (agent, self.agents.get(agent)))
     }
 
-    /// Takes the note of a step whose run was lost before it could.
-    async fn make_up_note(&self, question: &Question<'_>, answer: Answer) -> Result<(), Error> {
+    /// Writes the note of a step whose run was lost between the answer and the note.
+    async fn write_missing_note(
+        &self,
+        question: &Question<'_>,
+        answer: Answer,
+    ) -> Result<(), Error> {
         let (Some(notes), Some(done)) = (&self.notes, self.finished.get(&question.path)) else {
             return Ok(());
         };
@@ -321,33 +331,40 @@ impl Flow {
         if notes.has(self, step).await? {
             return Ok(());
         }
-        let note = Note {
+        let note = StepNote {
             step,
             agent: question.agent,
-            question: &self.asked_at(done.asked).await?,
+            question: &self.input_at(done.asked).await?,
             tools: question
                 .tools
-                .unwrap_or(&self.cast.get(question.agent).tools),
+                .unwrap_or(&self.agents.get(question.agent).tools),
             answer: &self.text(answer).await?,
         };
         notes.add(self, note).await
     }
 
-    /// Lets a model remember what it was asked and answered.
-    fn remember(&self, path: &Path, agent: &str, scope: &Scope, asked: Words, answer: Answer) {
-        let model = matches!(self.cast.get(agent).speaker, Speaker::Model(_));
+    /// Adds a question and its answer to the model's memory.
+    fn remember(
+        &self,
+        path: &Path,
+        agent: &str,
+        scope: &Scope,
+        asked: QuestionText,
+        answer: Answer,
+    ) {
+        let model = matches!(self.agents.get(agent).speaker, Speaker::Model(_));
         if self.remembers && model {
             scope.memory().add(path, agent, asked, answer);
         }
     }
 
-    /// What an agent remembers, as far as it fits: the newest.
-    async fn remembered(&self, agent: &str, scope: &Scope) -> Result<Vec<Message>, Error> {
-        let (mut room, mut messages) = (MEMORY, Vec::new());
-        for exchange in scope.memory().of(agent).into_iter().rev() {
+    /// The newest remembered exchanges that fit into [`MAX_MEMORY_BYTES`].
+    async fn past_exchanges(&self, agent: &str, scope: &Scope) -> Result<Vec<Message>, Error> {
+        let (mut room, mut messages) = (MAX_MEMORY_BYTES, Vec::new());
+        for exchange in scope.memory().exchanges_of(agent).into_iter().rev() {
             let asked = match exchange.question {
-                Words::Here(words) => words,
-                Words::Journal(seq) => self.asked_at(seq).await?.into(),
+                QuestionText::InMemory(words) => words,
+                QuestionText::Journal(seq) => self.input_at(seq).await?.into(),
             };
             let answer = self.text(exchange.answer).await?;
             let Some(left) = room.checked_sub(asked.len() + answer.len()) else {
@@ -364,8 +381,8 @@ impl Flow {
         Ok(messages)
     }
 
-    /// What a step was asked.
-    async fn asked_at(&self, seq: Seq) -> Result<String, Error> {
+    /// The input of the step whose start is event `seq`.
+    async fn input_at(&self, seq: Seq) -> Result<String, Error> {
         let entry = self.world.store.entry(self.session, seq).await?;
         match &entry.event {
             Event::StepStarted(event) => Ok(pen::recall(&self.world, &event.input).await?),
@@ -376,12 +393,16 @@ impl Flow {
         }
     }
 
-    /// Who an agent is. A prompt that cannot be rendered is sent as it stands, and a person is told.
+    /// Renders the agent's prompt. A prompt that cannot be rendered is sent unrendered, with one
+    /// notice.
     async fn prompt(&self, agent: &str, source: &str, scope: &Scope) -> Result<String, Error> {
         match self.render("the prompt", &agent, source, scope).await {
             Err(Error::Template { error, .. }) => {
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                if told.insert(agent.to_owned()) {
+                let mut reported = self
+                    .unrendered_prompts
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                if reported.insert(agent.to_owned()) {
                     self.observer.notice(&format!(
                         "the prompt of agent `{agent}` is sent as it stands, because it cannot be filled in: {error}"
                     ));
@@ -392,7 +413,6 @@ impl Flow {
         }
     }
 
-    /// The text of an answer.
     pub async fn text(&self, answer: Answer) -> Result<Arc<str>, Error> {
         let text = self
             .answers
@@ -400,7 +420,7 @@ impl Flow {
         Ok(text.await?)
     }
 
-    /// What a template becomes; `what` and `whose` name it if it fails.
+    /// Renders a template; `what` and `whose` name it in errors.
     pub async fn render(
         &self,
         what: &str,
@@ -408,60 +428,62 @@ impl Flow {
         source: &str,
         scope: &Scope,
     ) -> Result<String, Error> {
-        let rendered = self.fetching(|| self.templates.render(source, scope.value()));
+        let rendered = self.with_answers_loaded(|| self.templates.render(source, scope.value()));
         rendered.await?.map_err(|error| Error::Template {
             place: format!("{what} of {whose}"),
             error,
         })
     }
 
-    /// Whether a condition holds, on the way from a node.
+    /// Evaluates the condition of an edge that leaves `node`.
     pub async fn holds(&self, node: &str, source: &str, scope: &Scope) -> Result<bool, Error> {
-        let held = self.fetching(|| self.templates.holds(source, scope.value()));
+        let held = self.with_answers_loaded(|| self.templates.holds(source, scope.value()));
         held.await?.map_err(|error| Error::Template {
             place: format!("the condition `{source}` after node {node}"),
             error,
         })
     }
 
-    /// Tries again until every answer that was touched is at hand.
-    async fn fetching<T>(&self, attempt: impl Fn() -> T) -> Result<T, Error> {
+    /// Repeats `attempt` until all answers that it reads are loaded.
+    async fn with_answers_loaded<T>(&self, attempt: impl Fn() -> T) -> Result<T, Error> {
         loop {
             let result = attempt();
-            let missed = self.answers.missed();
+            let missed = self.answers.take_missed();
             if missed.is_empty() {
-                self.answers.settle();
+                self.answers.evict();
                 return Ok(result);
             }
             for answer in missed {
                 let text = self.text(answer).await?;
-                self.answers.hold(answer, text);
+                self.answers.cache(answer, text);
             }
         }
     }
 
-    /// Whether a step is finished and will not be asked: then its input need not be made.
-    pub(crate) fn has(&self, path: &Path) -> bool {
+    /// Whether the step is finished and will not run again, so that its input need not be built.
+    pub(crate) fn will_skip(&self, path: &Path) -> bool {
         self.on_change != OnChange::Rerun && self.finished.get(path).is_some()
     }
 
-    /// How the workspace looks just now, and what the session has changed in it.
-    async fn sight(&self) -> Sight {
-        let began = self.pen.look(|state| state.began().map(str::to_owned));
+    /// The workspace status now, and what the session has changed since it started.
+    async fn workspace_status(&self) -> Sight {
+        let began = self
+            .pen
+            .with_state(|state| state.began().map(str::to_owned));
         reconcile::look(&self.world, &self.workspace, began.as_deref()).await
     }
 
-    /// The workflow's variables, for an agent to read.
+    /// The workflow's variables as JSON for a prompt.
     pub(crate) fn variables_as_json(&self) -> String {
-        let variables = self.pen.look(|state| {
+        let variables = self.pen.with_state(|state| {
             let created = state.created.as_ref();
             created.map(|created| created.variables.clone())
         });
         serde_json::to_string_pretty(&variables.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The recorded answer of a finished step, where it counts whatever is asked now.
-    fn recall(&self, path: &Path) -> Option<(Seq, Source)> {
+    /// The recorded answer of a finished step, unless changed inputs make steps run again.
+    fn recorded_answer(&self, path: &Path) -> Option<(Seq, Source)> {
         let done = self
             .finished
             .get(path)
@@ -469,6 +491,7 @@ impl Flow {
         Some((done.asked, self.skip(path, done)))
     }
 
+    /// Counts a finished step as saved, reports it as skipped, and returns its recorded answer.
     fn skip(&self, path: &Path, done: &FinishedStep) -> Source {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         saved.steps += 1;
@@ -477,57 +500,63 @@ impl Flow {
         Source::Journal(done.seq)
     }
 
-    /// Passes by everything that is finished below a place.
-    pub(crate) fn pass(&self, place: &Path) {
+    /// Skips every finished step below `place`.
+    pub(crate) fn skip_finished_below(&self, place: &Path) {
         let below = format!("{place}/");
         let finished = self.finished.iter();
-        let mut passed: Vec<_> = finished
+        let mut skipped: Vec<_> = finished
             .filter(|(path, _)| path.as_str().starts_with(&below))
             .collect();
-        passed.sort_by_key(|(_, done)| done.seq);
-        for (path, done) in passed {
+        skipped.sort_by_key(|(_, done)| done.seq);
+        for (path, done) in skipped {
             self.skip(path, done);
         }
     }
 
-    /// Whether something new may be begun.
-    pub(crate) async fn boundary(&self) -> Result<(), Error> {
-        self.hear_wishes().await;
-        if let Some(stop) = self.pace.due() {
-            self.brake.pull(stop);
+    /// Checks that a new step may start: no stop request, no failure in a concurrent step, budget
+    /// left.
+    pub(crate) async fn check_may_start(&self) -> Result<(), Error> {
+        self.read_stop_requests().await;
+        if let Some(stop) = self.auto_pause.due_stop() {
+            self.stop_token.pull(stop);
         }
-        if let Some(stop) = self.braked() {
-            return Err(self.stopped(stop));
+        if let Some(stop) = self.due_stop() {
+            return Err(self.stop_error(stop));
         }
         if self.failing.load(Ordering::Relaxed) {
             return Err(Error::Beside);
         }
         for neared in self.budget.check(&self.name)? {
-            self.pen.note(neared);
+            self.pen.enqueue(neared);
         }
         Ok(())
     }
 
-    /// Hears who wants the run to stop: whoever was told that it stops after this step can rely on it.
-    async fn hear_wishes(&self) {
+    /// Reads stop requests from the inbox. A user who was told that the run stops after this step
+    /// can rely on it.
+    async fn read_stop_requests(&self) {
         let now = self.world.clock.elapsed();
         {
-            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            if looked.is_some_and(|at| now.saturating_sub(at) < FRESH) {
+            let mut inbox_read_at = self
+                .inbox_read_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if inbox_read_at.is_some_and(|at| now.saturating_sub(at) < INBOX_READ_INTERVAL) {
                 return;
             }
-            *looked = Some(now);
+            *inbox_read_at = Some(now);
         }
-        claim::hear_wishes(&self.world, self.session, &self.brake, &*self.observer).await;
+        claim::read_stop_requests(&self.world, self.session, &self.stop_token, &*self.observer)
+            .await;
     }
 
-    /// Who wants the run to stop here, if anyone does.
-    fn braked(&self) -> Option<Stop> {
-        let stop = self.brake.pulled();
-        stop.filter(|stop| stop.is_immediate() || !self.brake.in_task())
+    /// The stop request that takes effect here, if there is one.
+    fn due_stop(&self) -> Option<Stop> {
+        let stop = self.stop_token.pulled();
+        stop.filter(|stop| stop.is_immediate() || !self.stop_token.in_task())
     }
 
-    pub(crate) fn stopped(&self, stop: Stop) -> Error {
+    pub(crate) fn stop_error(&self, stop: Stop) -> Error {
         match stop {
             Stop::Asked(asked) => Error::Stopped {
                 name: self.name.clone(),
@@ -539,12 +568,12 @@ impl Flow {
     }
 }
 
-/// Whether an answer has JSON in it that fits.
+/// Whether the answer contains JSON that matches the schema.
 fn fits_schema(schema: &Schema, text: &str) -> Result<(), String> {
-    if find(text, |value| schema.check(value).is_ok()).is_some() {
+    if find_json(text, |value| schema.check(value).is_ok()).is_some() {
         return Ok(());
     }
-    match find(text, |_| true) {
+    match find_json(text, |_| true) {
         Some(value) => schema.check(&value),
         None => Err("it is not JSON".to_owned()),
     }

@@ -1,4 +1,7 @@
-//! One step: written down as begun, asked, tried again, written down as finished.
+//! Runs one step: journals its start, calls the agent, retries, journals the result.
+//!
+//! The start of an attempt is durable before the agent is called (P6). The recorded answer is the
+//! redacted text that later steps use, so that a resumed run computes with the same text (P7).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,71 +21,69 @@ use segno_core::tool::Class;
 use segno_core::usage::{Cost, Price, Usage};
 
 use super::Flow;
-use super::converse::{Talk, Trouble};
-use super::heard::Heard;
-use super::kit::Kit;
-use super::suspension::Next;
+use super::agent_events::RecentConversation;
+use super::rate_limit::Next;
+use super::run_model_loop::{Conversation, StepError};
+use super::toolset::Toolset;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::pen;
-use crate::resume::StandIn;
+use crate::resume::Replacement;
 use crate::spec::{Permission, Permissions};
 use crate::stop::Stop;
 use crate::world::Speaker;
 
-/// A question to an agent, in its final words.
-pub(super) struct Ask<'a> {
+/// A step whose prompt and input are rendered and whose agent is chosen.
+pub(super) struct Step<'a> {
     pub(super) path: Path,
-    /// Whose part it is.
+    /// The agent that the spec names.
     pub(super) agent: &'a str,
-    /// Who does it: the same, unless it was handed over.
-    pub(super) who: &'a str,
+    /// The agent that executes the step: the same, unless the step was handed over.
+    pub(super) executed_by: &'a str,
     pub(super) speaker: &'a Speaker,
     /// What the answer depends on besides prompt and input.
     pub(super) provider: &'a str,
-    /// What the format calls its provider.
+    /// The provider's name in the spec format.
     pub(super) provider_name: &'static str,
-    /// Who the agent is.
     pub(super) system: String,
-    /// What it is asked.
     pub(super) input: Arc<str>,
-    /// What it remembers, if it is a model.
+    /// What the agent remembers, if it is an API model.
     pub(super) earlier: Vec<Message>,
-    /// Notes that it is shown below who it is. What it answers may not hang on them: others write
-    /// them too.
+    /// Notes that the agent sees below its prompt. They are not part of the digest, because others
+    /// write them too.
     pub(super) notes: String,
-    /// The tools' names.
     pub(super) tool_names: &'a [String],
-    /// What a model may ask for.
-    pub(super) kit: Option<&'a Kit>,
-    /// What it may do with that.
+    /// The tools that an API model may call.
+    pub(super) toolset: Option<&'a Toolset>,
     pub(super) permissions: &'a Permissions,
-    /// What it is asked to do to the workspace.
+    /// What the agent may do to the workspace.
     pub(super) conduct: Conduct,
-    /// What it costs, if that is known.
+    /// The price, if it is known.
     pub(super) price: Option<Price>,
-    /// What sums up what was said, if it does not do so itself, and what that costs.
+    /// The model that summarizes the conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<(&'a dyn Model, Option<Price>)>,
 }
 
-impl Ask<'_> {
-    /// The digest of everything the answer depends on.
+impl Step<'_> {
+    /// The digest of everything that the answer depends on.
     pub(super) fn digest(&self) -> Digest {
         let words = [self.agent, self.provider, &self.system, &self.input];
         digest(words, self.tool_names, &self.earlier)
     }
 
-    /// What happens if a tool is run twice; `None` if there is no such tool, or it may not be used.
-    pub(super) fn class(&self, kit: &Kit, tool: &str) -> Option<Class> {
+    /// What happens if a tool runs twice; `None` if the tool does not exist or may not be used.
+    pub(super) fn class(&self, toolset: &Toolset, tool: &str) -> Option<Class> {
         let is_denied = self.permissions.of(tool) == Permission::Deny;
         let fits = |class: &Class| self.conduct == Conduct::Work || *class == Class::ReadOnly;
-        kit.class(tool).filter(|class| !is_denied && fits(class))
+        toolset
+            .class(tool)
+            .filter(|class| !is_denied && fits(class))
     }
 }
 
-/// The digest of everything an answer depends on: who is asked, by which provider, who that is told to
-/// be and what it is asked; the names of its tools; and what it remembers.
+/// The digest of everything that an answer depends on. `words` are agent, provider, system prompt
+/// and input; then come the names of the tools and the remembered messages.
 pub(crate) fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) -> Digest {
     let tools = tools.iter().map(String::as_str);
     let earlier = match earlier {
@@ -94,78 +95,79 @@ pub(crate) fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) ->
     Digest::of_fields(&fields)
 }
 
-/// How one attempt went.
+/// The outcome of one attempt.
 enum Attempt {
     Answered(Answer, Usage),
     Failed(agent::Error, Usage),
     Stopped(Stop),
-    /// Stopped where nothing was in flight.
+    /// Stopped while nothing was in flight.
     Paused(Stop),
     Broken(Error),
 }
 
 impl Flow {
-    /// The answer: the recorded one if the same was asked before, otherwise a new one.
-    pub(super) async fn step(&self, ask: Ask<'_>) -> Result<Source, Error> {
+    /// Returns the recorded answer if the step finished with the same input, otherwise runs it.
+    pub(super) async fn step(&self, step: Step<'_>) -> Result<Source, Error> {
         let mut revision = 0;
-        if let Some(done) = self.finished.get(&ask.path) {
-            if done.input_digest == ask.digest() {
-                return Ok(self.skip(&ask.path, done));
+        if let Some(done) = self.finished.get(&step.path) {
+            if done.input_digest == step.digest() {
+                return Ok(self.skip(&step.path, done));
             }
-            self.pen.note(StepDiscarded {
-                path: ask.path.clone(),
+            self.pen.enqueue(StepDiscarded {
+                path: step.path.clone(),
                 revision: done.revision,
             });
             revision = done.revision + 1;
         }
-        self.boundary().await?;
-        self.perform(&ask, revision).await
+        self.check_may_start().await?;
+        self.run_attempts(&step, revision).await
     }
 
-    async fn perform(&self, ask: &Ask<'_>, revision: u32) -> Result<Source, Error> {
-        let (revision, begun) = match self.begun.get(&ask.path) {
+    /// Repeats attempts until one succeeds, the retries are used up, or the run stops.
+    async fn run_attempts(&self, step: &Step<'_>, revision: u32) -> Result<Source, Error> {
+        let (revision, previous_attempts) = match self.unfinished.get(&step.path) {
             Some(open) if open.revision >= revision => {
-                self.wait_out(ask, open).await?;
+                self.finish_earlier_wait(step, open).await?;
                 (open.revision, open.attempt)
             }
             _ => (revision, 0),
         };
-        let (kept_input, _) = pen::keep(&self.world, &ask.input).await?;
-        let input_digest = ask.digest();
-        let (mut talk, heard) = (None, Heard::default());
-        let (mut attempt, mut failed) = (begun, 0);
+        let (kept_input, _) = pen::keep(&self.world, &step.input).await?;
+        let input_digest = step.digest();
+        let (mut conversation, recent) = (None, RecentConversation::default());
+        let (mut attempt, mut failed) = (previous_attempts, 0);
         loop {
             attempt += 1;
             let slot = self.slots.acquire().await.expect("it is never closed");
-            self.boundary().await?;
+            self.check_may_start().await?;
             let started = StepStarted {
-                path: ask.path.clone(),
+                path: step.path.clone(),
                 revision,
                 attempt,
-                agent: ask.who.to_owned(),
+                agent: step.executed_by.to_owned(),
                 input: kept_input.clone(),
                 input_digest,
             };
             // P6: the intent is durable before the effect.
             if self.pen.write(vec![started.into()]).await? == Room::Reserve {
-                return Err(self.out_of_room(ask, revision, attempt));
+                return Err(self.disk_full_error(step, revision, attempt));
             }
-            let begun_at = self.world.clock.now();
+            let started_at = self.world.clock.now();
             match self
-                .attempt(ask, revision, attempt, &mut talk, &heard)
+                .attempt(step, revision, attempt, &mut conversation, &recent)
                 .await
             {
                 Attempt::Answered(answer, usage) => {
                     point(Point::StepAfterEffect);
                     return self
-                        .finish(ask, revision, attempt, begun_at, answer, usage)
+                        .finish(step, revision, attempt, started_at, answer, usage)
                         .await;
                 }
                 Attempt::Broken(error) => {
-                    // Nothing was in flight: a person is asked whether it may go on.
+                    // Nothing was in flight: a human must decide before the step continues.
                     if matches!(error, Error::Waiting { .. } | Error::ContextFull { .. }) {
-                        self.pen.note(StepPaused {
-                            path: ask.path.clone(),
+                        self.pen.enqueue(StepPaused {
+                            path: step.path.clone(),
                             revision,
                             attempt,
                         });
@@ -173,32 +175,32 @@ impl Flow {
                     return Err(error);
                 }
                 Attempt::Paused(stop) => {
-                    self.pen.note(StepPaused {
-                        path: ask.path.clone(),
+                    self.pen.enqueue(StepPaused {
+                        path: step.path.clone(),
                         revision,
                         attempt,
                     });
-                    return Err(self.stopped(stop));
+                    return Err(self.stop_error(stop));
                 }
                 Attempt::Stopped(stop) => {
                     if !matches!(stop, Stop::Fenced(_)) {
-                        self.pen.note(StepUnknown {
-                            path: ask.path.clone(),
+                        self.pen.enqueue(StepUnknown {
+                            path: step.path.clone(),
                             revision,
                             attempt,
                         });
                     }
-                    return Err(self.stopped(stop));
+                    return Err(self.stop_error(stop));
                 }
                 Attempt::Failed(error, usage) => {
-                    // Whoever waits asks nobody.
+                    // A step that waits occupies no agent slot.
                     drop(slot);
                     self.budget.spend(usage, false);
                     failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
                     let now = self.world.clock.now();
-                    let next = self.next(ask, failed, &error, now).await?;
-                    self.pen.note(StepFailed {
-                        path: ask.path.clone(),
+                    let next = self.after_failure(step, failed, &error, now).await?;
+                    self.pen.enqueue(StepFailed {
+                        path: step.path.clone(),
                         revision,
                         attempt,
                         error: self.failure(&error),
@@ -207,64 +209,71 @@ impl Flow {
                         suspended: next.suspension().cloned(),
                     });
                     match next {
-                        Next::Again(wait) => self.sleep_until(now.after(wait)).await?,
-                        Next::Wait(suspension) => {
-                            // P6: until when it waits is durable before it does.
+                        Next::Retry(wait) => self.sleep_until(now.after(wait)).await?,
+                        Next::WaitForLimit(suspension) => {
+                            // P6: the end of the wait is durable before the wait starts.
                             self.pen.flush().await?;
                             self.sleep_until(suspension.until).await?;
                         }
-                        Next::Leave(suspension, why) => {
-                            return Err(self.suspended(ask, suspension, why));
+                        Next::Suspend(suspension, why) => {
+                            return Err(self.suspended_error(step, suspension, why));
                         }
-                        Next::Stop(_, error) => return Err(error),
-                        Next::GiveUp => return Err(self.given_up(ask, attempt - begun, &error)),
+                        Next::OverBudget(_, error) => return Err(error),
+                        Next::GiveUp => {
+                            return Err(self.exhausted_error(
+                                step,
+                                attempt - previous_attempts,
+                                &error,
+                            ));
+                        }
                     }
                 }
             }
         }
     }
 
-    fn given_up(&self, ask: &Ask<'_>, attempts: u32, error: &agent::Error) -> Error {
+    fn exhausted_error(&self, step: &Step<'_>, attempts: u32, error: &agent::Error) -> Error {
         let message = self.world.redactor.redact(&error.message).into_owned();
         Error::Step {
             name: self.name.clone(),
-            path: ask.path.clone(),
-            agent: ask.agent.to_owned(),
+            path: step.path.clone(),
+            agent: step.agent.to_owned(),
             attempts,
             error: Box::new(agent::Error::new(error.kind, message)),
         }
     }
 
+    /// Calls the agent once, bounded by the timeout and by an immediate stop.
     async fn attempt(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         revision: u32,
         attempt: u32,
-        talk: &mut Option<Talk>,
-        heard: &Heard,
+        conversation: &mut Option<Conversation>,
+        recent: &RecentConversation,
     ) -> Attempt {
-        let ear = Ear {
+        let listener = UsageListener {
             usage: Mutex::default(),
             observer: &*self.observer,
         };
-        let system = format!("{}{}", ask.system, ask.notes);
+        let system = format!("{}{}", step.system, step.notes);
         let key = Digest::of_fields(&[
             self.session.to_string().as_bytes(),
-            ask.path.as_str().as_bytes(),
-            ask.digest().as_bytes(),
+            step.path.as_str().as_bytes(),
+            step.digest().as_bytes(),
         ]);
         let request = Request {
             session: self.session,
             run: self.run,
-            path: &ask.path,
+            path: &step.path,
             attempt,
             key,
-            agent: ask.agent,
+            agent: step.agent,
             system: &system,
-            input: &ask.input,
+            input: &step.input,
             workspace: &self.workspace,
             window: None,
-            conduct: ask.conduct,
+            conduct: step.conduct,
         };
         let timeout = async {
             match self.timeout {
@@ -273,66 +282,71 @@ impl Flow {
             }
         };
         point(Point::StepBeforeEffect);
-        let stand_in = self.stand_in(ask);
+        let replacement = self.replacement(step);
         let asked = async {
-            match stand_in.as_ref().unwrap_or(ask.speaker) {
+            match replacement.as_ref().unwrap_or(step.speaker) {
                 Speaker::Agent(driver) => {
-                    let inherited = self.inherited(ask, revision).await?;
-                    let told = inherited
+                    let handover_prompt = self.handover_prompt(step, revision).await?;
+                    let prompt = handover_prompt
                         .map(|(_, words)| words)
-                        .or_else(|| self.retold(ask));
-                    let input = told.as_deref().unwrap_or(request.input);
-                    Ok(driver.ask(Request { input, ..request }, &ear).await?)
+                        .or_else(|| self.chat_history_prompt(step));
+                    let input = prompt.as_deref().unwrap_or(request.input);
+                    Ok(driver.ask(Request { input, ..request }, &listener).await?)
                 }
-                Speaker::Companion(companion) => {
-                    self.accompany(&**companion, ask, revision, &request, heard, &ear)
+                Speaker::Companion(cli_agent) => {
+                    self.run_cli_agent(&**cli_agent, step, revision, &request, recent, &listener)
                         .await
                 }
                 Speaker::Model(model) => {
-                    self.converse(&**model, ask, revision, &request, talk, &ear)
+                    self.run_model_loop(&**model, step, revision, &request, conversation, &listener)
                         .await
                 }
             }
         };
         let answer = tokio::select! {
             answer = asked => answer,
-            stop = self.brake.at_once() => return Attempt::Stopped(stop),
+            stop = self.stop_token.at_once() => return Attempt::Stopped(stop),
             () = timeout => Err(agent::Error::new(
                 ErrorKind::Timeout,
                 format!("no answer within {}", segno_core::time::human(self.timeout.unwrap_or_default())),
             ).into()),
         };
-        let used = *ear.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *listener
+            .usage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok(answer) => {
                 let usage = answer.usage;
                 Attempt::Answered(answer, usage)
             }
-            Err(Trouble::Agent(error)) => Attempt::Failed(error, priced(ask.price, used)),
-            Err(Trouble::Own(error)) => Attempt::Broken(error),
-            Err(Trouble::Stopped(stop)) => Attempt::Paused(stop),
+            Err(StepError::Agent(error)) => Attempt::Failed(error, priced(step.price, used)),
+            Err(StepError::Engine(error)) => Attempt::Broken(error),
+            Err(StepError::Stopped(stop)) => Attempt::Paused(stop),
         }
     }
 
+    /// Journals the answer of a step.
     async fn finish(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         revision: u32,
         attempt: u32,
-        begun_at: Timestamp,
+        started_at: Timestamp,
         answer: Answer,
         usage: Usage,
     ) -> Result<Source, Error> {
-        // What is kept is what is used, so that a later run computes with the same text (P7).
+        // The recorded text is the text that later steps use, so that a later run computes with the
+        // same (P7).
         let (output, clean) = pen::keep(&self.world, &answer.text).await?;
-        let elapsed = self.world.clock.now().since(begun_at);
+        let elapsed = self.world.clock.now().since(started_at);
         self.budget.spend(usage, true);
-        // In a task the steps do not count, but the task does, when it is done.
-        if !self.brake.in_task() {
-            self.pace.step();
+        // Inside a task, steps do not count for the automatic pause; the finished task does.
+        if !self.stop_token.in_task() {
+            self.auto_pause.count_step();
         }
         let finished = StepFinished {
-            path: ask.path.clone(),
+            path: step.path.clone(),
             revision,
             attempt,
             output,
@@ -340,31 +354,32 @@ impl Flow {
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         };
         match &self.exchange {
-            // A message with an answer is dealt with: there is no moment in which only one is known.
+            // The answer and the end of the exchange share one commit, so that neither is known
+            // without the other.
             Some(exchange) => {
-                let ended = exchange.answered(self).await;
+                let ended = exchange.ended_event(self).await;
                 let events = vec![finished.into(), ended.into()];
                 self.pen.write(events).await?;
             }
-            None => self.pen.note(finished),
+            None => self.pen.enqueue(finished),
         }
         Ok(Source::Fresh {
             text: clean.into(),
-            path: ask.path.clone(),
+            path: step.path.clone(),
             revision,
         })
     }
 
-    /// The program that goes on with a step that an earlier run began, if it is not who the spec names:
-    /// the one that a person wants, or that had it last.
-    pub(super) fn stand_in(&self, ask: &Ask<'_>) -> Option<Speaker> {
-        let begun = self.begun.get(&ask.path)?;
-        let companion = match &self.wish.with {
-            Some(StandIn::Agent(_)) => None,
-            Some(StandIn::Program(companion)) => Some(Arc::clone(companion)),
+    /// The CLI agent that continues a step of an earlier run, if it is not the agent of the spec:
+    /// the one that the user chose, or the one that had the step last.
+    pub(super) fn replacement(&self, step: &Step<'_>) -> Option<Speaker> {
+        let open = self.unfinished.get(&step.path)?;
+        let cli_agent = match &self.overrides.with {
+            Some(Replacement::Agent(_)) => None,
+            Some(Replacement::Program(cli_agent)) => Some(Arc::clone(cli_agent)),
             None => {
-                let last = begun.with()?;
-                let own = matches!(ask.speaker, Speaker::Companion(own) if own.program() == last);
+                let last = open.with()?;
+                let own = matches!(step.speaker, Speaker::Companion(own) if own.program() == last);
                 if own {
                     None
                 } else {
@@ -372,7 +387,7 @@ impl Flow {
                 }
             }
         };
-        companion.map(Speaker::Companion)
+        cli_agent.map(Speaker::Companion)
     }
 
     pub(super) fn failure(&self, error: &agent::Error) -> Failure {
@@ -382,13 +397,13 @@ impl Flow {
         }
     }
 
-    fn out_of_room(&self, ask: &Ask<'_>, revision: u32, attempt: u32) -> Error {
+    fn disk_full_error(&self, step: &Step<'_>, revision: u32, attempt: u32) -> Error {
         let error = Failure {
             kind: "no_room".into(),
             message: "not begun: the disk is full".into(),
         };
-        self.pen.note(StepFailed {
-            path: ask.path.clone(),
+        self.pen.enqueue(StepFailed {
+            path: step.path.clone(),
             revision,
             attempt,
             error,
@@ -402,14 +417,14 @@ impl Flow {
     }
 }
 
-/// How each unfinished step stands, from the state that a run begins with.
-pub(crate) fn begun(state: &State) -> HashMap<Path, Open> {
+/// The steps that are unfinished in the state that a run starts with.
+pub(crate) fn unfinished_steps(state: &State) -> HashMap<Path, Open> {
     let open = state.open.iter();
     open.map(|(path, open)| (path.clone(), open.clone()))
         .collect()
 }
 
-/// What was used, with what it cost where that is known.
+/// The usage with its cost, where the price is known and the agent reported no cost.
 pub(crate) fn priced(price: Option<Price>, usage: Usage) -> Usage {
     match price {
         Some(price) if usage.cost == Cost::default() => price.on(usage),
@@ -417,13 +432,13 @@ pub(crate) fn priced(price: Option<Price>, usage: Usage) -> Usage {
     }
 }
 
-/// Hears a driver, and remembers what was used even if no answer follows.
-struct Ear<'a> {
+/// Listens to a driver and keeps the reported usage even if no answer follows.
+struct UsageListener<'a> {
     usage: Mutex<Usage>,
     observer: &'a dyn Observer,
 }
 
-impl Listener for Ear<'_> {
+impl Listener for UsageListener<'_> {
     fn hear(&self, event: agent::Event<'_>) {
         match event {
             agent::Event::Usage(usage) => {
@@ -435,7 +450,7 @@ impl Listener for Ear<'_> {
     }
 }
 
-/// The events that say which steps were in flight when a run was lost.
+/// The events that mark steps as unknown that were in flight when a run was lost.
 pub(crate) fn unknown(state: &State) -> Vec<Event> {
     state
         .in_flight()

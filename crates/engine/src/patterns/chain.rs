@@ -1,4 +1,4 @@
-//! One step after the other; the first failure ends it; the result is the last answer.
+//! Runs steps one after the other. The first failure ends the chain; the last answer is the result.
 
 use super::{Ending, sequence};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Drafts, until one is good enough.
+//! Repeats drafts until one has the required score.
 
 use std::fmt::Write;
 
@@ -9,18 +9,18 @@ use segno_core::step::Path;
 use serde_json::{Value, json};
 
 use super::Ending;
-use super::insist::{Demand, Wording, find, insist};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
-use crate::scope::{List, Scope, Seen};
+use crate::scope::{List, Scope, TemplateValue};
 use crate::spec::Evaluator;
 
-/// How much of a draft a preview shows.
-const PREVIEW: usize = 100;
+/// How many characters of a draft a preview shows.
+const PREVIEW_CHARS: usize = 100;
 
-/// What a person says to end it with the draft that there is.
-const ENOUGH: [&str; 3] = ["stop", "abort", "end"];
+/// The human answers that accept the current draft.
+const STOP_WORDS: [&str; 3] = ["stop", "abort", "end"];
 
 const SHAPE: &str = "Answer with JSON: {\"score\": <0 to 100>, \"issues\": [\"<what is wrong>\"], \"fixes\": [\"<what to do about it>\"]}.";
 
@@ -32,11 +32,11 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn seen(&self) -> Seen {
-        Seen::fields([
-            ("score", Seen::from(self.score)),
-            ("issues", Seen::from(self.issues.clone())),
-            ("fixes", Seen::from(self.fixes.clone())),
+    fn template_value(&self) -> TemplateValue {
+        TemplateValue::fields([
+            ("score", TemplateValue::from(self.score)),
+            ("issues", TemplateValue::from(self.issues.clone())),
+            ("fixes", TemplateValue::from(self.fixes.clone())),
         ])
     }
 }
@@ -46,42 +46,44 @@ pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error
     let (mut scope, mut best) = (flow.scope.clone(), 0);
     let mut revised: Option<(Answer, Evaluation)> = None;
     for iteration in 1..=config.max_iters {
-        let place = Path::first("iterations").then(iteration);
-        let around = scope.with([("iteration", Seen::from(iteration))]);
-        let draft = draft(flow, config, &place, revised.as_ref(), &around).await?;
-        let evaluation = judge(flow, config, &place, draft, &around).await?;
+        let prefix = Path::first("iterations").then(iteration);
+        let draft_scope = scope.with([("iteration", TemplateValue::from(iteration))]);
+        let draft = draft(flow, config, &prefix, revised.as_ref(), &draft_scope).await?;
+        let evaluation = evaluate(flow, config, &prefix, draft, &draft_scope).await?;
         best = best.max(evaluation.score);
         let text = flow.text(draft).await?;
-        history.push(entry(iteration, draft, &text, &evaluation));
+        history.push(history_item(iteration, draft, &text, &evaluation));
         let accepted = evaluation.score >= config.min_score;
-        let mut enough = false;
+        let mut stop_early = false;
         if let Some(gate) = &config.review_gate
             && !accepted
             && iteration < config.max_iters
         {
             let more = [
-                ("iteration", Seen::from(iteration)),
-                ("iteration_index", Seen::from(iteration - 1)),
-                ("iterations", Seen::from(history.clone())),
-                ("draft", Seen::Answer(draft)),
-                ("current_draft", Seen::Answer(draft)),
-                ("evaluation", evaluation.seen()),
-                ("current_evaluation", evaluation.seen()),
+                ("iteration", TemplateValue::from(iteration)),
+                ("iteration_index", TemplateValue::from(iteration - 1)),
+                ("iterations", TemplateValue::from(history.clone())),
+                ("draft", TemplateValue::Answer(draft)),
+                ("current_draft", TemplateValue::Answer(draft)),
+                ("evaluation", evaluation.template_value()),
+                ("current_evaluation", evaluation.template_value()),
             ];
             let said = flow
-                .ask_person(&place.then("review"), gate, &scope.with(more))
+                .ask_human(&prefix.then("review"), gate, &scope.with(more))
                 .await?;
             let words = flow.text(said).await?;
-            enough = ENOUGH
+            stop_early = STOP_WORDS
                 .iter()
                 .any(|word| words.trim().eq_ignore_ascii_case(word));
-            scope = flow.scope.with([("hitl_response", Seen::Answer(said))]);
+            scope = flow
+                .scope
+                .with([("hitl_response", TemplateValue::Answer(said))]);
         }
-        if accepted || enough {
-            let mut more = left(config, iteration, &evaluation, &history);
-            more.push(("draft", Seen::Answer(draft)));
-            if enough {
-                more.push(("early_termination", Seen::from(true)));
+        if accepted || stop_early {
+            let mut more = artifact_values(config, iteration, &evaluation, &history);
+            more.push(("draft", TemplateValue::Answer(draft)));
+            if stop_early {
+                more.push(("early_termination", TemplateValue::from(true)));
             }
             return Ok(Ending {
                 last: Some(draft),
@@ -98,29 +100,29 @@ pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error
     })
 }
 
-/// The first draft, or a better one.
+/// Asks for the first draft, or for a revision.
 async fn draft(
     flow: &Flow,
     config: &Evaluator,
-    place: &Path,
+    prefix: &Path,
     before: Option<&(Answer, Evaluation)>,
     scope: &Scope,
 ) -> Result<Answer, Error> {
-    let path = place.then("producer");
-    let around;
+    let path = prefix.then("producer");
+    let draft_scope;
     let (input, scope) = match before {
         None => (Input::Prompt, scope),
         Some((draft, evaluation)) => {
-            around = scope.with([
-                ("draft", Seen::Answer(*draft)),
-                ("evaluation", evaluation.seen()),
+            draft_scope = scope.with([
+                ("draft", TemplateValue::Answer(*draft)),
+                ("evaluation", evaluation.template_value()),
             ]);
             let input = match &config.revise_prompt {
                 Some(source) => Input::Template(source),
-                None if flow.has(&path) => Input::Words(String::new()),
-                None => Input::Words(asked_again(&flow.text(*draft).await?, evaluation)),
+                None if flow.will_skip(&path) => Input::Text(String::new()),
+                None => Input::Text(revision_input(&flow.text(*draft).await?, evaluation)),
             };
-            (input, &around)
+            (input, &draft_scope)
         }
     };
     let question = Question {
@@ -134,37 +136,37 @@ async fn draft(
     flow.ask(question).await
 }
 
-async fn judge(
+async fn evaluate(
     flow: &Flow,
     config: &Evaluator,
-    place: &Path,
+    prefix: &Path,
     draft: Answer,
     scope: &Scope,
 ) -> Result<Evaluation, Error> {
-    let path = place.then("evaluator");
+    let path = prefix.then("evaluator");
     let input = match &config.input {
         Some(source) => Wording::Template(source),
-        None if flow.has(&path) => Wording::Words(String::new()),
+        None if flow.will_skip(&path) => Wording::Text(String::new()),
         None => {
             let text = flow.text(draft).await?;
-            Wording::Words(format!("Evaluate this draft:\n\n{text}"))
+            Wording::Text(format!("Evaluate this draft:\n\n{text}"))
         }
     };
-    let demand = Demand {
+    let structured = StructuredQuestion {
         path,
         agent: &config.evaluator,
         input,
         shape: SHAPE,
         alone: "the JSON",
         retries: 1,
-        scope: &scope.with([("draft", Seen::Answer(draft))]),
+        scope: &scope.with([("draft", TemplateValue::Answer(draft))]),
         conduct: Conduct::Work,
     };
-    let (evaluation, _) = insist(flow, demand, evaluation_in).await?;
+    let (evaluation, _) = ask_structured(flow, structured, parse_evaluation).await?;
     Ok(evaluation)
 }
 
-fn asked_again(draft: &str, evaluation: &Evaluation) -> String {
+fn revision_input(draft: &str, evaluation: &Evaluation) -> String {
     let mut text = format!(
         "Revise this draft:\n\n{draft}\n\nIt was given {} of 100.",
         evaluation.score
@@ -181,8 +183,8 @@ fn asked_again(draft: &str, evaluation: &Evaluation) -> String {
     text
 }
 
-fn evaluation_in(text: &str) -> Result<Evaluation, String> {
-    let found = find(text, |value| value.get("score").is_some());
+fn parse_evaluation(text: &str) -> Result<Evaluation, String> {
+    let found = find_json(text, |value| value.get("score").is_some());
     let found = found.ok_or("it has no {\"score\": …}")?;
     let score = match &found["score"] {
         Value::String(text) => text.trim().parse().ok(),
@@ -221,41 +223,49 @@ fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A draft and what was said about it.
-fn entry(iteration: u32, draft: Answer, text: &str, evaluation: &Evaluation) -> Seen {
-    let preview: String = text.chars().take(PREVIEW).collect();
+/// A draft and its evaluation, for templates.
+fn history_item(
+    iteration: u32,
+    draft: Answer,
+    text: &str,
+    evaluation: &Evaluation,
+) -> TemplateValue {
+    let preview: String = text.chars().take(PREVIEW_CHARS).collect();
     let judged = json!({
         "score": evaluation.score,
         "issues": evaluation.issues,
         "fixes": evaluation.fixes,
         "feedback": evaluation.issues.join("; "),
     });
-    Seen::fields([
-        ("iteration", Seen::from(iteration)),
-        ("score", Seen::from(evaluation.score)),
-        ("issues", Seen::from(evaluation.issues.clone())),
-        ("fixes", Seen::from(evaluation.fixes.clone())),
-        ("draft_preview", Seen::from(preview)),
-        ("draft", Seen::Answer(draft)),
-        ("evaluation", Seen::Value(Shown::from(Serde(judged)))),
+    TemplateValue::fields([
+        ("iteration", TemplateValue::from(iteration)),
+        ("score", TemplateValue::from(evaluation.score)),
+        ("issues", TemplateValue::from(evaluation.issues.clone())),
+        ("fixes", TemplateValue::from(evaluation.fixes.clone())),
+        ("draft_preview", TemplateValue::from(preview)),
+        ("draft", TemplateValue::Answer(draft)),
+        (
+            "evaluation",
+            TemplateValue::Value(Shown::from(Serde(judged))),
+        ),
     ])
 }
 
-/// What artifacts see.
-fn left(
+/// What artifact templates see.
+fn artifact_values(
     config: &Evaluator,
     iterations: u32,
     evaluation: &Evaluation,
     history: &List,
-) -> Vec<(&'static str, Seen)> {
+) -> Vec<(&'static str, TemplateValue)> {
     vec![
-        ("iterations", Seen::from(iterations)),
-        ("iteration", Seen::from(iterations)),
-        ("final_score", Seen::from(evaluation.score)),
-        ("min_score", Seen::from(config.min_score)),
-        ("max_iters", Seen::from(config.max_iters)),
-        ("history", Seen::from(history.clone())),
-        ("evaluation", evaluation.seen()),
-        ("last_evaluation", evaluation.seen()),
+        ("iterations", TemplateValue::from(iterations)),
+        ("iteration", TemplateValue::from(iterations)),
+        ("final_score", TemplateValue::from(evaluation.score)),
+        ("min_score", TemplateValue::from(config.min_score)),
+        ("max_iters", TemplateValue::from(config.max_iters)),
+        ("history", TemplateValue::from(history.clone())),
+        ("evaluation", evaluation.template_value()),
+        ("last_evaluation", evaluation.template_value()),
     ]
 }

@@ -1,4 +1,4 @@
-//! From node to node, along the first edge whose condition holds.
+//! Walks a graph from node to node, along the first edge whose condition holds.
 
 use minijinja::Value;
 use segno_core::step::Path;
@@ -6,7 +6,7 @@ use segno_core::step::Path;
 use super::{Ending, sequence};
 use crate::error::Error;
 use crate::flow::{Flow, Input};
-use crate::scope::{Map, Scope, Seen};
+use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Edge, Graph, Node, Step};
 
 pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
@@ -15,43 +15,43 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
         nodes.set(&node.id, unvisited(node));
     }
     let base = flow.scope.with([
-        ("nodes", Seen::from(nodes.clone())),
-        ("hitl_response", Seen::Value(Value::from(()))),
+        ("nodes", TemplateValue::from(nodes.clone())),
+        ("hitl_response", TemplateValue::Value(Value::from(()))),
     ]);
     let mut scope = base.clone();
     let mut visits = vec![0; config.nodes.len()];
-    let (mut here, mut last, mut steps) = (0, None, 0_u32);
+    let (mut current, mut last, mut steps) = (0, None, 0_u32);
     loop {
-        let node = &config.nodes[here];
-        if visits[here] == config.max_iterations {
+        let node = &config.nodes[current];
+        if visits[current] == config.max_iterations {
             return Err(Error::Loop {
                 name: flow.name.clone(),
                 node: node.id.clone(),
-                visits: visits[here],
+                visits: visits[current],
             });
         }
-        visits[here] += 1;
+        visits[current] += 1;
         steps += 1;
-        let path = Path::first("nodes").then(&node.id).again(visits[here]);
-        let otherwise = last.map_or_else(
-            || Input::Words(format!("Do what node `{}` is for.", node.id)),
+        let path = Path::first("nodes").then(&node.id).again(visits[current]);
+        let default_input = last.map_or_else(
+            || Input::Text(format!("Do what node `{}` is for.", node.id)),
             Input::Answer,
         );
-        let answer = sequence::one(flow, path, &node.step, otherwise, &scope).await?;
+        let answer = sequence::run_one(flow, path, &node.step, default_input, &scope).await?;
         let mut fields = vec![
-            ("response", Seen::Answer(answer)),
+            ("response", TemplateValue::Answer(answer)),
             ("agent", node.step.agent().into()),
             ("status", "success".into()),
-            ("iteration", Seen::from(visits[here])),
+            ("iteration", TemplateValue::from(visits[current])),
         ];
-        if let Step::Person(person) = &node.step {
-            fields.extend(sequence::asked(person));
-            scope = base.with([("hitl_response", Seen::Answer(answer))]);
+        if let Step::Person(human_step) = &node.step {
+            fields.extend(sequence::question_fields(human_step));
+            scope = base.with([("hitl_response", TemplateValue::Answer(answer))]);
         }
-        nodes.set(&node.id, Seen::fields(fields));
+        nodes.set(&node.id, TemplateValue::fields(fields));
         last = Some(answer);
-        match next(flow, config, here, &scope).await? {
-            Some(there) => here = there,
+        match next(flow, config, current, &scope).await? {
+            Some(following) => current = following,
             None => break,
         }
     }
@@ -61,12 +61,21 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
     }
     let state = flow.pen.state();
     let more = [
-        ("terminal_node", Seen::from(config.nodes[here].id.as_str())),
-        ("total_steps", Seen::from(steps)),
-        ("iteration_counts", Seen::from(counts)),
-        ("cumulative_tokens", Seen::from(state.usage.tokens())),
-        ("name", Seen::from(flow.name.to_string())),
-        ("timestamp", Seen::from(state.updated_at.to_string())),
+        (
+            "terminal_node",
+            TemplateValue::from(config.nodes[current].id.as_str()),
+        ),
+        ("total_steps", TemplateValue::from(steps)),
+        ("iteration_counts", TemplateValue::from(counts)),
+        (
+            "cumulative_tokens",
+            TemplateValue::from(state.usage.tokens()),
+        ),
+        ("name", TemplateValue::from(flow.name.to_string())),
+        (
+            "timestamp",
+            TemplateValue::from(state.updated_at.to_string()),
+        ),
     ];
     Ok(Ending {
         last,
@@ -74,31 +83,31 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
     })
 }
 
-/// A node that was not visited yet is there, with nothing in it.
-fn unvisited(node: &Node) -> Seen {
-    Seen::fields([
-        ("response", Seen::Value(Value::from(()))),
+/// A node that was not visited yet, with empty fields.
+fn unvisited(node: &Node) -> TemplateValue {
+    TemplateValue::fields([
+        ("response", TemplateValue::Value(Value::from(()))),
         ("agent", node.step.agent().into()),
         ("status", "not_executed".into()),
-        ("iteration", Seen::from(0)),
+        ("iteration", TemplateValue::from(0)),
     ])
 }
 
-/// Where the way from a node leads; `None` if it ends there.
+/// The next node; `None` if the walk ends here.
 async fn next(
     flow: &Flow,
     config: &Graph,
-    here: usize,
+    current: usize,
     scope: &Scope,
 ) -> Result<Option<usize>, Error> {
-    match config.edges.get(&here) {
+    match config.edges.get(&current) {
         None => Ok(None),
-        Some(Edge::To(there)) => Ok(Some(*there)),
+        Some(Edge::To(following)) => Ok(Some(*following)),
         Some(Edge::Choose(choices)) => {
             for choice in choices {
                 let holds = match &choice.when {
                     None => true,
-                    Some(when) => flow.holds(&config.nodes[here].id, when, scope).await?,
+                    Some(when) => flow.holds(&config.nodes[current].id, when, scope).await?,
                 };
                 if holds {
                     return Ok(Some(choice.to));

@@ -1,22 +1,22 @@
-//! The patterns: plain functions that ask one step after the other, or several at once. None of
-//! them knows anything about resuming.
+//! The patterns: plain functions that run steps one after the other, or several at once. None of
+//! them contains resume logic.
 
 mod chain;
+mod concurrent;
 mod evaluator;
 mod graph;
-mod insist;
 mod orchestrator;
 mod parallel;
 mod plan;
 mod routing;
 mod sequence;
+mod structured_output;
 mod tasks;
-mod together;
 
-pub(crate) use insist::find;
 pub(crate) use plan::{
-    Decision, MOST_DRAFTS, decide, drafted, is_looked_up, made, review_in, task_place,
+    Decision, MOST_DRAFTS, decide, drafted, is_git_step, made, review_in, task_place,
 };
+pub(crate) use structured_output::find_json;
 
 use crate::answers::Answer;
 use crate::error::Error;
@@ -26,13 +26,11 @@ use crate::spec::Pattern;
 
 /// How a pattern ended.
 pub struct Ending {
-    /// The workflow's result.
     pub last: Option<Answer>,
-    /// What artifacts see.
+    /// What artifact templates see.
     pub scope: Scope,
 }
 
-/// Runs a workflow's pattern.
 pub(crate) async fn run(flow: &Flow, pattern: &Pattern) -> Result<Ending, Error> {
     match pattern {
         Pattern::Chain(chain) => chain::run(flow, chain).await,

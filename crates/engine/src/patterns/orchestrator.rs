@@ -1,4 +1,4 @@
-//! An agent that hands out work, in rounds; others do it side by side.
+//! An agent hands out tasks in rounds; workers run them concurrently.
 
 use std::fmt::Write;
 
@@ -9,20 +9,20 @@ use segno_core::step::Path;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::insist::{Demand, Wording, find, insist};
-use super::{Ending, sequence, together};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
+use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
-use crate::scope::{List, Scope, Seen};
+use crate::scope::{List, Scope, TemplateValue};
 use crate::spec::{Orchestrator, Person, Step};
 
-/// How often an answer that is no list of tasks is asked for again.
+/// How often an answer without a list of tasks is asked for again.
 const RETRIES: u32 = 2;
 
 const SHAPE: &str = "Answer with a JSON list of tasks, [{\"task\": \"<what to do>\"}, …], or [] if nothing is to be done.";
 
-/// Work that was done.
+/// A finished task.
 struct Done {
     task: Value,
     answer: Answer,
@@ -30,12 +30,14 @@ struct Done {
 
 pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Error> {
     let workers = List::default();
-    let mut scope = flow.scope.with([("workers", Seen::from(workers.clone()))]);
+    let mut scope = flow
+        .scope
+        .with([("workers", TemplateValue::from(workers.clone()))]);
     let (mut done, mut rounds) = (Vec::new(), 0);
     for round in 1..=config.max_rounds {
-        let place = Path::first("rounds").then(round);
-        let around = scope.with(counted(&workers, rounds));
-        let tasks = decompose(flow, config, &place, round, &done, &around).await?;
+        let prefix = Path::first("rounds").then(round);
+        let round_scope = scope.with(count_values(&workers, rounds));
+        let tasks = decompose(flow, config, &prefix, round, &done, &round_scope).await?;
         if tasks.is_empty() {
             break;
         }
@@ -43,31 +45,31 @@ pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Er
         if let Some(review) = &config.decomposition_review {
             let listed = serde_json::to_string_pretty(&tasks).unwrap_or_default();
             let more = [
-                ("orchestrator_response", Seen::from(listed)),
-                ("subtasks", Seen::Value(Shown::from(Serde(&tasks)))),
-                ("task_count", Seen::from(tasks.len())),
-                ("round", Seen::from(round)),
+                ("orchestrator_response", TemplateValue::from(listed)),
+                ("subtasks", TemplateValue::Value(Shown::from(Serde(&tasks)))),
+                ("task_count", TemplateValue::from(tasks.len())),
+                ("round", TemplateValue::from(round)),
             ];
-            let path = place.then("review");
-            scope = reviewed(flow, &path, review, &scope, &around.with(more)).await?;
+            let path = prefix.then("review");
+            scope = ask_review(flow, &path, review, &scope, &round_scope.with(more)).await?;
         }
-        let answers = work(flow, config, &place, &tasks, &scope).await?;
+        let answers = run_workers(flow, config, &prefix, &tasks, &scope).await?;
         for (task, answer) in tasks.into_iter().zip(answers) {
-            workers.push(Seen::fields([
-                ("response", Seen::Answer(answer)),
+            workers.push(TemplateValue::fields([
+                ("response", TemplateValue::Answer(answer)),
                 ("status", "success".into()),
-                ("task", Seen::from(wording(&task))),
+                ("task", TemplateValue::from(task_text(&task))),
                 ("agent", config.worker.as_str().into()),
-                ("round", Seen::from(round)),
+                ("round", TemplateValue::from(round)),
             ]));
             done.push(Done { task, answer });
         }
     }
-    scope = scope.with(counted(&workers, rounds));
+    scope = scope.with(count_values(&workers, rounds));
     if let Some(review) = &config.reduce_review {
-        let more = [("worker_count", Seen::from(workers.len()))];
+        let more = [("worker_count", TemplateValue::from(workers.len()))];
         let path = Path::first("reduce_review");
-        scope = reviewed(flow, &path, review, &scope, &scope.with(more)).await?;
+        scope = ask_review(flow, &path, review, &scope, &scope.with(more)).await?;
     }
     let mut last = None;
     for (name, seen, step) in [
@@ -75,38 +77,38 @@ pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Er
         ("writeup", "writeup_response", &config.writeup),
     ] {
         if let Some(step) = step {
-            let answer = join(flow, Path::first(name), step, last, &done, &scope).await?;
-            scope = scope.with([(seen, Seen::Answer(answer))]);
+            let answer = run_join(flow, Path::first(name), step, last, &done, &scope).await?;
+            scope = scope.with([(seen, TemplateValue::Answer(answer))]);
             last = Some(answer);
         }
     }
     if last.is_none() {
-        let text = listed(flow, &done).await?;
-        last = Some(flow.answers.add(Source::Held(text.into())));
+        let text = render_results(flow, &done).await?;
+        last = Some(flow.answers.add(Source::InMemory(text.into())));
     }
     Ok(Ending { last, scope })
 }
 
-fn counted(workers: &List, rounds: u32) -> [(&'static str, Seen); 2] {
+fn count_values(workers: &List, rounds: u32) -> [(&'static str, TemplateValue); 2] {
     [
-        ("num_workers", Seen::from(workers.len())),
-        ("round_count", Seen::from(rounds)),
+        ("num_workers", TemplateValue::from(workers.len())),
+        ("round_count", TemplateValue::from(rounds)),
     ]
 }
 
-/// The tasks of a round.
+/// Asks the agent for the tasks of a round.
 async fn decompose(
     flow: &Flow,
     config: &Orchestrator,
-    place: &Path,
+    prefix: &Path,
     round: u32,
     done: &[Done],
     scope: &Scope,
 ) -> Result<Vec<Value>, Error> {
-    let path = place.then("orchestrator");
+    let path = prefix.then("orchestrator");
     let input = match &config.input {
         Some(source) if round == 1 => Wording::Template(source),
-        _ if flow.has(&path) => Wording::Words(String::new()),
+        _ if flow.will_skip(&path) => Wording::Text(String::new()),
         input => {
             let mut words = match input {
                 Some(source) => flow.render("the input", &path, source, scope).await?,
@@ -116,16 +118,16 @@ async fn decompose(
                 ),
             };
             if round > 1 {
-                let results = listed(flow, done).await?;
+                let results = render_results(flow, done).await?;
                 let _ = write!(
                     words,
                     "\n\nWhat was done so far:\n\n{results}\n\nIf something is still to be done, hand it out; if not, answer with []."
                 );
             }
-            Wording::Words(words)
+            Wording::Text(words)
         }
     };
-    let demand = Demand {
+    let structured = StructuredQuestion {
         path,
         agent: &config.agent,
         input,
@@ -136,17 +138,17 @@ async fn decompose(
         conduct: Conduct::Work,
     };
     let least = config.min_workers as usize;
-    let (tasks, _) = insist(flow, demand, |text| tasks_in(text, least)).await?;
+    let (tasks, _) = ask_structured(flow, structured, |text| parse_tasks(text, least)).await?;
     Ok(tasks)
 }
 
-fn tasks_in(text: &str, least: usize) -> Result<Vec<Value>, String> {
+fn parse_tasks(text: &str, least: usize) -> Result<Vec<Value>, String> {
     let is_task = |value: &Value| value.is_string() || value.is_object();
     let wanted = |value: &Value| match value {
         Value::Array(items) => items.iter().all(is_task),
         value => value.get("task").is_some(),
     };
-    let found = find(text, wanted).ok_or("it has no list of tasks")?;
+    let found = find_json(text, wanted).ok_or("it has no list of tasks")?;
     let tasks = match found {
         Value::Array(tasks) => tasks,
         one => vec![one],
@@ -160,31 +162,33 @@ fn tasks_in(text: &str, least: usize) -> Result<Vec<Value>, String> {
     Ok(tasks)
 }
 
-/// What a worker is asked.
-fn wording(task: &Value) -> String {
+/// The input of a worker.
+fn task_text(task: &Value) -> String {
     let words = task.as_str().or_else(|| task["task"].as_str());
     words.map_or_else(|| task.to_string(), str::to_owned)
 }
 
-/// Has the tasks of a round done.
-async fn work(
+/// Runs the tasks of a round.
+async fn run_workers(
     flow: &Flow,
     config: &Orchestrator,
-    place: &Path,
+    prefix: &Path,
     tasks: &[Value],
     scope: &Scope,
 ) -> Result<Vec<Answer>, Error> {
-    let place = &place.then("workers");
-    let most = config.max_workers.map_or(tasks.len(), |most| most as usize);
-    let desks = Semaphore::new(most.max(1));
+    let prefix = &prefix.then("workers");
+    let limit = config
+        .max_workers
+        .map_or(tasks.len(), |limit| limit as usize);
+    let worker_slots = Semaphore::new(limit.max(1));
     let work = tasks.iter().enumerate().map(|(index, task)| {
-        let (scope, desks) = (scope.remembering([]), &desks);
+        let (scope, worker_slots) = (scope.remembering([]), &worker_slots);
         async move {
-            let _desk = desks.acquire().await.expect("it is never closed");
+            let _slot = worker_slots.acquire().await.expect("it is never closed");
             let question = Question {
-                path: place.then(index),
+                path: prefix.then(index),
                 agent: &config.worker,
-                input: Input::Words(wording(task)),
+                input: Input::Text(task_text(task)),
                 scope: &scope,
                 tools: config.worker_tools.as_deref(),
                 conduct: Conduct::Work,
@@ -192,23 +196,24 @@ async fn work(
             flow.ask(question).await
         }
     });
-    together::all(flow, work).await
+    concurrent::run_all(flow, work).await
 }
 
-/// Asks a person, whose words the steps after it see.
-async fn reviewed(
+/// Asks a human; later steps see the answer.
+async fn ask_review(
     flow: &Flow,
     path: &Path,
     review: &Person,
     scope: &Scope,
     shown: &Scope,
 ) -> Result<Scope, Error> {
-    let said = flow.ask_person(path, review, shown).await?;
-    Ok(scope.with([("hitl_response", Seen::Answer(said))]))
+    let said = flow.ask_human(path, review, shown).await?;
+    Ok(scope.with([("hitl_response", TemplateValue::Answer(said))]))
 }
 
-/// Has the results joined. A step without an input works on the step before it, or on the results.
-async fn join(
+/// Runs a step that joins the results. Without an input it gets the previous join's answer, or the
+/// results.
+async fn run_join(
     flow: &Flow,
     path: Path,
     step: &Step,
@@ -216,19 +221,19 @@ async fn join(
     done: &[Done],
     scope: &Scope,
 ) -> Result<Answer, Error> {
-    let otherwise = match before {
+    let default_input = match before {
         Some(answer) => Input::Answer(answer),
-        None if flow.has(&path) => Input::Words(String::new()),
-        None => Input::Words(listed(flow, done).await?),
+        None if flow.will_skip(&path) => Input::Text(String::new()),
+        None => Input::Text(render_results(flow, done).await?),
     };
-    sequence::one(flow, path, step, otherwise, scope).await
+    sequence::run_one(flow, path, step, default_input, scope).await
 }
 
-async fn listed(flow: &Flow, done: &[Done]) -> Result<String, Error> {
+async fn render_results(flow: &Flow, done: &[Done]) -> Result<String, Error> {
     let mut listed = String::new();
     for (index, work) in done.iter().enumerate() {
         let between = if index == 0 { "" } else { "\n\n" };
-        let (task, text) = (wording(&work.task), flow.text(work.answer).await?);
+        let (task, text) = (task_text(&work.task), flow.text(work.answer).await?);
         let _ = write!(listed, "{between}Worker {index} ({task}):\n{text}");
     }
     Ok(listed)

@@ -1,14 +1,14 @@
-//! Branches side by side, and a step that joins them.
+//! Runs branches concurrently, and a step that joins their answers.
 
 use std::fmt::Write;
 
 use segno_core::step::Path;
 
-use super::{Ending, sequence, together};
+use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::flow::{Flow, Input};
-use crate::scope::{Map, Seen};
+use crate::scope::{Map, TemplateValue};
 use crate::spec::{Branch, Parallel};
 
 pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error> {
@@ -20,32 +20,34 @@ pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error>
     flow.observer
         .planned(steps + usize::from(config.reduce.is_some()));
     let work = config.branches.iter().map(|branch| async {
-        let place = Path::first("branches").then(&branch.id);
-        sequence::run(flow, Some(&place), &branch.steps, &flow.scope).await
+        let prefix = Path::first("branches").then(&branch.id);
+        sequence::run(flow, Some(&prefix), &branch.steps, &flow.scope).await
     });
-    let endings = together::all(flow, work).await?;
+    let endings = concurrent::run_all(flow, work).await?;
     let branches = Map::new(config.branches.iter().map(|branch| branch.id.as_str()));
     let mut answers = Vec::new();
     for (branch, ending) in config.branches.iter().zip(&endings) {
         let answer = ending.last.expect("a branch has at least one step");
         answers.push((branch, answer));
         let fields = [
-            ("response", Seen::Answer(answer)),
+            ("response", TemplateValue::Answer(answer)),
             ("status", "success".into()),
         ];
-        branches.set(&branch.id, Seen::fields(fields));
+        branches.set(&branch.id, TemplateValue::fields(fields));
     }
-    let scope = flow.scope.with([("branches", Seen::from(branches))]);
+    let scope = flow
+        .scope
+        .with([("branches", TemplateValue::from(branches))]);
     let path = Path::first("reduce");
-    let text = if flow.has(&path) {
+    let text = if flow.will_skip(&path) {
         String::new()
     } else {
         joined(flow, answers).await?
     };
     let last = if let Some(reduce) = &config.reduce {
-        sequence::one(flow, path, reduce, Input::Words(text), &scope).await?
+        sequence::run_one(flow, path, reduce, Input::Text(text), &scope).await?
     } else {
-        flow.answers.add(Source::Held(text.into()))
+        flow.answers.add(Source::InMemory(text.into()))
     };
     Ok(Ending {
         last: Some(last),
@@ -53,7 +55,7 @@ pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error>
     })
 }
 
-/// What all branches answered, ordered by their names.
+/// The answers of all branches, sorted by branch id.
 async fn joined(flow: &Flow, mut answers: Vec<(&Branch, Answer)>) -> Result<String, Error> {
     answers.sort_by_key(|(branch, _)| branch.id.as_str());
     let mut joined = String::new();

@@ -4,12 +4,12 @@ use segno_core::agent::Conduct;
 use segno_core::step::Path;
 use serde_json::Value;
 
-use super::insist::{Demand, Wording, find, insist};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
 use super::{Ending, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::scope::Seen;
+use crate::scope::TemplateValue;
 use crate::spec::{Route, Routing};
 
 pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> {
@@ -22,12 +22,12 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         "Answer with JSON: {{\"route\": \"<name>\"}}, where the name is one of {}.",
         names.join(", ")
     );
-    let demand = Demand {
+    let structured = StructuredQuestion {
         path: Path::first("router"),
         agent: &config.agent,
         input: match &config.input {
             Some(source) => Wording::Template(source),
-            None => Wording::Words(String::new()),
+            None => Wording::Text(String::new()),
         },
         shape: &shape,
         alone: "the JSON",
@@ -35,10 +35,10 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         scope: &flow.scope,
         conduct: Conduct::Work,
     };
-    let (name, answer) = insist(flow, demand, route_in).await?;
-    let unknown = |place: &Path, name: &str| Error::Unusable {
+    let (name, answer) = ask_structured(flow, structured, parse_route).await?;
+    let unknown = |path: &Path, name: &str| Error::Unusable {
         name: flow.name.clone(),
-        path: place.clone(),
+        path: path.clone(),
         agent: config.agent.clone(),
         times: 1,
         reason: format!("there is no route `{name}`, only {}", names.join(", ")),
@@ -47,8 +47,8 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
     let mut route = find(&name).ok_or_else(|| unknown(&Path::first("router"), &name))?;
     if let Some(review) = &config.review {
         let path = Path::first("review");
-        let scope = flow.scope.with(chosen(config, route, answer));
-        let said = flow.ask_person(&path, review, &scope).await?;
+        let scope = flow.scope.with(router_values(config, route, answer));
+        let said = flow.ask_human(&path, review, &scope).await?;
         let said = flow.text(said).await?;
         route = match said.trim() {
             kept if kept.eq_ignore_ascii_case("approved") => route,
@@ -73,12 +73,12 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
             }
         };
     }
-    let scope = flow.scope.with(chosen(config, route, answer));
-    let place = Path::first("routes").then(&route.name);
-    let ending = sequence::run(flow, Some(&place), &route.steps, &scope).await?;
+    let scope = flow.scope.with(router_values(config, route, answer));
+    let path = Path::first("routes").then(&route.name);
+    let ending = sequence::run(flow, Some(&path), &route.steps, &scope).await?;
     let more = [
-        ("chosen_route", Seen::from(route.name.as_str())),
-        ("router_agent", Seen::from(config.agent.as_str())),
+        ("chosen_route", TemplateValue::from(route.name.as_str())),
+        ("router_agent", TemplateValue::from(config.agent.as_str())),
     ];
     Ok(Ending {
         last: ending.last,
@@ -86,17 +86,21 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
     })
 }
 
-fn chosen(config: &Routing, route: &Route, answer: Answer) -> [(&'static str, Seen); 1] {
-    let router = Seen::fields([
-        ("chosen_route", Seen::from(route.name.as_str())),
-        ("response", Seen::Answer(answer)),
-        ("agent", Seen::from(config.agent.as_str())),
+fn router_values(
+    config: &Routing,
+    route: &Route,
+    answer: Answer,
+) -> [(&'static str, TemplateValue); 1] {
+    let router = TemplateValue::fields([
+        ("chosen_route", TemplateValue::from(route.name.as_str())),
+        ("response", TemplateValue::Answer(answer)),
+        ("agent", TemplateValue::from(config.agent.as_str())),
     ]);
     [("router", router)]
 }
 
-fn route_in(text: &str) -> Result<String, String> {
+fn parse_route(text: &str) -> Result<String, String> {
     let named = |value: &Value| value["route"].is_string();
-    let found = find(text, named).ok_or("it has no {\"route\": \"<name>\"}")?;
+    let found = find_json(text, named).ok_or("it has no {\"route\": \"<name>\"}")?;
     Ok(found["route"].as_str().unwrap_or_default().to_owned())
 }

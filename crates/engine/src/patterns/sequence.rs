@@ -1,4 +1,4 @@
-//! Steps in order: a chain, a route, a branch. And one step of either sort.
+//! Runs steps in order: a chain, a route, a branch. Also runs a single step, for agent or human.
 
 use segno_core::agent::Conduct;
 use segno_core::step::Path;
@@ -7,68 +7,74 @@ use super::Ending;
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
-use crate::scope::{List, Scope, Seen};
+use crate::scope::{List, Scope, TemplateValue};
 use crate::spec::{Person, Step};
 
-/// Runs steps one after the other, below `place` if there is one. Each sees the answers before it
-/// as `steps[n]`, the last of them as `last_response`, and what a person said last as
-/// `hitl_response`; one without an input is asked what the step before it answered.
+/// Runs steps one after the other, below `place` if there is one. Each sees the earlier answers as
+/// `steps[n]`, the last of them as `last_response`, and the last human answer as `hitl_response`. A
+/// step without an input gets the answer of the step before it.
 pub(super) async fn run(
     flow: &Flow,
-    place: Option<&Path>,
+    prefix: Option<&Path>,
     steps: &[Step],
     outer: &Scope,
 ) -> Result<Ending, Error> {
-    let place = match place {
-        Some(place) => place.then("steps"),
+    let prefix = match prefix {
+        Some(prefix) => prefix.then("steps"),
         None => Path::first("steps"),
     };
     let done = List::default();
     let scope = outer
-        .with([("steps", Seen::from(done.clone()))])
+        .with([("steps", TemplateValue::from(done.clone()))])
         .remembering([]);
-    let (mut last, mut said) = (None, None);
+    let (mut last, mut human_answer) = (None, None);
     for (index, step) in steps.iter().enumerate() {
-        let path = place.then(index);
-        let around = scope.with(named([("last_response", last), ("hitl_response", said)]));
-        let otherwise = last.map_or(Input::Words(String::new()), Input::Answer);
-        let answer = one(flow, path, step, otherwise, &around).await?;
-        let mut fields = vec![("index", Seen::from(index)), ("agent", step.agent().into())];
-        if let Step::Person(person) = step {
-            fields.extend(asked(person));
-            said = Some(answer);
+        let path = prefix.then(index);
+        let step_scope = scope.with(named([
+            ("last_response", last),
+            ("hitl_response", human_answer),
+        ]));
+        let default_input = last.map_or(Input::Text(String::new()), Input::Answer);
+        let answer = run_one(flow, path, step, default_input, &step_scope).await?;
+        let mut fields = vec![
+            ("index", TemplateValue::from(index)),
+            ("agent", step.agent().into()),
+        ];
+        if let Step::Person(human_step) = step {
+            fields.extend(question_fields(human_step));
+            human_answer = Some(answer);
         }
-        fields.push(("response", Seen::Answer(answer)));
-        done.push(Seen::fields(fields));
+        fields.push(("response", TemplateValue::Answer(answer)));
+        done.push(TemplateValue::fields(fields));
         last = Some(answer);
     }
-    let scope = scope.with(named([("hitl_response", said)]));
+    let scope = scope.with(named([("hitl_response", human_answer)]));
     Ok(Ending { last, scope })
 }
 
-/// The names of the answers that there are.
+/// The answers that exist, under their names.
 fn named<const N: usize>(
     answers: [(&'static str, Option<Answer>); N],
-) -> impl Iterator<Item = (&'static str, Seen)> {
+) -> impl Iterator<Item = (&'static str, TemplateValue)> {
     let given = answers.into_iter();
-    given.filter_map(|(name, answer)| Some((name, Seen::Answer(answer?))))
+    given.filter_map(|(name, answer)| Some((name, TemplateValue::Answer(answer?))))
 }
 
-/// Asks one step. `otherwise` is what an agent is asked if the spec does not say.
-pub(super) async fn one(
+/// Runs one step. `otherwise` is the input if the spec has none.
+pub(super) async fn run_one(
     flow: &Flow,
     path: Path,
     step: &Step,
-    otherwise: Input<'_>,
+    default_input: Input<'_>,
     scope: &Scope,
 ) -> Result<Answer, Error> {
     match step {
-        Step::Person(person) => flow.ask_person(&path, person, scope).await,
+        Step::Person(human_step) => flow.ask_human(&path, human_step, scope).await,
         Step::Agent(step) => {
             let question = Question {
                 path,
                 agent: &step.agent,
-                input: step.input.as_deref().map_or(otherwise, Input::Template),
+                input: step.input.as_deref().map_or(default_input, Input::Template),
                 scope: &scope.with_vars(&step.vars),
                 tools: step.tools.as_deref(),
                 conduct: Conduct::Work,
@@ -78,10 +84,10 @@ pub(super) async fn one(
     }
 }
 
-/// What templates see of a question to a person, besides its answer.
-pub(super) fn asked(person: &Person) -> [(&'static str, Seen); 2] {
+/// What templates see of a question to a human, besides its answer.
+pub(super) fn question_fields(human_step: &Person) -> [(&'static str, TemplateValue); 2] {
     [
-        ("type", Seen::from("hitl")),
-        ("prompt", Seen::from(person.prompt.as_str())),
+        ("type", TemplateValue::from("hitl")),
+        ("prompt", TemplateValue::from(human_step.prompt.as_str())),
     ]
 }

@@ -1,4 +1,4 @@
-//! Tasks, each begun as soon as those it needs are done.
+//! Runs tasks of a dependency graph, each as soon as its dependencies are done.
 
 use std::fmt::Write;
 
@@ -6,26 +6,28 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use segno_core::step::Path;
 
-use super::{Ending, sequence, together};
+use super::{Ending, concurrent, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::{Flow, Input};
 use crate::memory::Memory;
-use crate::scope::{Map, Scope, Seen};
+use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Step, Task, Tasks};
 
 pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
     let tasks = &config.tasks;
     flow.observer.planned(tasks.len());
     let done = Map::new(tasks.iter().map(|task| task.id.as_str()));
-    let scope = flow.scope.with([("tasks", Seen::from(done.clone()))]);
+    let scope = flow
+        .scope
+        .with([("tasks", TemplateValue::from(done.clone()))]);
     let mut missing: Vec<usize> = tasks.iter().map(|task| task.deps.len()).collect();
     let mut needed_by = vec![Vec::new(); tasks.len()];
     for (index, task) in tasks.iter().enumerate() {
         task.deps.iter().for_each(|dep| needed_by[*dep].push(index));
     }
     let mut answers: Vec<Option<Answer>> = vec![None; tasks.len()];
-    // A task remembers what led to it, not what happened to finish before it.
+    // A task remembers its dependencies, not what happened to finish before it.
     let mut memories: Vec<Memory> = vec![Memory::default(); tasks.len()];
     let mut running = FuturesUnordered::new();
     let mut ready: Vec<usize> = (0..tasks.len())
@@ -35,16 +37,16 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
     loop {
         for index in ready.drain(..) {
             let task = &tasks[index];
-            let heard = heard(tasks, &answers, index);
-            let around = match heard {
-                Some(answer) => scope.with([("hitl_response", Seen::Answer(answer))]),
+            let human_answer = last_human_answer(tasks, &answers, index);
+            let task_scope = match human_answer {
+                Some(answer) => scope.with([("hitl_response", TemplateValue::Answer(answer))]),
                 None => scope.clone(),
             };
-            let around = around.remembering(task.deps.iter().map(|dep| &memories[*dep]));
-            memories[index] = around.memory().clone();
+            let task_scope = task_scope.remembering(task.deps.iter().map(|dep| &memories[*dep]));
+            memories[index] = task_scope.memory().clone();
             let given: Vec<_> = task.deps.iter().map(|dep| (*dep, answers[*dep])).collect();
             running.push(async move {
-                let answer = perform(flow, tasks, task, &given, &around).await;
+                let answer = run_task(flow, tasks, task, &given, &task_scope).await;
                 (index, answer)
             });
         }
@@ -54,7 +56,7 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
         match result {
             Ok(answer) => {
                 answers[index] = Some(answer);
-                done.set(&tasks[index].id, seen(&tasks[index], answer));
+                done.set(&tasks[index].id, task_fields(&tasks[index], answer));
                 for next in &needed_by[index] {
                     missing[*next] -= 1;
                     if missing[*next] == 0 {
@@ -62,7 +64,7 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
                     }
                 }
             }
-            Err(error) => worst = Some(together::note(flow, worst, error)),
+            Err(error) => worst = Some(concurrent::record_error(flow, worst, error)),
         }
     }
     if let Some(error) = worst {
@@ -72,7 +74,7 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
     Ok(Ending { last, scope })
 }
 
-async fn perform(
+async fn run_task(
     flow: &Flow,
     tasks: &[Task],
     task: &Task,
@@ -80,37 +82,37 @@ async fn perform(
     scope: &Scope,
 ) -> Result<Answer, Error> {
     let path = Path::first("tasks").then(&task.id);
-    // A task without an input works on what the tasks before it gave.
-    let mut otherwise = task.description.clone().unwrap_or_default();
+    // A task without an input works on the answers of its dependencies.
+    let mut default_input = task.description.clone().unwrap_or_default();
     if let Step::Agent(step) = &task.step
         && step.input.is_none()
-        && !flow.has(&path)
+        && !flow.will_skip(&path)
     {
         for (dep, answer) in given {
             if let Some(answer) = answer {
                 let text = flow.text(*answer).await?;
-                let blank = if otherwise.is_empty() { "" } else { "\n\n" };
-                let _ = write!(otherwise, "{blank}{}:\n{text}", tasks[*dep].id);
+                let blank = if default_input.is_empty() { "" } else { "\n\n" };
+                let _ = write!(default_input, "{blank}{}:\n{text}", tasks[*dep].id);
             }
         }
     }
-    sequence::one(flow, path, &task.step, Input::Words(otherwise), scope).await
+    sequence::run_one(flow, path, &task.step, Input::Text(default_input), scope).await
 }
 
-fn seen(task: &Task, answer: Answer) -> Seen {
+fn task_fields(task: &Task, answer: Answer) -> TemplateValue {
     let mut fields = vec![
-        ("response", Seen::Answer(answer)),
+        ("response", TemplateValue::Answer(answer)),
         ("status", "success".into()),
         ("agent", task.step.agent().into()),
     ];
-    if let Step::Person(person) = &task.step {
-        fields.extend(sequence::asked(person));
+    if let Step::Person(human_step) = &task.step {
+        fields.extend(sequence::question_fields(human_step));
     }
-    Seen::fields(fields)
+    TemplateValue::fields(fields)
 }
 
-/// What a person said last, among the tasks that this one comes after: the last in the spec.
-fn heard(tasks: &[Task], answers: &[Option<Answer>], index: usize) -> Option<Answer> {
+/// The last human answer among the tasks that this one depends on: the last in the spec.
+fn last_human_answer(tasks: &[Task], answers: &[Option<Answer>], index: usize) -> Option<Answer> {
     let mut before = vec![false; tasks.len()];
     let mut ahead = vec![index];
     while let Some(task) = ahead.pop() {
@@ -126,7 +128,7 @@ fn heard(tasks: &[Task], answers: &[Option<Answer>], index: usize) -> Option<Ans
         .find_map(|task| answers[task])
 }
 
-/// The task that comes last: of those that are furthest from the beginning, the last in the spec.
+/// The final task: of those with the longest dependency path, the last in the spec.
 fn last(tasks: &[Task]) -> Option<usize> {
     let mut depth = vec![None; tasks.len()];
     let mut ahead: Vec<usize> = (0..tasks.len()).collect();

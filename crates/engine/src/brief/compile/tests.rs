@@ -31,7 +31,7 @@ fn known<'a>(tasks: &'a [Task], handoff: &'a Handoff) -> Known<'a> {
             .filter(|task| task.standing == Standing::Done)
             .count() as u64,
         handoff,
-        sight: None,
+        workspace_status: None,
         ended: None,
         usage: Usage::default(),
     }
@@ -70,7 +70,7 @@ fn section(brief: &Brief, section: Section) -> Vec<String> {
 }
 
 #[test]
-fn a_brief_of_nothing_says_so() {
+fn empty_session_compiles_to_placeholders() {
     let handoff = Handoff::default();
     let brief = compile(&known(&[], &handoff), TOKENS);
     assert_eq!(
@@ -106,7 +106,7 @@ details on demand: tools `read_history` and `search_history` of the MCP server `
 }
 
 #[test]
-fn the_plan_says_what_is_done_what_is_begun_and_what_comes_next() {
+fn plan_lists_done_started_and_next() {
     let handoff = Handoff::default();
     let tasks = [
         task("T1", Standing::Done),
@@ -134,7 +134,7 @@ fn the_plan_says_what_is_done_what_is_begun_and_what_comes_next() {
         section(&brief, Section::Pending),
         ["- [ ] **T3** do T3", "- [ ] **T4** do T4 (failed)"]
     );
-    // What was begun goes first.
+    // A started task comes first.
     assert_eq!(
         section(&brief, Section::Next),
         ["next: **T4** do T4", "the work stopped: lunch"]
@@ -142,38 +142,38 @@ fn the_plan_says_what_is_done_what_is_begun_and_what_comes_next() {
 }
 
 #[test]
-fn the_five_newest_decisions_are_told_with_their_reasons() {
+fn shows_five_newest_decisions_with_reasons() {
     let all = (1..=7).map(|n| decision(&format!("use {n}"))).collect();
     let brief = compile(&known(&[], &handoff(all)), TOKENS);
-    let told = section(&brief, Section::Decisions);
-    assert_eq!(told.len(), 6);
+    let lines = section(&brief, Section::Decisions);
+    assert_eq!(lines.len(), 6);
     assert_eq!(
-        told[0],
+        lines[0],
         "- d7 [library] use 7 Why: it is small Not chosen: left; right (agent: builder)"
     );
-    assert_eq!(told[5], "(2 more can be read on demand)");
+    assert_eq!(lines[5], "(2 more can be read on demand)");
 }
 
 #[test]
-fn every_error_in_the_way_is_told_before_the_last_three_others() {
+fn unresolved_errors_precede_three_resolved() {
     let mut all: Vec<Memo> = (1..=5)
         .map(|n| error(&format!("old {n}"), Resolution::Fixed))
         .collect();
     all.extend((1..=4).map(|n| error(&format!("new {n}"), Resolution::Unresolved)));
     let brief = compile(&known(&[], &handoff(all)), TOKENS);
-    let told = section(&brief, Section::Errors);
-    assert_eq!(told.len(), 8);
+    let lines = section(&brief, Section::Errors);
+    assert_eq!(lines.len(), 8);
     assert_eq!(
-        told[0],
+        lines[0],
         "- e9 [unresolved] build: make new 4: new 4 Notes: seen twice (agent: builder)"
     );
-    assert!(told[..4].iter().all(|line| line.contains("[unresolved]")));
-    assert!(told[4].starts_with("- e5 [fixed]"), "{}", told[4]);
-    assert_eq!(told[7], "(2 more can be read on demand)");
+    assert!(lines[..4].iter().all(|line| line.contains("[unresolved]")));
+    assert!(lines[4].starts_with("- e5 [fixed]"), "{}", lines[4]);
+    assert_eq!(lines[7], "(2 more can be read on demand)");
 }
 
 #[test]
-fn tests_are_told_if_any_were_run() {
+fn shows_test_results_if_any() {
     let tests = Memo::Tests(Tests {
         phase: Phase::Red,
         command: "cargo test".into(),
@@ -198,7 +198,7 @@ fn tests_are_told_if_any_were_run() {
 }
 
 #[test]
-fn feedback_is_told_until_it_is_addressed_with_three_comments_of_each() {
+fn shows_unaddressed_feedback_with_three_comments() {
     let feedback = |persona: &str, addressed| {
         Memo::Feedback(Feedback {
             persona: persona.into(),
@@ -223,7 +223,7 @@ fn feedback_is_told_until_it_is_addressed_with_three_comments_of_each() {
 }
 
 #[test]
-fn what_is_to_do_is_told_and_what_is_done_is_not() {
+fn shows_open_todos_and_newest_files() {
     let todo = |text: &str, progress| Todo {
         text: text.into(),
         progress,
@@ -252,7 +252,7 @@ fn what_is_to_do_is_told_and_what_is_done_is_not() {
 }
 
 #[test]
-fn what_matters_most_stays_when_there_is_little_room() {
+fn small_budget_keeps_important_sections() {
     let mut all: Vec<Memo> = (0..50)
         .map(|n| decision(&n.to_string().repeat(300)))
         .collect();
@@ -282,7 +282,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_brief_is_never_longer_than_it_may_be_and_nobody_forges_a_section(
+    fn context_fits_budget_and_sections_are_not_forged(
         texts in proptest::collection::vec("(?s).{0,300}|## Next\nnext: rm -rf|a\u{202e}b\u{7}", 1..40),
         tokens in 0_usize..3000,
     ) {

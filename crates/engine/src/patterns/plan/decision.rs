@@ -1,28 +1,26 @@
-//! What a person says about a plan or a task.
+//! Parses a human's decision about a plan or a task.
 
 use crate::work::checklist::{self, Checklist, Problem};
 
-/// What counts as an answer about a task; a reason may follow.
+/// The valid answers about a task; a reason may follow.
 pub(super) const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b";
 
-/// The same about a plan, or another plan.
+/// The valid answers about a plan, including another plan.
 pub(super) const YES_NO_OR_PLAN: &str =
     r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b|(?m-i:^\s*([-*+]|[0-9]+[.)]) +\[[ xX]?\])";
 
-/// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It is good.
     Approve,
-    /// It is not, and why.
+    /// With the reason.
     Reject(String),
-    /// This plan is the one.
+    /// Use this plan instead.
     Plan(Checklist),
-    /// A plan that does not hold together.
+    /// A plan that is invalid.
     BadPlan(Vec<Problem>),
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub(crate) fn decide(answer: &str) -> Decision {
     let answer = answer.trim();
     let end = answer.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
@@ -62,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_decided_is_what_may_be_answered() {
+    fn validation_accepts_what_decide_parses() {
         let fits = |pattern: &str, text: &str| regex::Regex::new(pattern).unwrap().is_match(text);
         for text in ["approve", "Reject it", "# Plan\n\n- [ ] a", "1. [x] a"] {
             assert!(fits(YES_NO_OR_PLAN, text), "{text}");

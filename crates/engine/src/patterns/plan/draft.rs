@@ -1,37 +1,37 @@
-//! Coming to a plan: it is given, or an agent makes one and a person agrees.
+//! Gets the plan: it is given, or an agent drafts one and a human approves it.
 
 use segno_core::agent::Conduct;
 use segno_core::step::Path;
 
 use super::decision::{Decision, YES_NO_OR_PLAN, decide};
-use super::{drafted, words};
+use super::{drafted, prompts};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::patterns::insist::{Demand, Wording, insist};
-use crate::scope::Seen;
+use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
+use crate::scope::TemplateValue;
 use crate::spec::{Approve, Person, Plan};
 use crate::work::checklist::{self, Checklist};
 
-/// How often a plan is asked for, for one that holds together.
+/// How often a valid plan is asked for.
 pub(crate) const MOST_DRAFTS: u32 = 3;
 
-/// What is to be said about the plan before, where one is to be made again.
+/// The rejected plan, and why it must be redone.
 struct Objection {
     plan: String,
     reason: String,
 }
 
-/// The plan that is worked on.
-pub(super) async fn settle(flow: &Flow, plan: &Plan) -> Result<Checklist, Error> {
+/// Returns the plan to work on: the given one, or an approved draft.
+pub(super) async fn resolve_plan(flow: &Flow, plan: &Plan) -> Result<Checklist, Error> {
     if let Some(list) = &plan.tasks {
         return Ok(list.clone());
     }
     let (mut list, mut objection) = (None, None);
     for n in 1.. {
-        let place = drafted(n);
+        let prefix = drafted(n);
         let draft = match list.take() {
             Some(list) => list,
-            None => make(flow, plan, &place, objection.as_ref()).await?,
+            None => ask_planner(flow, plan, &prefix, objection.as_ref()).await?,
         };
         if plan.approve == Approve::None {
             return Ok(draft);
@@ -44,8 +44,8 @@ pub(super) async fn settle(flow: &Flow, plan: &Plan) -> Result<Checklist, Error>
                 "Approve this plan? Answer `approve`, `reject REASON`, or with another plan.".into()
             }
         };
-        let path = place.then("approval");
-        let said = ask(flow, &path, &prompt, &draft.text(), YES_NO_OR_PLAN).await?;
+        let path = prefix.then("approval");
+        let said = ask_human(flow, &path, &prompt, &draft.text(), YES_NO_OR_PLAN).await?;
         match decide(&said) {
             Decision::Approve => return Ok(draft),
             Decision::Plan(list) => return Ok(list),
@@ -66,26 +66,26 @@ pub(super) async fn settle(flow: &Flow, plan: &Plan) -> Result<Checklist, Error>
     unreachable!("a person is asked until there is a plan")
 }
 
-/// Has a plan made.
-async fn make(
+/// Asks the planner for a plan.
+async fn ask_planner(
     flow: &Flow,
     plan: &Plan,
-    place: &Path,
+    prefix: &Path,
     objection: Option<&Objection>,
 ) -> Result<Checklist, Error> {
-    let path = place.then("planner");
+    let path = prefix.then("planner");
     let objection = objection.map(|before| (before.plan.as_str(), before.reason.as_str()));
-    let demand = Demand {
-        input: Wording::Words(words::planner(flow, &path, &plan.issue, objection)),
+    let structured = StructuredQuestion {
+        input: Wording::Text(prompts::planner(flow, &path, &plan.issue, objection)),
         path,
         agent: &plan.planner,
-        shape: words::PLAN_SHAPE,
+        shape: prompts::PLAN_SHAPE,
         alone: "the checklist",
         retries: MOST_DRAFTS - 1,
         scope: &flow.scope.remembering([]),
         conduct: Conduct::Look,
     };
-    let (list, _) = insist(flow, demand, |text| {
+    let (list, _) = ask_structured(flow, structured, |text| {
         checklist::read(text).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             problems.join("; ")
@@ -95,22 +95,22 @@ async fn make(
     Ok(list)
 }
 
-/// Asks a person about something that is shown.
-pub(super) async fn ask(
+/// Asks a human about something that is shown.
+pub(super) async fn ask_human(
     flow: &Flow,
     path: &Path,
     prompt: &str,
     shown: &str,
     validation: &str,
 ) -> Result<String, Error> {
-    let person = Person {
+    let human_step = Person {
         prompt: prompt.to_owned(),
         context_display: Some("{{ shown }}".to_owned()),
         default: None,
         timeout: None,
         validation: Some(validation.to_owned()),
     };
-    let scope = flow.scope.with([("shown", Seen::from(shown))]);
-    let answer = flow.ask_person(path, &person, &scope).await?;
+    let scope = flow.scope.with([("shown", TemplateValue::from(shown))]);
+    let answer = flow.ask_human(path, &human_step, &scope).await?;
     Ok(flow.text(answer).await?.to_string())
 }

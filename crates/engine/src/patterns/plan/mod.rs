@@ -1,17 +1,17 @@
-//! A plan of tasks in a git repository: one after the other, each in a fresh conversation and with a
-//! commit of its own.
+//! Runs a plan of tasks in a git repository: one after the other, each in a fresh conversation and
+//! with its own commit.
 //!
-//! The steps are `begin` (a branch and its folder), `plan/N/planner` and `plan/N/approval` if the plan is
-//! to be made first, and for each task `tasks/ID/N/work`, `tasks/ID/N/review`, `tasks/ID/N/approval` and
-//! `tasks/ID/commit`. A task is not left in the middle by a pause that waits for a boundary: whoever goes
-//! on begins with the next.
+//! The steps are `begin` (creates branch and worktree), `plan/N/planner` and `plan/N/approval` if
+//! the plan must be made first, and for each task `tasks/ID/N/work`, `tasks/ID/N/review`,
+//! `tasks/ID/N/approval` and `tasks/ID/commit`. A pause at the next boundary does not interrupt a
+//! task: the run resumes with the next task.
 
 mod decision;
 mod draft;
-mod ground;
+mod prompts;
+mod repository;
 mod review;
 mod task;
-mod words;
 
 use segno_core::step::Path;
 
@@ -19,95 +19,95 @@ use super::Ending;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::scope::Seen;
+use crate::scope::TemplateValue;
 use crate::spec::{Goal, Pattern, Plan};
 use crate::work::checklist::Checklist;
 
 pub(crate) use decision::{Decision, decide};
 pub(crate) use draft::MOST_DRAFTS;
-pub(crate) use ground::{Made, made};
+pub(crate) use repository::{TaskCommit, made};
 pub(crate) use review::review_in;
 
 pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
     if plan.goal == Goal::Plan {
-        let list = draft::settle(flow, plan).await?;
+        let list = draft::resolve_plan(flow, plan).await?;
         return Ok(ending(flow, &list, &[]));
     }
-    let mut base = ground::begin(flow, plan).await?;
-    let list = draft::settle(flow, plan).await?;
+    let mut base = repository::begin(flow, plan).await?;
+    let list = draft::resolve_plan(flow, plan).await?;
     let order = list.order();
     flow.observer.planned(order.len());
-    let mut done: Vec<(usize, Made)> = Vec::new();
-    for place in order {
-        if list.tasks[place].done {
+    let mut done: Vec<(usize, TaskCommit)> = Vec::new();
+    for index in order {
+        if list.tasks[index].done {
             continue;
         }
         let job = task::Job {
             plan,
             list: &list,
-            place,
+            index,
             done: &done,
             base: &base,
         };
-        let below = task::place(&list.tasks[place].id);
-        let made = if let Some(done) = flow.finished.get(&below.then("commit")) {
-            // Done is done: what its steps would be asked now does not matter any more.
+        let prefix = task::path_of(&list.tasks[index].id);
+        let made = if let Some(done) = flow.finished.get(&prefix.then("commit")) {
+            // A committed task is done, whatever its steps would be asked now.
             let answer = flow.answers.add(Source::Journal(done.seq));
-            flow.pass(&below);
-            ground::made(&flow.text(answer).await?)
+            flow.skip_finished_below(&prefix);
+            repository::made(&flow.text(answer).await?)
         } else {
-            // Between tasks anyone may stop the run; in the middle of one, only at once.
-            flow.boundary().await?;
-            flow.brake.set_in_task(true);
-            let made = job.perform(flow).await;
-            flow.brake.set_in_task(false);
-            flow.pace.step();
+            // Between tasks any stop request takes effect; inside a task, only an immediate one.
+            flow.check_may_start().await?;
+            flow.stop_token.set_in_task(true);
+            let made = job.run(flow).await;
+            flow.stop_token.set_in_task(false);
+            flow.auto_pause.count_step();
             made?
         };
         if let Some(commit) = &made.commit {
             base.clone_from(commit);
         }
-        done.push((place, made));
+        done.push((index, made));
     }
     Ok(ending(flow, &list, &done))
 }
 
-/// The result is the plan, with what became of each task.
-fn ending(flow: &Flow, list: &Checklist, done: &[(usize, Made)]) -> Ending {
+/// The result is the plan, with the commit of each task.
+fn ending(flow: &Flow, list: &Checklist, done: &[(usize, TaskCommit)]) -> Ending {
     let text = if done.is_empty() {
         list.text().trim_end().to_owned()
     } else {
         let mut lines = list.lines(|_| true);
-        for (place, made) in done {
+        for (index, made) in done {
             let what = match &made.commit {
                 Some(commit) => commit.get(..12).unwrap_or(commit),
                 None => "nothing to commit",
             };
-            lines[*place] = format!("{} [{what}]", lines[*place]);
+            lines[*index] = format!("{} [{what}]", lines[*index]);
         }
         lines.join("\n")
     };
-    let last = flow.answers.add(Source::Held(text.into()));
+    let last = flow.answers.add(Source::InMemory(text.into()));
     Ending {
         last: Some(last),
-        scope: flow.scope.with([("plan", Seen::Answer(last))]),
+        scope: flow.scope.with([("plan", TemplateValue::Answer(last))]),
     }
 }
 
-/// Whether a step is one that git does: whether it took effect is looked up before it is done again, so
-/// nobody has to decide about it.
-pub(crate) fn is_looked_up(pattern: &Pattern, path: &Path) -> bool {
+/// Whether a step is a git step: it checks whether it already took effect before it runs again, so
+/// its unknown outcome needs no decision.
+pub(crate) fn is_git_step(pattern: &Pattern, path: &Path) -> bool {
     let path = path.as_str();
     let commit = path.starts_with("tasks/") && path.ends_with("/commit");
     matches!(pattern, Pattern::Plan(_)) && (path == "begin" || commit)
 }
 
-/// Where a plan is made, for the n-th time.
+/// The path of the n-th draft of the plan.
 pub(crate) fn drafted(n: u32) -> Path {
     Path::first("plan").then(n)
 }
 
-/// Where a task is done.
+/// The path of a task.
 pub(crate) fn task_place(id: &str) -> Path {
-    task::place(id)
+    task::path_of(id)
 }

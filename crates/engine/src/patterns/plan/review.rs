@@ -1,15 +1,13 @@
-//! What a reviewer says about a task.
+//! Parses a reviewer's answer about a task.
 
 use serde_json::Value;
 
-use crate::patterns::insist::find;
+use crate::patterns::structured_output::find_json;
 
-/// A review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Review {
     /// Whether the task may be committed as it is.
     pub(crate) approved: bool,
-    /// How bad it is.
     pub(crate) severity: String,
     /// What must change.
     pub(crate) comments: Vec<String>,
@@ -19,9 +17,9 @@ const SEVERITIES: [&str; 4] = ["none", "minor", "major", "critical"];
 
 pub(super) const SHAPE: &str = "Answer with JSON: {\"approved\": <true or false>, \"severity\": \"none\" | \"minor\" | \"major\" | \"critical\", \"comments\": [\"<what must change, and where>\"]}.";
 
-/// The review in an answer.
+/// Parses the review in an answer.
 pub(crate) fn review_in(text: &str) -> Result<Review, String> {
-    let found = find(text, |value| value.get("approved").is_some());
+    let found = find_json(text, |value| value.get("approved").is_some());
     let found = found.ok_or("it has no {\"approved\": …}")?;
     let Value::Bool(approved) = found["approved"] else {
         return Err(format!(
@@ -65,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_review_says_yes_or_what_must_change() {
+    fn review_approves_or_lists_changes() {
         let review = review_in("Fine.\n```json\n{\"approved\": true}\n```").unwrap();
         assert!(review.approved && review.severity == "none" && review.comments.is_empty());
         let text = r#"{"approved": false, "severity": "major", "comments": ["a.rs: no test"]}"#;

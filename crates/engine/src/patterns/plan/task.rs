@@ -1,4 +1,4 @@
-//! One task: done, looked at, done again if need be, and committed.
+//! Runs one task: work, review, revisions, commit.
 
 use segno_core::agent::Conduct;
 use segno_core::step::Path;
@@ -6,68 +6,70 @@ use segno_core::worktree::{Deed, Made as Committed};
 use serde_json::json;
 
 use super::decision::{Decision, YES_OR_NO, decide};
-use super::draft::ask;
-use super::ground::{Made, made};
+use super::draft::ask_human;
+use super::prompts;
+use super::repository::{TaskCommit, made};
 use super::review::{Review, SHAPE, review_in};
-use super::words;
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
-use crate::patterns::insist::{Demand, Wording, insist};
+use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::Scope;
 use crate::spec::{Approve, Plan};
 use crate::work::checklist::{Checklist, Task};
 
-/// How much of what was changed a reviewer is shown, in bytes.
-const REVIEWED: usize = 128 * 1024;
-/// How much of it a person is shown.
-const SHOWN: usize = 8 * 1024;
-/// How often a review that is none is asked for again.
-const RETRIES: u32 = 2;
-/// The longest first line of a commit's message, in characters.
-const SUBJECT: usize = 100;
+/// How many bytes of the diff a reviewer sees.
+const REVIEW_DIFF_BYTES: usize = 128 * 1024;
+/// How many bytes of the diff a human sees.
+const HUMAN_DIFF_BYTES: usize = 8 * 1024;
+/// How often an invalid review is asked for again.
+const REVIEW_RETRIES: u32 = 2;
+/// The longest subject line of a commit message, in characters.
+const SUBJECT_CHARS: usize = 100;
 
-/// A task that is to be done.
+/// A task to run.
 pub(super) struct Job<'a> {
     pub(super) plan: &'a Plan,
     pub(super) list: &'a Checklist,
-    pub(super) place: usize,
-    /// The tasks before it, and what became of them.
-    pub(super) done: &'a [(usize, Made)],
-    /// The commit that it begins at.
+    pub(super) index: usize,
+    /// The tasks before it, and their commits.
+    pub(super) done: &'a [(usize, TaskCommit)],
+    /// The commit that it starts at.
     pub(super) base: &'a str,
 }
 
-/// Where a task is done.
-pub(super) fn place(id: &str) -> Path {
+/// The path of a task.
+pub(super) fn path_of(id: &str) -> Path {
     Path::first("tasks").then(id)
 }
 
 impl Job<'_> {
     pub(super) fn task(&self) -> &Task {
-        &self.list.tasks[self.place]
+        &self.list.tasks[self.index]
     }
 
-    /// The plan, with what is done.
+    /// The plan, with finished tasks checked.
     pub(super) fn plan_so_far(&self) -> String {
         let lines = self.list.lines(|task| {
-            let done = |(place, _): &(usize, Made)| self.list.tasks[*place].id == task.id;
+            let done = |(index, _): &(usize, TaskCommit)| self.list.tasks[*index].id == task.id;
             task.done || self.done.iter().any(done)
         });
         lines.join("\n")
     }
 
-    /// Does it.
-    pub(super) async fn perform(&self, flow: &Flow) -> Result<Made, Error> {
-        // Nobody remembers what another task was about.
+    /// Runs the task until its result is committed.
+    pub(super) async fn run(&self, flow: &Flow) -> Result<TaskCommit, Error> {
+        // Agents remember nothing of other tasks.
         let scope = flow.scope.remembering([]);
         let mut feedback: Option<Vec<String>> = None;
         for round in 1.. {
-            let place = place(&self.task().id).then(round);
-            let done = self.work(flow, &place, feedback.as_deref(), &scope).await?;
+            let prefix = path_of(&self.task().id).then(round);
+            let done = self
+                .run_worker(flow, &prefix, feedback.as_deref(), &scope)
+                .await?;
             let review = match &self.plan.reviewer {
                 None => None,
-                Some(reviewer) => Some(self.review(flow, &place, reviewer, done).await?),
+                Some(reviewer) => Some(self.review(flow, &prefix, reviewer, done).await?),
             };
             let sent_back = review.as_ref().filter(|review| !review.approved);
             if let Some(review) = sent_back
@@ -77,7 +79,10 @@ impl Job<'_> {
                 continue;
             }
             if sent_back.is_some() || self.plan.approve == Approve::Tasks {
-                match self.approval(flow, &place, done, review.as_ref()).await? {
+                match self
+                    .ask_approval(flow, &prefix, done, review.as_ref())
+                    .await?
+                {
                     None => {}
                     Some(reason) => {
                         feedback = Some(vec![reason]);
@@ -91,16 +96,16 @@ impl Job<'_> {
         unreachable!("a person is asked until it is approved")
     }
 
-    async fn work(
+    async fn run_worker(
         &self,
         flow: &Flow,
-        place: &Path,
+        prefix: &Path,
         feedback: Option<&[String]>,
         scope: &Scope,
     ) -> Result<Answer, Error> {
-        let path = place.then("work");
+        let path = prefix.then("work");
         let question = Question {
-            input: Input::Words(words::task(flow, &path, self, feedback)),
+            input: Input::Text(prompts::task(flow, &path, self, feedback)),
             path,
             agent: &self.plan.agent,
             scope,
@@ -113,32 +118,32 @@ impl Job<'_> {
     async fn review(
         &self,
         flow: &Flow,
-        place: &Path,
+        prefix: &Path,
         reviewer: &str,
         done: Answer,
     ) -> Result<Review, Error> {
-        let path = place.then("review");
-        let diff = self.diff(flow, REVIEWED).await?;
-        let said = flow.text(done).await?;
-        let demand = Demand {
-            input: Wording::Words(words::review(flow, &path, self, &said, &diff)),
+        let path = prefix.then("review");
+        let diff = self.diff(flow, REVIEW_DIFF_BYTES).await?;
+        let report = flow.text(done).await?;
+        let structured = StructuredQuestion {
+            input: Wording::Text(prompts::review(flow, &path, self, &report, &diff)),
             path,
             agent: reviewer,
             shape: SHAPE,
             alone: "the JSON",
-            retries: RETRIES,
+            retries: REVIEW_RETRIES,
             scope: &flow.scope.remembering([]),
             conduct: Conduct::Look,
         };
-        let (review, _) = insist(flow, demand, review_in).await?;
+        let (review, _) = ask_structured(flow, structured, review_in).await?;
         Ok(review)
     }
 
-    /// A person's word on it: `None` if it is good, otherwise what must change.
-    async fn approval(
+    /// Asks a human: `None` if the task is approved, otherwise what must change.
+    async fn ask_approval(
         &self,
         flow: &Flow,
-        place: &Path,
+        prefix: &Path,
         done: Answer,
         review: Option<&Review>,
     ) -> Result<Option<String>, Error> {
@@ -153,11 +158,11 @@ impl Job<'_> {
                 task.id, task.title
             ),
         };
-        let said = flow.text(done).await?;
-        let diff = self.diff(flow, SHOWN).await?;
-        let shown = words::shown(&said, review, &diff);
-        let path = place.then("approval");
-        let answer = ask(flow, &path, &prompt, &shown, YES_OR_NO).await?;
+        let report = flow.text(done).await?;
+        let diff = self.diff(flow, HUMAN_DIFF_BYTES).await?;
+        let shown = prompts::approval_context(&report, review, &diff);
+        let path = prefix.then("approval");
+        let answer = ask_human(flow, &path, &prompt, &shown, YES_OR_NO).await?;
         Ok(match decide(&answer) {
             Decision::Reject(reason) if reason.is_empty() => {
                 Some("A person rejected it and gave no reason.".to_owned())
@@ -173,18 +178,18 @@ impl Job<'_> {
         Ok(flow.world.redactor.redact(&diff).into_owned())
     }
 
-    /// Commits it; `said` is what whoever did it had to say.
-    pub(super) async fn commit(&self, flow: &Flow, said: &str) -> Result<Answer, Error> {
+    /// Commits the task; `report` is the worker's report.
+    pub(super) async fn commit(&self, flow: &Flow, report: &str) -> Result<Answer, Error> {
         let task = self.task();
         let whole = format!("{}: {}", task.id, task.title);
-        let subject: String = whole.chars().take(SUBJECT).collect();
+        let subject: String = whole.chars().take(SUBJECT_CHARS).collect();
         let cut = subject.len() < whole.len();
-        let body = [cut.then_some(whole.as_str()), Some(said.trim())];
+        let body = [cut.then_some(whole.as_str()), Some(report.trim())];
         let body: Vec<&str> = body.into_iter().flatten().collect();
         let deed = Deed {
             folder: flow.workspace.clone(),
             since: self.base.to_owned(),
-            body: words::message(&body.join("\n\n")),
+            body: prompts::commit_body(&body.join("\n\n")),
             subject: if cut {
                 format!("{subject}…")
             } else {
@@ -195,8 +200,8 @@ impl Job<'_> {
                 ("Segno-Task".to_owned(), task.id.clone()),
             ],
         };
-        let words = format!("commit {whole}");
-        let act = async {
+        let description = format!("commit {whole}");
+        let operation = async {
             Ok(match flow.world.worktrees.commit(deed).await? {
                 Committed::Commit(commit) => json!({"commit": commit}),
                 Committed::Others(commit) => json!({"commit": commit, "by": "others"}),
@@ -204,7 +209,7 @@ impl Job<'_> {
             }
             .to_string())
         };
-        flow.deed(&place(&task.id).then("commit"), &words, act)
+        flow.run_git_step(&path_of(&task.id).then("commit"), &description, operation)
             .await
     }
 }

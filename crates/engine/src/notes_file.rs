@@ -1,7 +1,7 @@
-//! Notes of what agents did, in a file of the workspace that people and agents read.
+//! Notes about what agents did, in a workspace file that humans and agents read.
 //!
-//! Each note carries the step that it is about, so that a step has one note however often the run
-//! was killed around it.
+//! Each note carries a mark with session and step, so that a step has exactly one note, however
+//! often the run was killed.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -15,30 +15,30 @@ use crate::error::Error;
 use crate::flow::Flow;
 use crate::spec::{Notes as Policy, NotesFormat};
 
-/// The longest file that is read.
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// The largest notes file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How much of a question or an answer is noted.
-const EXCERPT: usize = 200;
+/// How many characters of a question or an answer go into a note.
+const EXCERPT_CHARS: usize = 200;
 
-/// The beginning of every note in Markdown.
+/// The start of every note in Markdown.
 const HEADING: &str = "## ";
 
-/// The notes of a session.
-pub(crate) struct Notes {
+/// The notes file of a session.
+pub(crate) struct NotesFile {
     policy: Policy,
-    file: Mutex<Option<File>>,
+    file: Mutex<Option<ParsedFile>>,
 }
 
-/// The file as it is now.
-struct File {
-    place: PathBuf,
+/// The parsed file.
+struct ParsedFile {
+    path: PathBuf,
     notes: Vec<String>,
     marks: HashSet<String>,
 }
 
-/// What is noted of a step.
-pub(crate) struct Note<'a> {
+/// The content of a step's note.
+pub(crate) struct StepNote<'a> {
     pub(crate) step: &'a str,
     pub(crate) agent: &'a str,
     pub(crate) question: &'a str,
@@ -46,7 +46,7 @@ pub(crate) struct Note<'a> {
     pub(crate) answer: &'a str,
 }
 
-impl Notes {
+impl NotesFile {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -61,8 +61,8 @@ impl Notes {
         Ok(file.marks.contains(&mark(flow, step)))
     }
 
-    /// Adds a note, unless it is there.
-    pub(crate) async fn add(&self, flow: &Flow, note: Note<'_>) -> Result<(), Error> {
+    /// Adds a note, unless the step has one.
+    pub(crate) async fn add(&self, flow: &Flow, note: StepNote<'_>) -> Result<(), Error> {
         let mut file = self.file.lock().await;
         let file = self.open(flow, &mut file)?;
         let mark = mark(flow, note.step);
@@ -70,14 +70,15 @@ impl Notes {
             return Ok(());
         }
         let (now, number) = (flow.world.clock.now(), file.notes.len() + 1);
-        file.notes.push(self.write(&note, &mark, now, number));
+        file.notes.push(self.render(&note, &mark, now, number));
         let text = file.notes.concat();
-        let replaced = artifacts::replace(&flow.world, flow.session, &file.place, text.as_bytes());
+        let replaced =
+            artifacts::replace_file(&flow.world, flow.session, &file.path, text.as_bytes());
         replaced.map_err(|error| self.unusable(error.to_string()))
     }
 
-    /// The newest notes, as an agent is shown them; empty if there are none.
-    pub(crate) async fn shown(&self, flow: &Flow) -> Result<String, Error> {
+    /// The newest notes as prompt text; empty if there are none.
+    pub(crate) async fn prompt_text(&self, flow: &Flow) -> Result<String, Error> {
         let mut file = self.file.lock().await;
         let file = self.open(flow, &mut file)?;
         let from = file.notes.len().saturating_sub(self.policy.include_last);
@@ -87,22 +88,26 @@ impl Notes {
         })
     }
 
-    fn open<'a>(&self, flow: &Flow, file: &'a mut Option<File>) -> Result<&'a mut File, Error> {
+    fn open<'a>(
+        &self,
+        flow: &Flow,
+        file: &'a mut Option<ParsedFile>,
+    ) -> Result<&'a mut ParsedFile, Error> {
         if file.is_none() {
-            let place = artifacts::place(&flow.workspace, &self.policy.file)?;
-            let text = match flow.world.disk.read(&place, LONGEST) {
+            let path = artifacts::resolve_path(&flow.workspace, &self.policy.file)?;
+            let text = match flow.world.disk.read(&path, MAX_FILE_BYTES) {
                 Ok(bytes) => {
                     String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
                 Err(error) => return Err(self.unusable(error.to_string())),
             };
-            *file = Some(self.read(place, &text));
+            *file = Some(self.parse(path, &text));
         }
         Ok(file.as_mut().expect("it was just opened"))
     }
 
-    fn read(&self, place: PathBuf, text: &str) -> File {
+    fn parse(&self, path: PathBuf, text: &str) -> ParsedFile {
         let mut notes: Vec<String> = Vec::new();
         let begins = |line: &str| match self.policy.format {
             NotesFormat::Markdown => line.starts_with(HEADING),
@@ -119,16 +124,12 @@ impl Notes {
         {
             last.push('\n');
         }
-        let marks = notes.iter().filter_map(|note| self.marked(note)).collect();
-        File {
-            place,
-            notes,
-            marks,
-        }
+        let marks = notes.iter().filter_map(|note| self.mark_of(note)).collect();
+        ParsedFile { path, notes, marks }
     }
 
-    /// The step that a note is about.
-    fn marked(&self, note: &str) -> Option<String> {
+    /// The mark of a note: the step that it is about.
+    fn mark_of(&self, note: &str) -> Option<String> {
         match self.policy.format {
             NotesFormat::Markdown => {
                 let (_, rest) = note.split_once("<!-- segno ")?;
@@ -142,7 +143,7 @@ impl Notes {
         }
     }
 
-    fn write(&self, note: &Note<'_>, mark: &str, now: Timestamp, number: usize) -> String {
+    fn render(&self, note: &StepNote<'_>, mark: &str, now: Timestamp, number: usize) -> String {
         let (question, answer) = (excerpt(note.question), excerpt(note.answer));
         match self.policy.format {
             NotesFormat::Markdown => {
@@ -178,16 +179,16 @@ impl Notes {
     }
 }
 
-/// What tells one note from all others.
+/// The mark that identifies a note.
 fn mark(flow: &Flow, step: &str) -> String {
     format!("{}/{step}", flow.session)
 }
 
-/// The beginning of a text, in one line that is no heading and no mark.
+/// The start of a text, in one line that is neither heading nor mark.
 fn excerpt(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ").replace("<!--", "<! --");
-    match line.char_indices().nth(EXCERPT) {
+    match line.char_indices().nth(EXCERPT_CHARS) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,
     }

@@ -1,4 +1,4 @@
-//! Waiting until a run has taken a memo, so that whoever wrote it learns its name.
+//! Waits until the run has appended a note, so that the author learns its id.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use segno_core::memo::{Handoff, Item, Memo, MemoId, Shelf};
 use segno_core::session::Summary;
 use segno_core::store::Message;
 
-use super::{Author, Noted, Wish, message, note};
+use super::{Author, Noted, Wish, note, to_message};
 use crate::error::Error;
 use crate::history;
 use crate::world::World;
 
-/// How often is looked whether it was taken.
-const GLANCE: Duration = Duration::from_millis(20);
+/// How often the inbox is read.
+const INBOX_POLL: Duration = Duration::from_millis(20);
 
-/// Notes something, and waits for at most `patience` until it stands in the journal: only there does it
-/// have a name for good.
+/// Records a change and waits at most `patience` until the journal has it: only then do new notes
+/// have their final ids.
 pub async fn note_within(
     world: &World,
     summary: &Summary,
@@ -23,7 +23,7 @@ pub async fn note_within(
     wish: Wish,
     patience: Duration,
 ) -> Result<Noted, Error> {
-    let posted = message(world, author.clone(), wish.clone());
+    let posted = to_message(world, author.clone(), wish.clone());
     let noted = note(world, summary, author, wish).await?;
     if noted != Noted::Posted {
         return Ok(noted);
@@ -33,10 +33,10 @@ pub async fn note_within(
         if world.clock.elapsed() >= until {
             return Ok(Noted::Posted);
         }
-        world.clock.sleep(GLANCE).await;
+        world.clock.sleep(INBOX_POLL).await;
     }
     let state = history::look(world, summary.id).await?;
-    Ok(Noted::Written(names(&state.handoff, posted)))
+    Ok(Noted::Written(posted_ids(&state.handoff, posted)))
 }
 
 async fn is_waiting(world: &World, summary: &Summary, posted: &Message) -> Result<bool, Error> {
@@ -44,27 +44,27 @@ async fn is_waiting(world: &World, summary: &Summary, posted: &Message) -> Resul
     Ok(pending.iter().any(|(_, message)| message == posted))
 }
 
-/// The names under which what was posted stands. What was said before stands under its old name.
-fn names(handoff: &Handoff, posted: Message) -> Vec<MemoId> {
+/// The ids of the posted notes. A note that repeats an earlier one has the earlier id.
+fn posted_ids(handoff: &Handoff, posted: Message) -> Vec<MemoId> {
     let Message::Memos(event) = posted else {
         return Vec::new();
     };
-    let named = event.memos.into_iter().filter_map(|written| {
+    let ids = event.memos.into_iter().filter_map(|written| {
         if written.corrects.is_some() {
             return written.corrects;
         }
         match &written.memo {
-            Memo::Decision(decision) => name(&handoff.decisions, decision),
-            Memo::Error(trouble) => name(&handoff.errors, trouble),
-            Memo::Feedback(feedback) => name(&handoff.feedback, feedback),
-            Memo::Todo(todo) => name(&handoff.todos, todo),
+            Memo::Decision(decision) => id_of(&handoff.decisions, decision),
+            Memo::Error(error) => id_of(&handoff.errors, error),
+            Memo::Feedback(feedback) => id_of(&handoff.feedback, feedback),
+            Memo::Todo(todo) => id_of(&handoff.todos, todo),
             Memo::Tests(_) | Memo::Todos(_) | Memo::Files(_) => None,
         }
     });
-    named.collect()
+    ids.collect()
 }
 
-fn name<T: Item>(shelf: &Shelf<T>, memo: &T) -> Option<MemoId> {
-    let mut standing = shelf.standing().rev();
+fn id_of<T: Item>(notes: &Shelf<T>, memo: &T) -> Option<MemoId> {
+    let mut standing = notes.standing().rev();
     standing.find(|kept| kept.memo == *memo)?.id
 }

@@ -1,4 +1,4 @@
-//! Asking for an answer of a certain shape.
+//! Asks for an answer of a given shape, and repeats the question if the answer does not match.
 
 use segno_core::agent::Conduct;
 use segno_core::step::Path;
@@ -9,51 +9,51 @@ use crate::error::Error;
 use crate::flow::{Flow, Input, Question};
 use crate::scope::Scope;
 
-/// A question whose answer must be of a certain shape.
-pub(super) struct Demand<'a> {
+/// A question whose answer must have a given shape.
+pub(super) struct StructuredQuestion<'a> {
     pub(super) path: Path,
     pub(super) agent: &'a str,
-    /// What is asked: a template, or words of our own.
+    /// The question: a template, or literal text.
     pub(super) input: Wording<'a>,
-    /// What is said after it, about the shape.
+    /// The instructions about the shape, which follow the question.
     pub(super) shape: &'a str,
-    /// What the answer should be and nothing else, if it was another.
+    /// What the repeated question asks for, and nothing else.
     pub(super) alone: &'a str,
-    /// How often an answer of another shape is asked for again.
+    /// How often the question is repeated.
     pub(super) retries: u32,
     pub(super) scope: &'a Scope,
-    /// What is asked to be done to the workspace.
+    /// What the agent may do to the workspace.
     pub(super) conduct: Conduct,
 }
 
 pub(super) enum Wording<'a> {
     Template(&'a str),
-    Words(String),
+    Text(String),
 }
 
-/// Asks until the answer can be used. Each time is a step of its own: an answer that was paid for is
-/// kept, whatever it is worth.
-pub(super) async fn insist<T>(
+/// Asks until the answer can be parsed. Each repetition is a step of its own: an answer that was
+/// paid for stays in the journal, even if it is unusable.
+pub(super) async fn ask_structured<T>(
     flow: &Flow,
-    demand: Demand<'_>,
+    structured: StructuredQuestion<'_>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<(T, Answer), Error> {
-    let mut more = demand.shape.to_owned();
-    let times = demand.retries + 1;
+    let mut more = structured.shape.to_owned();
+    let times = structured.retries + 1;
     for n in 1..=times {
-        let input = match &demand.input {
-            Wording::Template(source) => Input::Followed(source, &more),
-            Wording::Words(words) if words.is_empty() => Input::Words(more.clone()),
-            Wording::Words(words) => Input::Words(format!("{words}\n\n{more}")),
+        let input = match &structured.input {
+            Wording::Template(source) => Input::TemplateThen(source, &more),
+            Wording::Text(words) if words.is_empty() => Input::Text(more.clone()),
+            Wording::Text(words) => Input::Text(format!("{words}\n\n{more}")),
         };
-        let path = demand.path.again(n);
+        let path = structured.path.again(n);
         let question = Question {
             path: path.clone(),
-            agent: demand.agent,
+            agent: structured.agent,
             input,
-            scope: demand.scope,
+            scope: structured.scope,
             tools: None,
-            conduct: demand.conduct,
+            conduct: structured.conduct,
         };
         let answer = flow.ask(question).await?;
         let reason = match read(&flow.text(answer).await?) {
@@ -64,22 +64,22 @@ pub(super) async fn insist<T>(
             return Err(Error::Unusable {
                 name: flow.name.clone(),
                 path,
-                agent: demand.agent.to_owned(),
+                agent: structured.agent.to_owned(),
                 times,
                 reason,
             });
         }
         more = format!(
             "{}\n\nYour previous answer could not be used: {reason}. Answer with {} alone.",
-            demand.shape, demand.alone
+            structured.shape, structured.alone
         );
     }
     unreachable!("it is asked at least once")
 }
 
-/// The JSON in an answer that `wanted` accepts: the whole answer, a fenced block, or the first that
-/// stands in the text.
-pub(crate) fn find(text: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+/// The JSON in an answer that `wanted` accepts: the whole answer, a fenced block, or the first one
+/// in the text.
+pub(crate) fn find_json(text: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let whole = serde_json::from_str(text.trim()).ok();
     if let Some(value) = whole.filter(&wanted) {
         return Some(value);
@@ -93,15 +93,15 @@ pub(crate) fn find(text: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value>
         return fenced;
     }
     let starts = text.match_indices(['{', '[']).map(|(start, _)| start);
-    starts.take(MOST_STARTS).find_map(|start| {
+    starts.take(MAX_STARTS).find_map(|start| {
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter();
         let value = values.next()?.ok();
         value.filter(&wanted)
     })
 }
 
-/// A long answer full of brackets is not searched for ever.
-const MOST_STARTS: usize = 10_000;
+/// Bounds the search in a long answer full of brackets.
+const MAX_STARTS: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -122,7 +122,7 @@ mod tests {
             r#"{"note": 1} {"route": "a"}"#,
             r#"[1, {"route": "a"}]"#,
         ] {
-            assert_eq!(find(text, route), expected, "{text}");
+            assert_eq!(find_json(text, route), expected, "{text}");
         }
         for text in [
             "",
@@ -132,7 +132,7 @@ mod tests {
             "[",
             "```json\n```",
         ] {
-            assert_eq!(find(text, route), None, "{text}");
+            assert_eq!(find_json(text, route), None, "{text}");
         }
     }
 }

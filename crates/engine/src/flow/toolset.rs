@@ -1,4 +1,4 @@
-//! What one model may ask for, whoever it comes from.
+//! The tools that one model may call: native tools, executors and MCP servers under unique names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 use segno_core::model::{Tool, ToolCall};
 use segno_core::tool::{Class, Tools};
 
-/// The longest name that models can say.
-const LONGEST_NAME: usize = 64;
+/// The longest tool name that providers accept.
+const MAX_NAME: usize = 64;
 
-/// Tools from several places, each under a name of its own.
+/// Tools from several sources, each with a unique name.
 #[derive(Default)]
-pub(crate) struct Kit {
-    held: Vec<Held>,
+pub(crate) struct Toolset {
+    tools: Vec<OfferedTool>,
 }
 
-struct Held {
-    /// As models see it.
+struct OfferedTool {
+    /// The tool as the model sees it.
     tool: Tool,
     class: Class,
-    /// What it is called where it comes from.
+    /// The tool's name at its source.
     name: String,
-    from: Arc<dyn Tools>,
+    source: Arc<dyn Tools>,
 }
 
-impl Kit {
-    /// Takes in what `from` offers and `allows` lets through. A name that is taken, or that models
-    /// cannot say, gets `owner` before it.
+impl Toolset {
+    /// Adds the tools of `source` that `allows` accepts. A tool whose name is taken or invalid gets
+    /// `owner` as prefix.
     pub(super) fn add(
         &mut self,
         owner: Option<&str>,
-        from: &Arc<dyn Tools>,
+        source: &Arc<dyn Tools>,
         allows: impl Fn(&str) -> bool,
     ) {
-        for offer in from.offers() {
+        for offer in source.offers() {
             let own = &offer.tool.name;
             if !allows(own) {
                 continue;
@@ -41,64 +41,63 @@ impl Kit {
             let Some(name) = self.name(owner, own) else {
                 continue;
             };
-            self.held.push(Held {
+            self.tools.push(OfferedTool {
                 tool: Tool {
                     name,
                     ..offer.tool.clone()
                 },
                 class: offer.class,
                 name: own.clone(),
-                from: Arc::clone(from),
+                source: Arc::clone(source),
             });
         }
     }
 
-    /// The name under which a tool is offered: its own, or a longer one that is free. What has no
-    /// owner and is there already is not offered twice.
+    /// The name under which a tool is offered: its own, or a longer one that is free. A duplicate
+    /// without an owner is not offered.
     fn name(&self, owner: Option<&str>, own: &str) -> Option<String> {
-        let spoken = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        let plain = !own.is_empty() && own.len() <= LONGEST_NAME && own.chars().all(spoken);
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        let plain = !own.is_empty() && own.len() <= MAX_NAME && own.chars().all(is_valid);
         if plain && self.get(own).is_none() {
             return Some(own.to_owned());
         }
         let long = format!("{}_{own}", owner?);
         let long: Vec<char> = long
             .chars()
-            .map(|c| if spoken(c) { c } else { '_' })
+            .map(|c| if is_valid(c) { c } else { '_' })
             .collect();
         let numbers = (2..).map(|n| format!("_{n}"));
         let names = std::iter::once(String::new()).chain(numbers).map(|end| {
-            let most = long.len().min(LONGEST_NAME - end.len());
-            long[..most].iter().collect::<String>() + &end
+            let length = long.len().min(MAX_NAME - end.len());
+            long[..length].iter().collect::<String>() + &end
         });
         names.into_iter().find(|name| self.get(name).is_none())
     }
 
-    /// What is offered to a model that may use what `allows` says.
+    /// The tools that a model may use according to `allows`.
     pub(super) fn offered(&self, allows: impl Fn(&str) -> bool) -> Vec<Tool> {
-        let tools = self.held.iter().map(|held| &held.tool);
+        let tools = self.tools.iter().map(|offered| &offered.tool);
         tools.filter(|tool| allows(&tool.name)).cloned().collect()
     }
 
-    /// What happens if a tool is run twice; `None` if there is no such tool.
+    /// What happens if a tool runs twice; `None` if there is no such tool.
     pub(super) fn class(&self, name: &str) -> Option<Class> {
-        self.get(name).map(|held| held.class)
+        self.get(name).map(|tools| tools.class)
     }
 
-    /// Runs a tool.
     pub(super) async fn run(&self, call: &ToolCall, workspace: &Path) -> Result<String, String> {
-        let held = self
+        let tools = self
             .get(&call.name)
             .ok_or_else(|| format!("there is no tool `{}`", call.name))?;
         let call = ToolCall {
-            name: held.name.clone(),
+            name: tools.name.clone(),
             ..call.clone()
         };
-        held.from.run(&call, workspace).await
+        tools.source.run(&call, workspace).await
     }
 
-    fn get(&self, name: &str) -> Option<&Held> {
-        self.held.iter().find(|held| held.tool.name == name)
+    fn get(&self, name: &str) -> Option<&OfferedTool> {
+        self.tools.iter().find(|tools| tools.tool.name == name)
     }
 }
 
@@ -109,9 +108,9 @@ mod tests {
 
     use super::*;
 
-    struct Some(Vec<Offer>);
+    struct FakeTools(Vec<Offer>);
 
-    impl Tools for Some {
+    impl Tools for FakeTools {
         fn offers(&self) -> &[Offer] {
             &self.0
         }
@@ -130,30 +129,28 @@ mod tests {
             },
             class: Class::ReadOnly,
         };
-        Arc::new(Some(names.iter().map(offer).collect()))
+        Arc::new(FakeTools(names.iter().map(offer).collect()))
     }
 
-    fn names(kit: &Kit) -> Vec<String> {
-        let offered = kit.offered(|_| true).into_iter();
+    fn names(toolset: &Toolset) -> Vec<String> {
+        let offered = toolset.offered(|_| true).into_iter();
         offered.map(|tool| tool.name).collect()
     }
 
     #[tokio::test]
-    async fn names_stay_where_they_can_and_differ() {
-        let mut kit = Kit::default();
+    async fn tool_names_stay_unique() {
+        let mut toolset = Toolset::default();
         let long = "x".repeat(70);
-        kit.add(None, &tools(&["head", "head"]), |_| true);
-        kit.add(
-            Option::Some("a"),
+        toolset.add(None, &tools(&["head", "head"]), |_| true);
+        toolset.add(
+            Some("a"),
             &tools(&["read", "head", "get it", &long]),
             |_| true,
         );
-        kit.add(
-            Option::Some("b.c"),
-            &tools(&["read", "a_head", "no"]),
-            |name| name != "no",
-        );
-        kit.add(Option::Some("a"), &tools(&["head"]), |_| true);
+        toolset.add(Some("b.c"), &tools(&["read", "a_head", "no"]), |name| {
+            name != "no"
+        });
+        toolset.add(Some("a"), &tools(&["head"]), |_| true);
         let cut = format!("a_{}", "x".repeat(62));
         let expected = [
             "head",
@@ -165,12 +162,15 @@ mod tests {
             "b_c_a_head",
             "a_head_2",
         ];
-        assert_eq!(names(&kit), expected);
+        assert_eq!(names(&toolset), expected);
         let call = ToolCall {
             id: "1".into(),
             name: "b_c_read".into(),
             input: serde_json::json!({}),
         };
-        assert_eq!(kit.run(&call, Path::new("/")).await, Ok("read".to_owned()));
+        assert_eq!(
+            toolset.run(&call, Path::new("/")).await,
+            Ok("read".to_owned())
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Several things at once.
+//! Runs several futures concurrently.
 //!
-//! When one fails, the others begin nothing new; what they have in flight is paid for, so it is
-//! waited for and kept. What waits for a person does not stop the others.
+//! When one fails, the others start nothing new; what they have in flight is paid for, so it is
+//! awaited and kept. A step that waits for a human does not stop the others.
 
 use std::sync::atomic::Ordering;
 
@@ -12,8 +12,9 @@ use segno_core::error::{Diagnose, Kind};
 use crate::error::Error;
 use crate::flow::Flow;
 
-/// Runs all of it side by side. The results in the given order, or the error that counts.
-pub(super) async fn all<T>(
+/// Runs all futures concurrently. Returns the results in the given order, or the most important
+/// error.
+pub(super) async fn run_all<T>(
     flow: &Flow,
     work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>,
 ) -> Result<Vec<T>, Error> {
@@ -23,7 +24,7 @@ pub(super) async fn all<T>(
     while let Some((index, result)) = running.next().await {
         match result {
             Ok(value) => done.push((index, value)),
-            Err(error) => worst = Some(note(flow, worst, error)),
+            Err(error) => worst = Some(record_error(flow, worst, error)),
         }
     }
     if let Some(error) = worst {
@@ -33,8 +34,8 @@ pub(super) async fn all<T>(
     Ok(done.into_iter().map(|(_, value)| value).collect())
 }
 
-/// Takes an error in, and returns the one that counts so far.
-pub(super) fn note(flow: &Flow, known: Option<Error>, error: Error) -> Error {
+/// Records an error, and returns the most important one so far.
+pub(super) fn record_error(flow: &Flow, known: Option<Error>, error: Error) -> Error {
     if rank(&error) > 0 {
         flow.failing.store(true, Ordering::Relaxed);
     }
@@ -44,7 +45,7 @@ pub(super) fn note(flow: &Flow, known: Option<Error>, error: Error) -> Error {
     }
 }
 
-/// How much an error counts beside others. A run that waits may go on, so it counts least.
+/// How important an error is. A run that waits may continue, so it ranks lowest.
 fn rank(error: &Error) -> u32 {
     match error {
         Error::Waiting { .. } => 0,

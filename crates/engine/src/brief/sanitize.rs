@@ -1,18 +1,19 @@
-//! Words of others, made fit for one line of a brief.
+//! Makes foreign text safe for one line of a resume context.
 
-/// A text in one line: without anything that is not seen or changes how the rest is read, and cut to
-/// `most` characters. What would begin a section or close a fence cannot: a line has no end inside.
-pub(super) fn line(text: &str, most: usize) -> String {
+/// A text in one line, without invisible characters or characters that change the reading
+/// direction, cut to `max` characters. It cannot start a section or close a fence, because it has
+/// no line break.
+pub(super) fn one_line(text: &str, max: usize) -> String {
     let (mut line, mut kept, mut space) = (String::new(), 0, false);
     for c in text.chars() {
         if c.is_whitespace() {
             space = !line.is_empty();
             continue;
         }
-        if is_unseen(c) {
+        if is_invisible(c) {
             continue;
         }
-        if kept >= most {
+        if kept >= max {
             line.push('…');
             break;
         }
@@ -26,8 +27,8 @@ pub(super) fn line(text: &str, most: usize) -> String {
     line
 }
 
-/// Whether a character is not seen, or turns the direction of reading.
-fn is_unseen(c: char) -> bool {
+/// Whether a character is invisible or changes the reading direction.
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_line_of_what_can_be_seen() {
+    fn one_line_has_only_visible_characters() {
         for (text, expected) in [
             ("  a\n\n## b\t c ", "a ## b c"),
             ("a\u{202E}b\u{200B}c\u{1b}[31m", "abc[31m"),
@@ -59,7 +60,7 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(
-                line(
+                one_line(
                     text,
                     4.max(expected.chars().count() - usize::from(expected.ends_with('…')))
                 ),

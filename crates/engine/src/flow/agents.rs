@@ -1,4 +1,4 @@
-//! The agents of a workflow, ready to be asked.
+//! Prepares the agents of a workflow: drivers, prices, prompts and toolsets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,48 +9,47 @@ use segno_core::model::Model;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
 
-use super::kit::Kit;
+use super::toolset::Toolset;
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::secrets::Secrets;
 use crate::spec::{Api, Declared, Permissions, Provider, Schema, Skill, Workflow, outline};
 use crate::world::{Order, Speaker, World};
 
-/// Everyone, by name, and what models may ask for.
-pub(crate) struct Cast {
-    performers: BTreeMap<String, Performer>,
-    kits: BTreeMap<Vec<String>, Kit>,
+/// All agents by name, and the toolsets of the models.
+pub(crate) struct Agents {
+    agents: BTreeMap<String, Agent>,
+    toolsets: BTreeMap<Vec<String>, Toolset>,
 }
 
-pub(crate) struct Performer {
-    /// Who it is: a template.
+/// An agent of the spec, ready to be called.
+pub(crate) struct Agent {
+    /// The system prompt: a template.
     pub(super) prompt: String,
-    /// The skills that it is told of, below its prompt.
+    /// The list of skills that follows the prompt.
     pub(super) skills: String,
     /// Everything about its provider that an answer depends on.
     pub(super) identity: String,
-    /// What the format calls its provider.
+    /// The provider's name in the spec format.
     pub(super) provider: &'static str,
-    /// How it is spoken to.
+    /// The adapter that calls it.
     pub(super) speaker: Speaker,
-    /// What it costs, if that is known.
+    /// The price, if it is known.
     pub(super) price: Option<Price>,
-    /// What sums up for it what was said, if it does not do so itself, and what that costs.
+    /// The model that summarizes its conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<Summarizer>,
-    /// What it may ask for.
     pub(super) tools: Vec<String>,
-    /// What it may do with that.
     pub(super) permissions: Permissions,
     pub(super) input_schema: Option<Schema>,
     pub(super) output_schema: Option<Schema>,
 }
 
-/// A model that sums up, and what it costs.
+/// A model that summarizes, and its price.
 type Summarizer = (Arc<dyn Model>, Option<Price>);
 
-impl Cast {
-    /// Gets everyone ready, before anything is asked. `spec_path` is where the spec stands.
-    pub(crate) async fn gather(
+impl Agents {
+    /// Prepares all agents before the first step runs. `spec_path` is the file of the spec.
+    pub(crate) async fn prepare(
         world: &World,
         workflow: &Workflow,
         secrets: &Secrets,
@@ -59,22 +58,22 @@ impl Cast {
         observer: &dyn Observer,
     ) -> Result<Self, Error> {
         let folder = spec_path.parent().unwrap_or(Path::new("."));
-        let mut made: Vec<(&Provider, Speaker)> = Vec::new();
-        let mut cast = BTreeMap::new();
+        let mut created: Vec<(&Provider, Speaker)> = Vec::new();
+        let mut agents = BTreeMap::new();
         for (name, agent) in &workflow.agents {
-            let known = made
+            let known = created
                 .iter()
                 .find(|(provider, _)| **provider == agent.provider);
             let speaker = match known {
                 Some((_, speaker)) => speaker.clone(),
                 None => world.drivers.driver(&agent.provider, folder)?,
             };
-            made.push((&agent.provider, speaker.clone()));
-            let performer = Performer {
+            created.push((&agent.provider, speaker.clone()));
+            let prepared = Agent {
                 price: price(world, workflow, agent.provider.model())?,
                 summarizer: summarizer(world, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
-                skills: told(&workflow.skills),
+                skills: skills_prompt(&workflow.skills),
                 identity: agent.provider.identity(),
                 provider: agent.provider.name(),
                 speaker,
@@ -83,58 +82,54 @@ impl Cast {
                 input_schema: agent.input_schema.clone(),
                 output_schema: agent.output_schema.clone(),
             };
-            cast.insert(name.clone(), performer);
+            agents.insert(name.clone(), prepared);
         }
-        // Only models ask for tools.
-        let models = cast
+        // Only models call Segno's tools.
+        let models = agents
             .values()
-            .any(|performer| matches!(performer.speaker, Speaker::Model(_)));
-        let kits = if models {
-            kits(world, workflow, secrets, folder, workspace, observer).await?
+            .any(|agent| matches!(agent.speaker, Speaker::Model(_)));
+        let toolsets = if models {
+            toolsets(world, workflow, secrets, folder, workspace, observer).await?
         } else {
             BTreeMap::new()
         };
-        Ok(Self {
-            performers: cast,
-            kits,
-        })
+        Ok(Self { agents, toolsets })
     }
 
-    /// The tools with these names; `None` if there are none.
-    pub(super) fn kit(&self, names: &[String]) -> Option<&Kit> {
-        self.kits.get(names)
+    /// The toolset with these tools; `None` if there is none.
+    pub(super) fn toolset(&self, names: &[String]) -> Option<&Toolset> {
+        self.toolsets.get(names)
     }
 
-    /// Whether this one is a program that keeps its conversation.
-    pub(crate) fn is_companion(&self, name: &str) -> bool {
-        let found = self.performers.get(name);
+    /// Whether this agent is a CLI agent, which keeps its own conversation.
+    pub(crate) fn is_cli_agent(&self, name: &str) -> bool {
+        let found = self.agents.get(name);
         found.is_some_and(|found| matches!(found.speaker, Speaker::Companion(_)))
     }
 
-    /// Whether any of them is a program that keeps its conversation.
-    pub(crate) fn has_companions(&self) -> bool {
-        let mut all = self.performers.values();
-        all.any(|performer| matches!(performer.speaker, Speaker::Companion(_)))
+    /// Whether any agent is a CLI agent.
+    pub(crate) fn has_cli_agents(&self) -> bool {
+        let mut all = self.agents.values();
+        all.any(|agent| matches!(agent.speaker, Speaker::Companion(_)))
     }
 
-    /// How this one is spoken to, and what it costs, if that is known.
-    pub(crate) fn voice(&self, name: &str) -> Option<(Speaker, Option<Price>)> {
-        let found = self.performers.get(name)?;
+    /// The adapter of an agent, and its price if known.
+    pub(crate) fn speaker_and_price(&self, name: &str) -> Option<(Speaker, Option<Price>)> {
+        let found = self.agents.get(name)?;
         Some((found.speaker.clone(), found.price))
     }
 
-    /// The one of that name, if there is one.
-    pub(super) fn find(&self, name: &str) -> Option<&Performer> {
-        self.performers.get(name)
+    pub(super) fn find(&self, name: &str) -> Option<&Agent> {
+        self.agents.get(name)
     }
 
-    /// One of them. A spec that was read names nobody else.
-    pub(super) fn get(&self, name: &str) -> &Performer {
-        &self.performers[name]
+    /// The agent of that name. A validated spec names no other.
+    pub(super) fn get(&self, name: &str) -> &Agent {
+        &self.agents[name]
     }
 }
 
-/// The model that sums up what an agent said, where the spec names one.
+/// The model that summarizes an agent's conversation, where the spec names one.
 fn summarizer(
     world: &World,
     workflow: &Workflow,
@@ -157,7 +152,7 @@ fn summarizer(
     })
 }
 
-/// What a model costs. A limit on money cannot be kept without knowing that.
+/// The price of a model. A cost budget cannot be enforced without it.
 fn price(world: &World, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
     let Some(model) = model else {
         return Ok(None);
@@ -171,15 +166,15 @@ fn price(world: &World, workflow: &Workflow, model: Option<&str>) -> Result<Opti
     Ok(price)
 }
 
-/// A kit for each set of tools that some agent or step has.
-async fn kits(
+/// A toolset for each set of tools that an agent or a step has.
+async fn toolsets(
     world: &World,
     workflow: &Workflow,
     secrets: &Secrets,
     folder: &Path,
     workspace: &Path,
     observer: &dyn Observer,
-) -> Result<BTreeMap<Vec<String>, Kit>, Error> {
+) -> Result<BTreeMap<Vec<String>, Toolset>, Error> {
     let own = workflow.agents.values().map(|agent| agent.tools.clone());
     let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
     let skills = &workflow.skills;
@@ -201,7 +196,7 @@ async fn kits(
     });
     let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
     let guardrails = &workflow.guardrails;
-    let mut kits = BTreeMap::new();
+    let mut toolsets = BTreeMap::new();
     for names in sets {
         let mut executors = executors.clone();
         executors.retain(|executor| names.contains(&executor.id));
@@ -213,24 +208,24 @@ async fn kits(
             folder,
             workspace,
         };
-        let mut kit = Kit::default();
+        let mut toolset = Toolset::default();
         for tools in world.drivers.tools(order)? {
-            kit.add(None, &tools, |_| true);
+            toolset.add(None, &tools, |_| true);
         }
         for (id, tools) in started
             .iter()
             .filter(|(id, _)| names.iter().any(|n| n == id))
         {
             let allows = |name: &str| guardrails.allows(name) || guardrails.allows(id);
-            kit.add(Some(id), tools, allows);
+            toolset.add(Some(id), tools, allows);
         }
-        kits.insert(names, kit);
+        toolsets.insert(names, toolset);
     }
-    Ok(kits)
+    Ok(toolsets)
 }
 
-/// What agents are told of skills.
-fn told(skills: &[Skill]) -> String {
+/// The list of skills for the system prompt.
+fn skills_prompt(skills: &[Skill]) -> String {
     let mut text = String::new();
     for skill in skills.iter().filter(|skill| skill.is_told) {
         if text.is_empty() {

@@ -1,4 +1,4 @@
-//! When a run pauses by itself: after so many steps, or so much time, of its own.
+//! Pauses a run automatically after a number of steps or an amount of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,35 +13,35 @@ use segno_core::time::human;
 use crate::spec::Pauses;
 use crate::stop::Stop;
 
-pub(crate) struct Pace {
+pub(crate) struct AutoPause {
     pauses: Pauses,
     /// What is counted: steps, or the tasks of a plan.
     unit: &'static str,
     clock: Arc<dyn Clock>,
-    begun: Duration,
+    started: Duration,
     steps: AtomicU32,
 }
 
-impl Pace {
+impl AutoPause {
     pub(crate) fn new(pauses: Pauses, unit: &'static str, clock: Arc<dyn Clock>) -> Self {
         Self {
             pauses,
             unit,
-            begun: clock.elapsed(),
+            started: clock.elapsed(),
             clock,
             steps: AtomicU32::new(0),
         }
     }
 
-    /// A step is done.
-    pub(crate) fn step(&self) {
+    /// Counts a finished step.
+    pub(crate) fn count_step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether it is time: looked at before anything new is begun.
-    pub(crate) fn due(&self) -> Option<Stop> {
+    /// The stop request, if a pause is due. Checked before anything new starts.
+    pub(crate) fn due_stop(&self) -> Option<Stop> {
         let steps = self.steps.load(Ordering::Relaxed);
-        if self.pauses.after_steps.is_some_and(|most| steps >= most) {
+        if self.pauses.after_steps.is_some_and(|limit| steps >= limit) {
             let unit = self.unit;
             let reason = match steps {
                 1 => format!("1 {unit} is done"),
@@ -53,9 +53,9 @@ impl Pace {
                 Trigger::TaskComplete,
             ));
         }
-        let long = self.clock.elapsed().saturating_sub(self.begun);
-        if self.pauses.after.is_some_and(|most| long >= most) {
-            let reason = format!("it ran for {}", human(long));
+        let active = self.clock.elapsed().saturating_sub(self.started);
+        if self.pauses.after.is_some_and(|limit| active >= limit) {
+            let reason = format!("it ran for {}", human(active));
             return Some(stop("continuity.pause.after_s", reason, Trigger::Timeout));
         }
         None

@@ -1,8 +1,8 @@
-//! Checkpoints that a workflow takes by itself, at the boundaries that its spec names.
+//! Takes checkpoints at the boundaries that the spec names.
 //!
-//! They are taken beside the work: a task of its own copies the files while the next step is asked.
-//! If several boundaries come before one is done, the next checkpoint stands for all of them. One
-//! that cannot be taken is told, and disturbs nothing.
+//! A separate task copies the files while the next step runs. If several boundaries pass before a
+//! checkpoint is done, the next checkpoint covers all of them. A checkpoint that fails is reported
+//! and does not affect the run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,69 +21,74 @@ use crate::spec::Checkpoints;
 use crate::world::World;
 use crate::{checkpoint, remote};
 
-/// How long files that nobody needs any more wait before they go.
+/// How long unreferenced snapshot data stays before it is deleted.
 const GRACE: Duration = Duration::from_hours(24);
 
-/// Watches a run, and takes its checkpoints.
-pub(crate) struct Boundaries {
+/// Observes a run and takes its checkpoints.
+pub(crate) struct Checkpointer {
     inner: Arc<dyn Observer>,
     policy: Checkpoints,
     queue: Mutex<Option<mpsc::UnboundedSender<Trigger>>>,
-    /// What whoever stopped the run wants kept.
-    asked: Mutex<Option<Trigger>>,
+    /// The checkpoint that the stop request asks for.
+    requested: Mutex<Option<Trigger>>,
 }
 
-impl Boundaries {
-    /// Begins to watch.
-    pub(crate) fn begin(
+impl Checkpointer {
+    /// Starts the task that takes checkpoints.
+    pub(crate) fn start(
         world: &World,
         policy: &Checkpoints,
         session: SessionId,
         inner: Arc<dyn Observer>,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let (queue, triggers) = mpsc::unbounded_channel();
-        let taker = tokio::spawn(serve(
+        let task = tokio::spawn(run(
             world.clone(),
             session,
             policy.clone(),
             triggers,
             Arc::clone(&inner),
         ));
-        let boundaries = Self {
+        let checkpointer = Self {
             inner,
             policy: policy.clone(),
             queue: Mutex::new(Some(queue)),
-            asked: Mutex::default(),
+            requested: Mutex::default(),
         };
-        (Arc::new(boundaries), taker)
+        (Arc::new(checkpointer), task)
     }
 
-    /// Notes a boundary under the word that someone asked for, or the first of its own that the spec
-    /// names.
-    fn reach(&self, words: &[Trigger]) {
-        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = words.iter().find(|word| self.policy.on.contains(word));
-        if let Some(trigger) = asked.or(named.copied())
+    /// Queues a checkpoint under the trigger that the stop request named, or else the first of
+    /// `triggers` that the spec names.
+    fn queue_checkpoint(&self, triggers: &[Trigger]) {
+        let requested = *self
+            .requested
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let named = triggers
+            .iter()
+            .find(|trigger| self.policy.on.contains(trigger));
+        if let Some(trigger) = requested.or(named.copied())
             && let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner)
         {
             let _ = queue.send(trigger);
         }
     }
 
-    /// Waits until everything that was reached is kept.
-    pub(crate) async fn close(&self, taker: JoinHandle<()>) {
+    /// Waits until all queued checkpoints are taken.
+    pub(crate) async fn close(&self, task: JoinHandle<()>) {
         drop(
             self.queue
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take(),
         );
-        let _ = taker.await;
+        let _ = task.await;
     }
 }
 
-/// Takes a checkpoint for what was reached, and whenever it is time.
-async fn serve(
+/// Takes a checkpoint for each queued trigger, and periodically.
+async fn run(
     world: World,
     session: SessionId,
     policy: Checkpoints,
@@ -99,25 +104,25 @@ async fn serve(
             }
         };
         let mut trigger = tokio::select! {
-            reached = triggers.recv() => match reached {
+            queued = triggers.recv() => match queued {
                 Some(trigger) => trigger,
                 None => break,
             },
             () = time => Trigger::Periodic,
         };
-        // The newest says it best: that all is done, rather than that a step is.
+        // The newest trigger says most: that the run completed, rather than that a step did.
         while let Ok(later) = triggers.try_recv() {
             trigger = later;
         }
-        pruned |= keep(&world, session, trigger, &*observer).await;
+        pruned |= take_checkpoint(&world, session, trigger, &*observer).await;
     }
     if pruned {
-        tidy(&world, &*observer).await;
+        sweep_unreferenced(&world, &*observer).await;
     }
 }
 
-/// Frees what nobody needs any more, and tells if checkpoints take too much room all the same.
-async fn tidy(world: &World, observer: &dyn Observer) {
+/// Deletes unreferenced snapshot data, and reports if checkpoints still take too much space.
+async fn sweep_unreferenced(world: &World, observer: &dyn Observer) {
     let swept = async {
         retention::sweep(world, GRACE).await?;
         retention::excess(world).await
@@ -133,9 +138,9 @@ async fn tidy(world: &World, observer: &dyn Observer) {
     }
 }
 
-/// Takes a checkpoint, sends it, and lets go of old ones; what goes wrong is told, and done the next
-/// time. Returns whether old ones were let go of.
-pub(crate) async fn keep(
+/// Takes a checkpoint, pushes it, and prunes old ones. Errors are reported, and the work is
+/// repeated the next time. Returns whether old checkpoints were pruned.
+pub(crate) async fn take_checkpoint(
     world: &World,
     session: SessionId,
     trigger: Trigger,
@@ -173,27 +178,30 @@ pub(crate) async fn keep(
     })
 }
 
-impl Observer for Boundaries {
+impl Observer for Checkpointer {
     fn entry(&self, session: SessionId, entry: &Entry) {
         match &entry.event {
             Event::StepFinished(_) | Event::QuestionAnswered(_) => {
-                self.reach(&[Trigger::TaskComplete]);
+                self.queue_checkpoint(&[Trigger::TaskComplete]);
             }
             Event::StepFailed(event) if event.error.kind == "timeout" => {
-                self.reach(&[Trigger::Timeout]);
+                self.queue_checkpoint(&[Trigger::Timeout]);
             }
             Event::StopRequested(event) => {
-                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = event.checkpoint;
+                *self
+                    .requested
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = event.checkpoint;
             }
             Event::RunEnded(event) => match event.status {
-                Status::Completed => self.reach(&[Trigger::Complete]),
-                Status::Failed => self.reach(&[Trigger::Error]),
-                // A run that pauses by itself has used up what it may.
+                Status::Completed => self.queue_checkpoint(&[Trigger::Complete]),
+                Status::Failed => self.queue_checkpoint(&[Trigger::Error]),
+                // A run that pauses with an error has used up its budget.
                 Status::Paused if event.error.is_some() => {
-                    self.reach(&[Trigger::Exhaustion, Trigger::Pause]);
+                    self.queue_checkpoint(&[Trigger::Exhaustion, Trigger::Pause]);
                 }
-                Status::Paused | Status::Waiting => self.reach(&[Trigger::Pause]),
-                Status::Interrupted => self.reach(&[Trigger::Shutdown]),
+                Status::Paused | Status::Waiting => self.queue_checkpoint(&[Trigger::Pause]),
+                Status::Interrupted => self.queue_checkpoint(&[Trigger::Shutdown]),
                 _ => {}
             },
             _ => {}

@@ -1,6 +1,5 @@
-//! What Segno does itself in the course of a workflow: a step like any other, with git in the place of an
-//! agent. The intent is written down before, what came of it after, and what is finished is not done
-//! again, whatever was edited since (P6, P7).
+//! Runs a git operation as a step. The journal has the intent before the operation and the result
+//! after it. A finished step does not run again, even if the spec was edited since (P6, P7).
 
 use segno_core::digest::Digest;
 use segno_core::error::Diagnose;
@@ -15,32 +14,33 @@ use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::pen;
 
-/// Who does it, as the journal says.
+/// The agent name of git steps in the journal.
 const GIT: &str = "git";
 
 impl Flow {
-    /// Does something once. `words` say what; `act` must bear being called again after a kill.
-    pub(crate) async fn deed(
+    /// Runs a git operation once. `description` is the step's recorded input; `operation` must
+    /// tolerate a second run after a kill.
+    pub(crate) async fn run_git_step(
         &self,
         path: &Path,
-        words: &str,
-        act: impl Future<Output = Result<String, Error>>,
+        description: &str,
+        operation: impl Future<Output = Result<String, Error>>,
     ) -> Result<Answer, Error> {
         if let Some(done) = self.finished.get(path) {
             return Ok(self.answers.add(self.skip(path, done)));
         }
-        self.boundary().await?;
-        let begun = self.begun.get(path);
-        let (revision, before) = begun.map_or((0, 0), |open| (open.revision, open.attempt));
+        self.check_may_start().await?;
+        let open = self.unfinished.get(path);
+        let (revision, before) = open.map_or((0, 0), |open| (open.revision, open.attempt));
         let attempt = before + 1;
-        let (input, _) = pen::keep(&self.world, words).await?;
+        let (input, _) = pen::keep(&self.world, description).await?;
         let started = StepStarted {
             path: path.clone(),
             revision,
             attempt,
             agent: GIT.to_owned(),
             input,
-            input_digest: Digest::of(words.as_bytes()),
+            input_digest: Digest::of(description.as_bytes()),
         };
         let failed = |error: Failure| StepFailed {
             path: path.clone(),
@@ -52,7 +52,7 @@ impl Flow {
             suspended: None,
         };
         if self.pen.write(vec![started.into()]).await? == Room::Reserve {
-            self.pen.note(failed(Failure {
+            self.pen.enqueue(failed(Failure {
                 kind: "no_room".into(),
                 message: "not begun: the disk is full".into(),
             }));
@@ -60,19 +60,19 @@ impl Flow {
                 name: self.name.clone(),
             });
         }
-        let begun_at = self.world.clock.now();
+        let started_at = self.world.clock.now();
         point(Point::StepBeforeEffect);
-        let text = act.await.inspect_err(|error| {
-            self.pen.note(failed(Failure {
+        let text = operation.await.inspect_err(|error| {
+            self.pen.enqueue(failed(Failure {
                 kind: error.code().to_owned(),
                 message: self.world.redactor.redact(&error.to_string()).into_owned(),
             }));
         })?;
         point(Point::StepAfterEffect);
         let (output, clean) = pen::keep(&self.world, &text).await?;
-        let elapsed = self.world.clock.now().since(begun_at);
+        let elapsed = self.world.clock.now().since(started_at);
         self.budget.spend(Usage::default(), true);
-        self.pen.note(StepFinished {
+        self.pen.enqueue(StepFinished {
             path: path.clone(),
             revision,
             attempt,

@@ -1,4 +1,4 @@
-//! What is done to a chat without asking anyone: each a run of its own, and a short one.
+//! Changes a chat without calling an agent: each change is a short run of its own.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use segno_core::journal::{ChatCleared, Event, Head, Run, RunEnded, StopMode, Sto
 use segno_core::session::{Status, Summary};
 use segno_core::store::Message;
 
-use super::{Audience, is_chat, released};
+use super::{Audience, is_chat, release_on_error};
 use crate::error::Error as Failure;
 use crate::observe::Observer;
 use crate::pen::Pen;
@@ -14,7 +14,7 @@ use crate::run::Outcome;
 use crate::world::World;
 use crate::{claim, flow, history, resume};
 
-/// Forgets what was said: no agent is told of it any more. It stays in the journal.
+/// Clears the conversation: agents no longer receive it. It stays in the journal.
 pub async fn clear(
     world: &World,
     summary: &Summary,
@@ -23,16 +23,16 @@ pub async fn clear(
     observer: Arc<dyn Observer>,
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
-    resume::over(summary)?;
+    resume::check_resumable(summary)?;
     let cleared = ChatCleared { by: by.to_owned() };
     let run = claim::claim(world, summary).await?.run;
     let status = audience.rest();
-    let written = write(world, summary, run, vec![cleared.into()], status, observer).await;
-    released(world, summary, run, written).await
+    let written = write_run(world, summary, run, vec![cleared.into()], status, observer).await;
+    release_on_error(world, summary, run, written).await
 }
 
-/// Puts a chat to rest that nobody runs: `Paused`, or `Expired`. Nothing is done, and `None` returned, if
-/// its journal does not end at `seen` any more: somebody went on with it.
+/// Moves a chat without an active run to `Paused` or `Expired`. Does nothing and returns `None` if
+/// its journal no longer ends at `seen`, because someone continued it.
 pub async fn rest(
     world: &World,
     summary: &Summary,
@@ -42,10 +42,10 @@ pub async fn rest(
     observer: Arc<dyn Observer>,
 ) -> Result<Option<Outcome>, Failure> {
     is_chat(summary)?;
-    resume::over(summary)?;
+    resume::check_resumable(summary)?;
     let run = claim::claim(world, summary).await?.run;
     let now = world.store.summary(summary.id).await;
-    let now = released(world, summary, run, now.map_err(Failure::from)).await?;
+    let now = release_on_error(world, summary, run, now.map_err(Failure::from)).await?;
     if now.head != seen {
         world.store.release(summary.id, run).await?;
         return Ok(None);
@@ -57,41 +57,43 @@ pub async fn rest(
         reason: None,
         checkpoint: None,
     };
-    let written = write(world, summary, run, vec![asked.into()], status, observer).await;
-    released(world, summary, run, written).await.map(Some)
+    let written = write_run(world, summary, run, vec![asked.into()], status, observer).await;
+    release_on_error(world, summary, run, written)
+        .await
+        .map(Some)
 }
 
-/// Writes a run in which nothing is asked, under its lease.
-pub(super) async fn write(
+/// Writes a run without steps, under its lease.
+pub(super) async fn write_run(
     world: &World,
     summary: &Summary,
     run: Run,
-    said: Vec<Event>,
+    changes: Vec<Event>,
     status: Status,
     observer: Arc<dyn Observer>,
 ) -> Result<Outcome, Failure> {
     let (state, _) = history::open(world, summary.id).await?;
-    // Read again under the lease: it may have ended between the look and the grant.
-    resume::over(&Summary {
+    // Checked again under the lease: the session may have ended in between.
+    resume::check_resumable(&Summary {
         status: state.status,
         ..summary.clone()
     })?;
     let mut events = vec![world.run_started()];
     events.extend(flow::unknown(&state));
-    events.extend(said);
+    events.extend(changes);
     let error = None;
     events.push(RunEnded { status, error }.into());
-    let wishes = world.store.pending(summary.id).await?;
-    // An answer stays until its question takes it.
-    let wishes = wishes
+    let stop_requests = world.store.pending(summary.id).await?;
+    // An answer stays in the inbox until its question consumes it.
+    let stop_requests = stop_requests
         .into_iter()
-        .filter(|(_, wish)| matches!(wish, Message::Stop(_)));
-    let wishes = wishes.map(|(number, _)| number).collect();
-    let (pen, scribe) = Pen::new(world, summary.id, run, state, observer);
-    let closed = pen.close(events, wishes).await;
+        .filter(|(_, message)| matches!(message, Message::Stop(_)));
+    let stop_requests = stop_requests.map(|(number, _)| number).collect();
+    let (pen, writer) = Pen::new(world, summary.id, run, state, observer);
+    let closed = pen.close(events, stop_requests).await;
     let state = pen.state();
     drop(pen);
-    let _ = scribe.await;
+    let _ = writer.await;
     closed?;
     Ok(Outcome {
         session: summary.id,

@@ -1,4 +1,4 @@
-//! Where the work is done: a branch with a folder of its own, or the folder that the session is in.
+//! Prepares the repository: a branch with its own worktree, or the session's workspace.
 
 use segno_core::step::Path;
 use segno_core::worktree::{Error as GitError, Ground, Plot};
@@ -8,29 +8,30 @@ use crate::error::Error;
 use crate::flow::Flow;
 use crate::spec::{Plan, Worktree};
 
-/// What became of a task: its commit, if there was anything to commit.
+/// The outcome of a task: its commit, if there was anything to commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Made {
-    /// The commit.
+pub(crate) struct TaskCommit {
     pub(crate) commit: Option<String>,
 }
 
-/// Reads what a step that asked git has answered.
-pub(crate) fn made(text: &str) -> Made {
+/// Parses the answer of a git step.
+pub(crate) fn made(text: &str) -> TaskCommit {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
-    Made {
+    TaskCommit {
         commit: value["commit"].as_str().map(str::to_owned),
     }
 }
 
-/// Makes ready to work. Returns the commit that the work begins at.
+/// Prepares branch and worktree. Returns the commit that the work starts at.
 pub(super) async fn begin(flow: &Flow, plan: &Plan) -> Result<String, Error> {
-    let words = match &plan.worktree {
+    let description = match &plan.worktree {
         Some(worktree) => format!("work on branch {}", worktree.branch),
         None => "work in this folder".to_owned(),
     };
     let path = Path::first("begin");
-    let answer = flow.deed(&path, &words, prepare(flow, plan)).await?;
+    let answer = flow
+        .run_git_step(&path, &description, prepare(flow, plan))
+        .await?;
     let text = flow.text(answer).await?;
     let senseless = || Error::Senseless {
         session: flow.session,
@@ -47,7 +48,7 @@ async fn prepare(flow: &Flow, plan: &Plan) -> Result<String, Error> {
         commit,
     }) = plan.worktree.clone()
     {
-        let told = json!({"branch": branch, "commit": commit}).to_string();
+        let answer = json!({"branch": branch, "commit": commit}).to_string();
         let folder = flow.workspace.clone();
         let plot = Plot {
             repository,
@@ -56,7 +57,7 @@ async fn prepare(flow: &Flow, plan: &Plan) -> Result<String, Error> {
             folder,
         };
         worktrees.branch_off(plot).await?;
-        return Ok(told);
+        return Ok(answer);
     }
     let Ground {
         branch,

@@ -1,7 +1,8 @@
-//! Asking a person.
+//! Asks a human.
 //!
-//! The question is in the journal before it is shown, the answer before it is used; and what was
-//! asked once is not asked again. If nobody is there, the run ends and says what it waits for.
+//! The question is in the journal before it is shown, the answer before it is used. A question is
+//! asked once; a resumed run finds it in the journal. If no human is present, the run ends and
+//! reports what it waits for.
 
 use std::time::Duration;
 
@@ -17,42 +18,45 @@ use crate::pen;
 use crate::scope::Scope;
 use crate::spec::Person;
 
-/// How often the inbox is looked at while a question is shown.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often the inbox is read while a question is shown.
+const INBOX_POLL: Duration = Duration::from_millis(100);
 
-/// What counts as an answer where leave is asked; a reason may follow.
+/// The valid answers to an approval question; a reason may follow.
 const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b";
 
-/// Who answers when the time has run out.
-const NOBODY: &str = "default";
+/// Who gave the answer when the time ran out.
+const BY_DEFAULT: &str = "default";
 
 impl Flow {
-    /// A person's answer.
-    pub async fn ask_person(
+    /// Returns the human's answer to the question of a step.
+    pub async fn ask_human(
         &self,
         path: &Path,
-        person: &Person,
+        human_step: &Person,
         scope: &Scope,
     ) -> Result<Answer, Error> {
         if let Some(done) = self.finished.get(path) {
             return Ok(self.answers.add(self.skip(path, done)));
         }
-        self.boundary().await?;
-        let (question, context) = if let Some(known) = self.known(path).await? {
+        self.check_may_start().await?;
+        let (question, context) = if let Some(known) = self.open_question(path).await? {
             known
         } else {
-            let context = match &person.context_display {
+            let context = match &human_step.context_display {
                 Some(source) => Some(self.render("what is shown", path, source, scope).await?),
                 None => None,
             };
-            self.put(path, person, context.as_deref()).await?
+            self.journal_question(path, human_step, context.as_deref())
+                .await?
         };
-        let clean = self.settle(path, &question, context.as_deref()).await?;
-        Ok(self.answers.add(Source::Held(clean.into())))
+        let clean = self
+            .await_answer(path, &question, context.as_deref())
+            .await?;
+        Ok(self.answers.add(Source::InMemory(clean.into())))
     }
 
-    /// A person's yes or no to something that an agent wants to do.
-    pub(super) async fn ask_leave(
+    /// Asks a human to approve what an agent wants to do.
+    pub(super) async fn ask_approval(
         &self,
         path: &Path,
         prompt: &str,
@@ -62,28 +66,31 @@ impl Flow {
             let answer = self.answers.add(Source::Journal(done.seq));
             return Ok(self.text(answer).await?.to_string());
         }
-        let person = Person {
+        let human_step = Person {
             prompt: prompt.to_owned(),
             context_display: None,
             default: None,
             timeout: None,
             validation: Some(YES_OR_NO.to_owned()),
         };
-        let (question, context) = match self.known(path).await? {
+        let (question, context) = match self.open_question(path).await? {
             Some(known) => known,
-            None => self.put(path, &person, Some(shown)).await?,
+            None => {
+                self.journal_question(path, &human_step, Some(shown))
+                    .await?
+            }
         };
-        self.settle(path, &question, context.as_deref()).await
+        self.await_answer(path, &question, context.as_deref()).await
     }
 
-    /// Waits for the answer and writes it down.
-    async fn settle(
+    /// Waits for the answer and journals it.
+    async fn await_answer(
         &self,
         path: &Path,
         question: &state::Question,
         context: Option<&str>,
     ) -> Result<String, Error> {
-        let (text, by, taken) = self.hear(path, question, context).await?;
+        let (text, by, taken) = self.receive_answer(path, question, context).await?;
         fits(path, question.validation.as_deref(), &text)?;
         let (answer, clean) = pen::keep(&self.world, &text).await?;
         let answered = QuestionAnswered {
@@ -91,15 +98,17 @@ impl Flow {
             answer,
             by,
         };
-        self.pen.take(vec![answered.into()], taken).await?;
+        self.pen
+            .write_and_consume(vec![answered.into()], taken)
+            .await?;
         Ok(clean)
     }
 
-    /// Writes the question down.
-    async fn put(
+    /// Journals the question.
+    async fn journal_question(
         &self,
         path: &Path,
-        person: &Person,
+        human_step: &Person,
         shown: Option<&str>,
     ) -> Result<(state::Question, Option<String>), Error> {
         let (mut kept, mut context) = (None, None);
@@ -109,20 +118,25 @@ impl Flow {
         }
         let asked = QuestionAsked {
             path: path.clone(),
-            prompt: self.world.redactor.redact(&person.prompt).into_owned(),
+            prompt: self.world.redactor.redact(&human_step.prompt).into_owned(),
             context: kept,
-            default: person.default.clone(),
-            timeout_s: person.timeout.map(|timeout| timeout.as_secs()),
-            validation: person.validation.clone(),
+            default: human_step.default.clone(),
+            timeout_s: human_step.timeout.map(|timeout| timeout.as_secs()),
+            validation: human_step.validation.clone(),
         };
         self.pen.write(vec![asked.into()]).await?;
-        let question = self.pen.look(|state| state.questions.get(path).cloned());
+        let question = self
+            .pen
+            .with_state(|state| state.questions.get(path).cloned());
         Ok((question.expect("it was just written down"), context))
     }
 
-    /// The question that an earlier run asked here, and what is shown with it.
-    async fn known(&self, path: &Path) -> Result<Option<(state::Question, Option<String>)>, Error> {
-        let Some(question) = self.asked.get(path).cloned() else {
+    /// The question that an earlier run asked here, and the context shown with it.
+    async fn open_question(
+        &self,
+        path: &Path,
+    ) -> Result<Option<(state::Question, Option<String>)>, Error> {
+        let Some(question) = self.open_questions.get(path).cloned() else {
             return Ok(None);
         };
         let entry = self.world.store.entry(self.session, question.seq).await?;
@@ -133,20 +147,20 @@ impl Flow {
         Ok(Some((question, context)))
     }
 
-    /// The answer, who gave it, and the messages that it takes off the inbox.
-    async fn hear(
+    /// The answer, who gave it, and the inbox messages that it consumes.
+    async fn receive_answer(
         &self,
         path: &Path,
         question: &state::Question,
         context: Option<&str>,
     ) -> Result<(String, String, Vec<u64>), Error> {
-        if let Some(posted) = self.posted(path).await? {
+        if let Some(posted) = self.inbox_answer(path).await? {
             return Ok(posted);
         }
         let now = self.world.clock.now();
         let left = question.until().map(|until| until.since(now));
         let late = || match &question.default {
-            Some(default) => Ok((default.clone(), NOBODY.to_owned(), Vec::new())),
+            Some(default) => Ok((default.clone(), BY_DEFAULT.to_owned(), Vec::new())),
             None => Err(Error::Unanswered {
                 name: self.name.clone(),
                 path: path.clone(),
@@ -165,24 +179,24 @@ impl Flow {
         if !self.world.people.anyone() {
             return Err(waiting());
         }
-        // One person is asked one thing at a time.
-        let _turn = self.person.lock().await;
+        // One human answers one question at a time.
+        let _turn = self.human.lock().await;
         let time = async {
             match left {
                 Some(left) => self.world.clock.sleep(left).await,
                 None => std::future::pending().await,
             }
         };
-        let mail = async {
+        let inbox = async {
             loop {
-                match self.posted(path).await {
-                    Ok(None) => self.world.clock.sleep(GLANCE).await,
+                match self.inbox_answer(path).await {
+                    Ok(None) => self.world.clock.sleep(INBOX_POLL).await,
                     Ok(Some(posted)) => return Ok(posted),
                     Err(error) => return Err(error),
                 }
             }
         };
-        // What is typed and does not fit is asked for again.
+        // A typed answer that is invalid is asked for again.
         let typed = async {
             loop {
                 let text = self.world.people.ask(&question.prompt, context).await;
@@ -202,13 +216,13 @@ impl Flow {
                 let text = text.ok_or_else(waiting)?;
                 Ok((text, format!("someone at {host}"), Vec::new()))
             }
-            posted = mail => posted,
+            posted = inbox => posted,
             () = time => late(),
-            stop = self.brake.any() => Err(self.stopped(stop)),
+            stop = self.stop_token.any() => Err(self.stop_error(stop)),
         }
     }
 
-    async fn posted(&self, path: &Path) -> Result<Option<(String, String, Vec<u64>)>, Error> {
+    async fn inbox_answer(&self, path: &Path) -> Result<Option<(String, String, Vec<u64>)>, Error> {
         for (number, message) in self.world.store.pending(self.session).await? {
             if let Message::Answer {
                 path: asked,
@@ -224,7 +238,7 @@ impl Flow {
     }
 }
 
-/// Whether an answer is one that its question allows.
+/// Checks that an answer is one that its question allows.
 pub(crate) fn fits(path: &Path, validation: Option<&str>, answer: &str) -> Result<(), Error> {
     let refused = |reason: String| Error::NotAnAnswer {
         path: path.clone(),

@@ -1,4 +1,5 @@
-//! What was said in a step so far, whoever said it, and how another is told.
+//! Reads what was said in a step so far, whichever agent said it, and builds the prompt with which
+//! another agent continues.
 
 use segno_core::companion::Record;
 use segno_core::conversation::analysis::{Analysis, Unanswered};
@@ -10,63 +11,63 @@ use segno_core::model::{Message, ToolResult};
 use segno_core::state::State;
 
 use super::Flow;
-use super::converse::Trouble;
-use super::step::Ask;
+use super::run_model_loop::StepError;
+use super::step::Step;
 use crate::brief::{self, Known, Section};
 use crate::context::{self, Fence};
 use crate::error::Error;
 use crate::pen;
-use crate::reconcile::{self, Cause, Seen};
+use crate::reconcile::{self, Cause, WorkspaceFacts};
 
-/// How many bytes of what was said are looked at for what an agent is told.
-const MEMORY: usize = 8 << 20;
+/// How many bytes of conversation are read for a prompt.
+const MAX_BYTES: usize = 8 << 20;
 
-/// How many of the newest things that were said are looked for in a record that is short.
-const NEWEST: usize = 64;
+/// How many of the newest entries are compared with a transcript that is short.
+const MIN_COMPARED: usize = 64;
 
-/// What there is of a step that was begun before.
-pub(super) struct Legacy {
-    /// What was said, oldest first.
+/// The conversation of a step that was started before.
+pub(super) struct PriorConversation {
+    /// All entries, oldest first.
     pub(super) entries: Vec<Entry>,
-    /// How much of it was said before this step, in the chat that the step belongs to.
+    /// How many of them precede this step, in the chat that the step belongs to.
     pub(super) past: usize,
-    /// From where on it was said in the newest conversation of a program, or after it.
+    /// The index from which on entries belong to the program's newest conversation, or follow it.
     pub(super) own: usize,
-    /// Calls that have no answer.
+    /// Tool calls without a result.
     pub(super) unanswered: Vec<Unanswered>,
 }
 
 impl Flow {
-    /// What an agent is told that begins anew; `said` is what was said before this step, in a chat, and in
-    /// it.
-    pub(super) async fn begun_anew(
+    /// The prompt for an agent that starts a step anew. `said` are the entries of the chat before
+    /// this step, and the entries of this step.
+    pub(super) async fn fresh_start_prompt(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         cause: &Cause,
-        truth: &str,
+        facts: &str,
         said: (&[Entry], &[Entry]),
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, StepError> {
         if self.exchange.is_some() {
-            return Ok(self.broken_off(ask, cause, truth, said));
+            return Ok(self.interrupted_answer_prompt(step, cause, facts, said));
         }
-        let compiled = self.compiled(ask, cause, truth, said.1);
-        compiled.await.map_err(Trouble::Own)
+        let compiled = self.handoff_prompt(step, cause, facts, said.1);
+        compiled.await.map_err(StepError::Engine)
     }
 
-    /// The same for a step that is no message of a chat.
-    async fn compiled(
+    /// The same for a step that is no chat message.
+    async fn handoff_prompt(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         cause: &Cause,
-        truth: &str,
+        facts: &str,
         entries: &[Entry],
     ) -> Result<String, Error> {
         let fence = Fence::new(&*self.world.random);
-        let task = fence.quote("task", &ask.input);
-        let told = cause.told();
+        let task = fence.quote("task", &step.input);
+        let told = cause.describe();
         let mut words = format!("{task}\nThis task was begun before, and broken off: {told}. ");
-        // What git sees is told below, as it is now.
-        let brief = self.brief(&told, |section| section != Section::Git);
+        // `facts` has the current git status; it follows below.
+        let brief = self.resume_context(&told, |section| section != Section::Git);
         words.push_str(&brief.await?);
         words.push('\n');
         let history = context::history(entries);
@@ -77,13 +78,14 @@ impl Flow {
             words.push_str(&fence.quote("record", &history));
             words.push('\n');
         }
-        words.push_str(truth);
+        words.push_str(facts);
         words.push_str("\nGo on with the task from where it stands. What is done already stays as it is; do not do it again.");
         Ok(words)
     }
 
-    /// What is known of the whole work so far, quoted: as a person wants it told, or compiled.
-    pub(crate) async fn brief(
+    /// The resume context of the whole session, quoted: the user's edited version, or a compiled
+    /// one.
+    pub(crate) async fn resume_context(
         &self,
         ended: &str,
         wanted: impl Fn(Section) -> bool,
@@ -100,7 +102,7 @@ impl Flow {
             tasks: &self.outline.tasks(&state, Some(&self.finished)),
             done: state.finished,
             handoff: &state.handoff,
-            sight: None,
+            workspace_status: None,
             ended: Some(ended),
             usage: state.usage,
         };
@@ -108,14 +110,15 @@ impl Flow {
         Ok(brief::quoted(&brief.text(), random))
     }
 
-    /// What is known of the tasks before, for an agent that does one of a plan: each begins afresh. The
-    /// plan itself stands in what it is asked. Nothing if there is nothing, or no plan.
-    pub(super) async fn lore(&self) -> Result<String, Error> {
-        let is_nothing = |state: &State| state.handoff.is_empty() && state.brief.is_none();
-        if !self.brake.in_task() || self.pen.look(is_nothing) {
+    /// What earlier tasks of a plan found out, for the agent of the next task: each task starts
+    /// with a new conversation. The task's own input has the plan. Empty if there are no notes, or
+    /// no plan.
+    pub(super) async fn task_context(&self) -> Result<String, Error> {
+        let is_empty = |state: &State| state.handoff.is_empty() && state.brief.is_none();
+        if !self.stop_token.in_task() || self.pen.with_state(is_empty) {
             return Ok(String::new());
         }
-        let elsewhere = [
+        let shown_elsewhere = [
             Section::Session,
             Section::Issue,
             Section::Plan,
@@ -124,17 +127,17 @@ impl Flow {
             Section::Git,
             Section::Next,
         ];
-        let brief = self.brief("", |section| !elsewhere.contains(&section));
+        let brief = self.resume_context("", |section| !shown_elsewhere.contains(&section));
         Ok(format!("\n\n{}", brief.await?))
     }
 
-    /// What an agent is told besides that goes on with its own conversation: what people noted since
-    /// `opened`, or what one wants it to be told. Nothing if there is nothing.
-    pub(super) async fn noted(&self, state: &State, opened: Seq) -> Result<String, Error> {
+    /// What an agent that continues its own conversation must learn: notes that people added since
+    /// event `opened`, or the edited resume context. Empty if there is nothing.
+    pub(super) async fn new_notes(&self, state: &State, opened: Seq) -> Result<String, Error> {
         let edited = brief::edited(&self.world, self.session, state).await?;
         let text = match edited {
             Some(edited) => edited,
-            None => brief::noted_after(&state.handoff, opened).join("\n"),
+            None => brief::human_notes_after(&state.handoff, opened).join("\n"),
         };
         if text.is_empty() {
             return Ok(text);
@@ -146,20 +149,20 @@ impl Flow {
         ))
     }
 
-    /// What was said in this step so far, as far as it is needed, and what it adds up to. `end` is the
-    /// first entry that does not count.
-    pub(super) async fn said(
+    /// Reads what was said in this step, up to [`MAX_BYTES`]. `end` is the first event that does
+    /// not count.
+    pub(super) async fn read_conversation(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         revision: u32,
         newest: Vec<Entry>,
         end: Option<Seq>,
-    ) -> Result<Legacy, Trouble> {
-        let seqs = self.finished.turns(&ask.path, revision, ask.digest());
+    ) -> Result<PriorConversation, StepError> {
+        let seqs = self.finished.turns(&step.path, revision, step.digest());
         let seqs = seqs.iter().filter(|seq| end.is_none_or(|end| **seq < end));
         let mut entries = newest;
         entries.reverse();
-        let (mut room, mut own) = (MEMORY, None);
+        let (mut room, mut own) = (MAX_BYTES, None);
         for seq in seqs.rev() {
             let event = self.world.store.entry(self.session, *seq).await?.event;
             if let Event::AgentOpened(event) = &event
@@ -167,7 +170,7 @@ impl Flow {
             {
                 own.get_or_insert(entries.len());
             }
-            let Some((mut said, bytes)) = self.spoken(*seq, &event).await? else {
+            let Some((mut said, bytes)) = self.read_entries(*seq, &event).await? else {
                 continue;
             };
             let Some(rest) = room.checked_sub(bytes) else {
@@ -183,12 +186,12 @@ impl Flow {
         let own = own.map(|count| entries.len() - count);
         let before = self.exchange.as_ref().map(|exchange| &exchange.past);
         let past = before.map_or(0, |before| before.entries.len());
-        // The conversation may be one that earlier exchanges were in.
+        // The program's conversation may have started in an earlier exchange.
         let since = before.map_or(0, |before| before.own);
         if let Some(before) = before {
             entries.splice(0..0, before.entries.iter().cloned());
         }
-        Ok(Legacy {
+        Ok(PriorConversation {
             past,
             own: own.map_or(since, |own| past + own),
             entries,
@@ -196,12 +199,12 @@ impl Flow {
         })
     }
 
-    /// What an entry of the journal says that was said, and how long it is there.
-    async fn spoken(
+    /// The conversation entries of a journal event, and their stored size in bytes.
+    async fn read_entries(
         &self,
         seq: Seq,
         event: &Event,
-    ) -> Result<Option<(Vec<Entry>, usize)>, Trouble> {
+    ) -> Result<Option<(Vec<Entry>, usize)>, StepError> {
         let text = match event {
             Event::AgentSaid(event) => &event.entries,
             Event::ModelReplied(event) => &event.parts,
@@ -223,7 +226,7 @@ impl Flow {
             _ => serde_json::from_str(&text),
         };
         let entries = entries.map_err(|error| {
-            Trouble::Own(Error::Senseless {
+            StepError::Engine(Error::Senseless {
                 session: self.session,
                 reason: format!("record {seq} holds nothing that was said: {error}"),
             })
@@ -231,30 +234,32 @@ impl Flow {
         Ok(Some((entries, bytes)))
     }
 
-    /// What an agent is asked that took a step over and keeps no conversation of its own, and since
-    /// which entry it has it; `None` if the step was its own from the beginning.
-    pub(super) async fn inherited(
+    /// The prompt for an agent that took a step over and keeps no conversation of its own, and the
+    /// event of the handover; `None` if the agent had the step from the start.
+    pub(super) async fn handover_prompt(
         &self,
-        ask: &Ask<'_>,
+        step: &Step<'_>,
         revision: u32,
-    ) -> Result<Option<(Seq, String)>, Trouble> {
+    ) -> Result<Option<(Seq, String)>, StepError> {
         self.pen.flush().await?;
-        let handed = |state: &State| state.open.get(&ask.path)?.handed;
-        let Some(handed) = self.pen.look(handed) else {
+        let handed = |state: &State| state.open.get(&step.path)?.handed;
+        let Some(handed) = self.pen.with_state(handed) else {
             return Ok(None);
         };
-        let legacy = self.said(ask, revision, Vec::new(), Some(handed)).await?;
-        let before = self.begun.get(&ask.path);
+        let prior = self
+            .read_conversation(step, revision, Vec::new(), Some(handed))
+            .await?;
+        let before = self.unfinished.get(&step.path);
         let cause = before.map_or(Cause::Lost, |before| Cause::of(&before.standing));
-        let seen = Seen {
+        let workspace_facts = WorkspaceFacts {
             workspace: &self.workspace,
             moved_from: None,
-            sight: self.sight().await,
+            status: self.workspace_status().await,
         };
-        let truth = reconcile::truth(&seen, &legacy.unanswered);
-        let said = legacy.entries.split_at(legacy.past);
-        let words = self.begun_anew(ask, &cause, &truth, said).await?;
-        let words = match &self.wish.say {
+        let facts = reconcile::describe_facts(&workspace_facts, &prior.unanswered);
+        let said = prior.entries.split_at(prior.past);
+        let words = self.fresh_start_prompt(step, &cause, &facts, said).await?;
+        let words = match &self.overrides.say {
             Some(said) => format!("{words}\n\n{said}"),
             None => words,
         };
@@ -262,20 +267,28 @@ impl Flow {
     }
 }
 
-/// What was said and did not reach the program's record: programs tell what they do before they write
-/// it down.
-pub(super) fn missing(entries: &[Entry], own: usize, record: Option<&Record>) -> Vec<Entry> {
+/// The entries that did not reach the program's transcript: programs report what they do before
+/// they write it.
+pub(super) fn missing_entries(
+    entries: &[Entry],
+    own: usize,
+    record: Option<&Record>,
+) -> Vec<Entry> {
     let Some(named) = record.and_then(|record| record.named.as_ref()) else {
         return Vec::new();
     };
-    // An answer has the name of its call, so it counts how often a name is there.
+    // A result has the id of its call, so the number of occurrences counts.
     let count = |name: &str| named.iter().filter(|known| *known == name).count();
-    // A record in which nothing is called as it was reported has other names, and does not tell.
+    // A transcript in which no reported id occurs uses other ids; it says nothing about what is
+    // missing.
     let mut reported = entries[own..].iter().flat_map(|entry| entry.said.names());
     if !named.is_empty() && !reported.any(|name| count(name) > 0) {
         return Vec::new();
     }
-    let newest = entries[own..].iter().rev().take(named.len().max(NEWEST));
+    let newest = entries[own..]
+        .iter()
+        .rev()
+        .take(named.len().max(MIN_COMPARED));
     let (mut missing, mut followed) = (Vec::new(), false);
     for entry in newest {
         let least = if matches!(entry.said, Said::Result(_)) {
@@ -283,7 +296,7 @@ pub(super) fn missing(entries: &[Entry], own: usize, record: Option<&Record>) ->
         } else {
             1
         };
-        // Words without a name are as lost as the call that they led to.
+        // Text without an id is as lost as the call that follows it.
         if entry.said.names().next().is_some() {
             followed = entry.said.names().any(|name| count(name) < least);
         }
@@ -304,7 +317,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    fn spoken(part: Utterance) -> Entry {
+    fn assistant(part: Utterance) -> Entry {
         Entry::new(Said::Assistant {
             message: None,
             model: None,
@@ -314,11 +327,11 @@ pub(super) mod tests {
     }
 
     fn text(text: &str) -> Entry {
-        spoken(Utterance::Text { text: text.into() })
+        assistant(Utterance::Text { text: text.into() })
     }
 
     pub(in super::super) fn call(id: &str) -> Entry {
-        spoken(Utterance::Call(ToolCall {
+        assistant(Utterance::Call(ToolCall {
             id: id.into(),
             name: "Bash".into(),
             input: Value::Null,
@@ -334,7 +347,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_what_the_record_does_not_name_and_the_words_that_led_to_it() {
+    fn missing_entries_include_text_before_lost_calls() {
         let said = [
             text("one"),
             call("a"),
@@ -350,7 +363,7 @@ pub(super) mod tests {
             (Some(vec!["a", "a"]), 3..6),
             (Some(vec!["a"]), 2..6),
             (Some(vec![]), 0..6),
-            // Names of its own, and none at all.
+            // Foreign ids, and no ids.
             (Some(vec!["x", "y"]), 0..0),
             (None, 0..0),
         ] {
@@ -362,7 +375,7 @@ pub(super) mod tests {
                     .clone()
                     .map(|names| names.iter().map(ToString::to_string).collect()),
             };
-            let missing = missing(&said, 0, Some(&record));
+            let missing = missing_entries(&said, 0, Some(&record));
             assert_eq!(missing, said[from], "{named:?}");
         }
     }

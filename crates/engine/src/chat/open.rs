@@ -1,4 +1,4 @@
-//! Opening a chat: who is spoken to, and the first message.
+//! Opens a chat: chooses the agent and sends the first message.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,49 +12,44 @@ use segno_core::session::Kind;
 use segno_core::state::Chat;
 
 use super::exchange::Past;
-use super::{Audience, Error, checked, exchange};
+use super::{Audience, Error, exchange, validate_message};
 use crate::error::Error as Failure;
-use crate::flow::Cast;
+use crate::flow::Agents;
 use crate::observe::Observer;
 use crate::pen;
-use crate::run::{self, Begin, Outcome};
+use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Workflow};
 use crate::start::{self, Naming, Request, create, read_spec, text_of};
 use crate::stop::Brake;
 use crate::world::World;
 
-/// What a chat is called that nobody named.
+/// The default name of a chat.
 const NAME: &str = "chat";
 
-/// A chat that a person wants.
+/// The chat to open.
 #[derive(Debug, Clone)]
 pub struct Opening {
-    /// Who is spoken to.
     pub source: Source,
-    /// What to call it.
     pub name: Option<Name>,
-    /// The folder to work in.
     pub workspace: PathBuf,
-    /// How often the model may answer within one exchange.
+    /// How often the model may reply within one exchange.
     pub max_turns: u32,
 }
 
 /// Where the agent comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A program that needs no spec.
+    /// A CLI agent, without a spec.
     Program(Program),
-    /// An agent of a spec; the only one, if none is named.
+    /// An agent of a spec; if none is named, its only one.
     Spec {
-        /// The spec's file.
         file: PathBuf,
-        /// The agent.
         agent: Option<String>,
     },
 }
 
 impl Source {
-    /// Whom a person means: an agent of a spec, or a program by its name.
+    /// Resolves the user's choice: an agent of a spec, or a CLI agent by name.
     pub fn of(agent: Option<String>, file: Option<PathBuf>) -> Result<Self, Failure> {
         if let Some(file) = file {
             return Ok(Self::Spec { file, agent });
@@ -66,7 +61,7 @@ impl Source {
             &agent
         };
         match name.parse() {
-            // It is no program by itself: a spec says which one speaks it.
+            // ACP is a protocol, not a program: a spec must say which program speaks it.
             Ok(Program::Acp) | Err(_) => Err(Error::Stranger {
                 agent,
                 place: None,
@@ -77,24 +72,24 @@ impl Source {
         }
     }
 
-    /// The spec as text, as it is used, and where it is; and the agent.
+    /// The spec as text, parsed, and its path; and the agent.
     fn read(&self, world: &World) -> Result<(String, Workflow, PathBuf, String), Failure> {
         match self {
             Self::Program(program) => {
-                let text = text(*program);
+                let text = chat_spec(*program);
                 let workflow = spec::parse(&text).expect("a spec that is made here can be read");
                 Ok((text, workflow, PathBuf::new(), program.to_string()))
             }
             Self::Spec { file, agent } => {
                 let (text, workflow) = read_spec(world, file)?;
-                let agent = choose(&workflow, agent.as_deref(), file)?;
+                let agent = choose_agent(&workflow, agent.as_deref(), file)?;
                 Ok((text, workflow, file.clone(), agent))
             }
         }
     }
 }
 
-fn choose(workflow: &Workflow, agent: Option<&str>, file: &Path) -> Result<String, Error> {
+fn choose_agent(workflow: &Workflow, agent: Option<&str>, file: &Path) -> Result<String, Error> {
     let agents: Vec<String> = workflow.agents.keys().cloned().collect();
     match (agent, &agents[..]) {
         (Some(agent), _) if agents.iter().any(|known| known == agent) => Ok(agent.to_owned()),
@@ -111,23 +106,23 @@ fn choose(workflow: &Workflow, agent: Option<&str>, file: &Path) -> Result<Strin
     }
 }
 
-/// The spec of a chat with a program.
-fn text(program: Program) -> String {
+/// The spec of a chat with a CLI agent.
+fn chat_spec(program: Program) -> String {
     format!(
         "# Made for a chat.\nversion: 0\nname: {NAME}\nruntime: {{provider: {program}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"\"}}]}}}}\n"
     )
 }
 
-/// Opens a chat with its first message, and returns when that is answered.
+/// Opens a chat with its first message and returns when that is answered.
 pub async fn open(
     world: &World,
     opening: Opening,
     message: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    stop_token: Brake,
 ) -> Result<Outcome, Failure> {
-    let message = checked(world, message, &*observer)?;
+    let message = validate_message(world, message, &*observer)?;
     let (text, workflow, file, agent) = opening.source.read(world)?;
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = &world.for_workflow(&workflow, &file, &notice);
@@ -141,8 +136,8 @@ pub async fn open(
     };
     let variables = start::bind(world, &workflow, &request, &notice)?;
     let folder = &opening.workspace;
-    let gathered = Cast::gather(world, &workflow, secrets, &file, folder, &*observer);
-    let cast = gathered.await?;
+    let preparing = Agents::prepare(world, &workflow, secrets, &file, folder, &*observer);
+    let agents = preparing.await?;
     let (spec, _) = pen::keep(world, &text).await?;
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
@@ -168,16 +163,16 @@ pub async fn open(
         max_turns: opening.max_turns,
     };
     let opened = vec![opened.into()];
-    let made = create(world, session, created, opened, naming, &*observer);
-    let (name, state) = made.await?;
+    let creating = create(world, session, created, opened, naming, &*observer);
+    let (name, state) = creating.await?;
     let chat = state.chat.clone().expect("it was just opened");
     let (path, past) = (Chat::path(chat.next), Past::default());
     let exchange = exchange(&workflow, &chat, path, message, past, state.head, audience);
-    let begin = Begin {
+    let run_start = RunStart {
         exchange: Some(Box::new(exchange)),
-        ..Begin::first(session, name, workflow, cast, state)
+        ..RunStart::first(session, name, workflow, agents, state)
     };
-    Box::pin(run::execute(world, begin, observer, brake)).await
+    Box::pin(run::execute(world, run_start, observer, stop_token)).await
 }
 
 #[cfg(test)]
@@ -185,9 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_made_up_spec_of_a_program_can_be_read() {
+    fn cli_agent_chat_spec_parses() {
         for program in [Program::ClaudeCode, Program::Codex] {
-            let workflow = spec::parse(&text(program)).unwrap();
+            let workflow = spec::parse(&chat_spec(program)).unwrap();
             assert_eq!(
                 workflow.agents.keys().collect::<Vec<_>>(),
                 [program.as_str()]
@@ -196,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_named_without_a_spec_and_anyone_else_is_not() {
+    fn only_cli_agents_need_no_spec() {
         for name in ["claude", "claude-code", "codex"] {
             assert!(matches!(
                 Source::of(Some(name.into()), None),
