@@ -1,20 +1,20 @@
-//! Drivers: how each sort of agent is spoken to. One folder each.
+//! Drivers: one folder for each kind of agent.
 //!
-//! - [`scripted`] answers from a file: offline, free and the same every time.
-//! - [`command`] asks any program: prompt on its stdin, answer from its stdout.
+//! - [`scripted`] answers from a file: offline, free and deterministic.
+//! - [`command`] runs any program: prompt on its stdin, answer from its stdout.
 //!
-//! Both implement [`segno_core::agent::Driver`]. [`acp`] speaks to agents that have sessions of their
-//! own, over the Agent Client Protocol. Models behind an API implement
-//! [`segno_core::model::Model`]:
+//! Both implement [`segno_core::agent::Driver`]. [`acp`] talks to agents that have sessions of
+//! their own, over the Agent Client Protocol; [`claude_code`] and [`codex`] run the CLI agents of
+//! these names. Models behind an API implement [`segno_core::model::Model`]:
 //!
 //! - [`anthropic`] speaks the Messages API.
 //! - [`bedrock`] speaks the Converse API of Amazon Bedrock.
 //! - [`openai`] speaks chat completions: OpenAI, Ollama, vLLM and many others.
 //!
-//! None keeps anything between two requests. Retries, timeouts, the conversation with a model and
-//! the journal are the engine's. [`tools`] is what models may ask for, and [`mcp`] what they may ask of
-//! others. [`otlp`] tells a collector what runs do. [`transcript`] reads and writes what agents keep of a
-//! session themselves.
+//! No driver keeps state between two requests. The engine owns retries, timeouts, the conversation
+//! with a model and the journal. [`tools`] holds the built-in tools that models may call, and
+//! [`mcp`] the tools of MCP servers. [`otlp`] exports traces to a collector. [`transcript`] reads
+//! and writes the transcripts that CLI agents keep of their sessions.
 
 pub mod acp;
 pub mod anthropic;
@@ -29,12 +29,12 @@ pub mod otlp;
 #[cfg(feature = "probe")]
 mod probe;
 pub mod program;
-mod record;
 mod reset;
 pub mod scripted;
 mod service;
 pub mod tools;
 pub mod transcript;
+mod transcript_files;
 
 pub use acp::Acp;
 pub use anthropic::Anthropic;

@@ -1,4 +1,4 @@
-//! Tells a collector of telemetry what runs do: OTLP over HTTP, in JSON.
+//! Exports spans to a telemetry collector: OTLP over HTTP, in JSON.
 
 use std::time::Duration;
 
@@ -6,42 +6,40 @@ use serde_json::Value;
 
 use crate::http::Client;
 
-/// A collector that takes longer is not waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The port for gRPC, and the one beside it on which the same collectors take HTTP.
+/// The gRPC port, and the HTTP port that the same collectors have beside it.
 const PORTS: (&str, &str) = (":4317", ":4318");
 
-/// Where a collector is, and what it wants to be sent along.
+/// A collector and how it is reached.
 #[derive(Debug, Clone)]
 pub struct Collector {
-    /// How it is spoken to.
     pub client: Client,
-    /// Where it is, if nobody says otherwise.
+    /// The collector for runs that name none.
     pub endpoint: Option<String>,
-    /// Headers, mostly a key: `name=value`, separated by commas.
+    /// Headers, mostly an API key: `name=value`, separated by commas.
     pub headers: String,
 }
 
 impl Collector {
-    /// Sends spans to `endpoint`.
+    /// Sends spans to `endpoint`, else to the configured one; does nothing without either.
     pub async fn send(&self, endpoint: Option<&str>, spans: &Value) -> Result<(), String> {
         let Some(endpoint) = endpoint.or(self.endpoint.as_deref()) else {
-            // Whoever names no collector wants to see the trace in an artifact.
+            // Without a collector the trace is only in the run's artifact.
             return Ok(());
         };
-        let url = address(endpoint);
+        let url = traces_url(endpoint);
         let headers = self.headers.split(',').filter_map(|pair| {
             let (name, value) = pair.split_once('=')?;
             Some((name.trim(), value.trim()))
         });
-        let sent = self.client.tell(&url, headers, spans, PATIENCE).await;
+        let sent = self.client.post_json(&url, headers, spans, TIMEOUT).await;
         sent.map_err(|reason| format!("{url}: {reason}"))
     }
 }
 
-/// Where spans are taken.
-fn address(endpoint: &str) -> String {
+/// The URL that takes spans over HTTP.
+fn traces_url(endpoint: &str) -> String {
     let base = endpoint.trim_end_matches('/');
     if base.ends_with("/v1/traces") {
         return base.to_owned();
@@ -58,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_go_to_the_http_side_of_a_collector() {
+    fn grpc_endpoint_maps_to_the_http_port() {
         for (given, expected) in [
             ("http://localhost:4317", "http://localhost:4318/v1/traces"),
             ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
@@ -71,7 +69,7 @@ mod tests {
                 "https://t.example.com/v1/traces",
             ),
         ] {
-            assert_eq!(address(given), expected);
+            assert_eq!(traces_url(given), expected);
         }
     }
 }

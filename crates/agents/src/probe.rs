@@ -1,5 +1,6 @@
-//! What the doors for fuzz targets share. A door gives parsers bytes as a program or a server would,
-//! and tells in text what they made of them, so that it can be compared.
+//! Shared by the fuzzing entry points. An entry point feeds bytes to a parser as a program or a
+//! server would, and renders the events and the outcome as text, so that two results can be
+//! compared.
 
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
@@ -9,29 +10,29 @@ use segno_core::agent::{Event, Listener};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 
-/// Hears everything.
+/// Records every event as text.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<String>);
+pub(crate) struct EventLog(Mutex<String>);
 
-impl Heard {
-    /// What was heard, and what came of it.
-    pub(crate) fn with(self, outcome: &impl Debug) -> String {
-        let heard = self.0.into_inner().expect("nobody panics while it is held");
-        format!("{heard}{outcome:?}")
+impl EventLog {
+    /// The recorded events, followed by the outcome.
+    pub(crate) fn with_outcome(self, outcome: &impl Debug) -> String {
+        let log = self.0.into_inner().expect("nobody panics while it is held");
+        format!("{log}{outcome:?}")
     }
 }
 
-impl Listener for Heard {
+impl Listener for EventLog {
     fn hear(&self, event: Event<'_>) {
-        let mut heard = self.0.lock().expect("nobody panics while it is held");
-        let _ = writeln!(heard, "{event:?}");
+        let mut log = self.0.lock().expect("nobody panics while it is held");
+        let _ = writeln!(log, "{event:?}");
     }
 }
 
-/// Time that stands still.
-pub(crate) struct Still;
+/// A clock that does not advance.
+pub(crate) struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }

@@ -1,4 +1,4 @@
-//! What the drivers of agent programs share: how a program is started, what it may do, and what its
+//! Shared by the drivers of CLI agents: how a program is started, what it may do, and what its
 //! errors mean.
 
 use std::path::PathBuf;
@@ -8,30 +8,30 @@ use segno_core::agent::{Conduct, Error, ErrorKind, Request};
 use segno_core::ports::Clock;
 
 use crate::command::output::Line;
-use crate::reset::span;
+use crate::reset::parse_try_again_in;
 use crate::transcript::{Object, parse};
 use crate::{Launch, Service};
 
-/// The longest line of a program that is looked into. Longer ones are left out and counted.
+/// Longer lines of a program's output are skipped and counted, not parsed.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// What a program may do with its own tools. It is said by the person's settings of today, and by
-/// nothing that was kept.
+/// What a program may do with its own tools. Only the user's current settings decide this, never
+/// anything that was stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Permissions {
-    /// Look, and change nothing.
+    /// Read, and change nothing.
     Read,
-    /// Change files in the workspace. Commands only where the program's own rules allow them.
+    /// Change files in the workspace. Run commands only where the program's own rules allow them.
     #[default]
     Edit,
-    /// Everything, unasked.
+    /// Everything, without asking.
     All,
 }
 
 impl Permissions {
-    /// What a program may do that is asked to do this. Who may do everything keeps that: commands are how
-    /// a reviewer runs tests, and a sandbox may not work where this was allowed.
-    pub(crate) fn under(self, conduct: Conduct) -> Self {
+    /// Restricts the permissions to what `conduct` allows. `All` stays `All`: a reviewer runs tests
+    /// by commands, and a sandbox may not work where `All` was granted.
+    pub(crate) fn restricted_to(self, conduct: Conduct) -> Self {
         match (self, conduct) {
             (Self::Edit, Conduct::Look) => Self::Read,
             (permissions, _) => permissions,
@@ -42,25 +42,24 @@ impl Permissions {
 /// How a program is started on this machine.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The program: a path, or a name that is found in `PATH`.
+    /// A path, or a name that is looked up in `PATH`.
     pub program: String,
-    /// Where it keeps its conversations.
+    /// The folder in which the program keeps its transcripts.
     pub home: PathBuf,
-    /// What it may do.
     pub permissions: Permissions,
-    /// Tools that it may use besides, in its own words.
+    /// Further tools that it may use, in the program's own syntax.
     pub allow: Vec<String>,
-    /// The model, if one is chosen.
     pub model: Option<String>,
-    /// How many tokens fit into the model's context, if the person has said so.
+    /// The size of the model's context window in tokens, if the user configured it.
     pub window: Option<u64>,
-    /// The MCP server that it is given besides its own, if any.
+    /// An MCP server that the program gets in addition to its own.
     pub service: Option<Service>,
-    /// How its warden is started.
+    /// Starts the process guard.
     pub warden: Launch,
 }
 
-/// The variables by which a program and its hooks know whose they are.
+/// Environment variables that tell a program and its hooks which session, run and step they belong
+/// to.
 pub(crate) fn variables(request: &Request<'_>) -> [(&'static str, String); 5] {
     [
         ("SEGNO_SESSION", request.session.to_string()),
@@ -71,7 +70,7 @@ pub(crate) fn variables(request: &Request<'_>) -> [(&'static str, String); 5] {
     ]
 }
 
-/// What the status of an HTTP answer means that a program ran into.
+/// Maps the HTTP status that a program reported to an error kind.
 pub(crate) fn kind_of_status(status: u64, wait: Option<Duration>) -> ErrorKind {
     match status {
         401 | 403 => ErrorKind::Auth,
@@ -83,9 +82,9 @@ pub(crate) fn kind_of_status(status: u64, wait: Option<Duration>) -> ErrorKind {
     }
 }
 
-/// What a program's complaint about its model's provider means, where only words tell; `None` if they
-/// say nothing that is known.
-pub(crate) fn kind_of_words(message: &str) -> Option<ErrorKind> {
+/// Maps a program's message about its model's provider to an error kind, where the text is all
+/// there is; `None` if it contains nothing known.
+pub(crate) fn kind_of_message(message: &str) -> Option<ErrorKind> {
     let lower = message.to_lowercase();
     let status = |before: &str| {
         let (_, rest) = lower.split_once(before)?;
@@ -101,11 +100,11 @@ pub(crate) fn kind_of_words(message: &str) -> Option<ErrorKind> {
     if has(&full) {
         Some(ErrorKind::ContextFull)
     } else if has(&["usage limit", "rate limit"]) {
-        Some(ErrorKind::RateLimited(span(&lower)))
+        Some(ErrorKind::RateLimited(parse_try_again_in(&lower)))
     } else if has(&["thread not found", "session not found"]) {
         Some(ErrorKind::NotFound)
     } else if let Some(status) = status("status").or_else(|| status("api error: ")) {
-        Some(kind_of_status(status, span(&lower)))
+        Some(kind_of_status(status, parse_try_again_in(&lower)))
     } else if has(&["stream disconnected", "connect"]) {
         Some(ErrorKind::Network)
     } else {
@@ -113,15 +112,15 @@ pub(crate) fn kind_of_words(message: &str) -> Option<ErrorKind> {
     }
 }
 
-/// How long it is until a moment that is given in seconds since 1970.
-pub(crate) fn until(clock: &dyn Clock, seconds: u64) -> Duration {
+/// The duration from now until `seconds` since 1970.
+pub(crate) fn duration_until(clock: &dyn Clock, seconds: u64) -> Duration {
     let now = u64::try_from(clock.now().0).unwrap_or_default();
     Duration::from_millis(seconds.saturating_mul(1000).saturating_sub(now))
 }
 
-/// A record of a program's stream; `None` if the line is nothing that was meant for us. What begins
-/// like a record and cannot be read is an error: it may have been anything.
-pub(crate) fn record(line: Line<'_>) -> Result<Option<Object>, Damaged> {
+/// Parses a line of a program's stream; `None` if the line is not a record. A line that begins like
+/// a record and cannot be parsed is an error: it could have held anything.
+pub(crate) fn parse_record(line: Line<'_>) -> Result<Option<Object>, Damaged> {
     let Line::Whole(line) = line else {
         return Err(Damaged);
     };
@@ -133,28 +132,26 @@ pub(crate) fn record(line: Line<'_>) -> Result<Option<Object>, Damaged> {
     }
 }
 
-/// A record that cannot be read.
 pub(crate) struct Damaged;
 
-/// So many lines, in words.
-pub(crate) fn lines(count: u64) -> String {
+pub(crate) fn count_lines(count: u64) -> String {
     match count {
         1 => "1 line".to_owned(),
         count => format!("{count} lines"),
     }
 }
 
-/// Whether a conversation can be called that: it becomes an argument and part of a file's name.
-pub(crate) fn is_name(id: &str) -> bool {
+/// Whether `id` is safe as a conversation's id: it becomes an argument and part of a file's name.
+pub(crate) fn is_valid_id(id: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=128).contains(&id.len()) && !id.starts_with('-') && id.chars().all(fits)
 }
 
-/// The program went on with another conversation than it was asked to.
-pub(crate) fn another(program: &str, asked: &str, told: &str) -> Error {
+/// The error for a program that uses another conversation than it was asked to.
+pub(crate) fn wrong_conversation(program: &str, asked: &str, used: &str) -> Error {
     let message = format!(
         "{program} was to use conversation {asked}, and uses {}",
-        crate::command::output::harmless(told)
+        crate::command::output::escape_controls(used)
     );
     Error::new(ErrorKind::Invalid, message)
 }

@@ -1,6 +1,7 @@
-//! When a limit is lifted, in the words of programs that tell it in nothing else.
+//! Parses when a usage limit resets from the error messages of programs that report it in no other
+//! way.
 //!
-//! What is not understood is not guessed: then nobody knows when, and it is a failure like others.
+//! A message that cannot be parsed yields no time: the error is then handled like any other.
 
 use std::time::Duration;
 
@@ -8,38 +9,41 @@ use segno_core::agent::{Error, ErrorKind};
 use segno_core::ports::Clock;
 use segno_core::time::{Timestamp, WallTime};
 
-/// Programs tell moments to the minute: one is over when its minute is.
+/// Programs report times to the minute; the limit ends when that minute has passed.
 const MINUTE_MS: i64 = 60_000;
 
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 
-/// The same error, with how long to wait if its words say when a limit is lifted.
-pub(crate) fn timed(error: Error, clock: &dyn Clock) -> Error {
+/// Adds the retry delay to a rate limit error if its message says when the limit resets.
+pub(crate) fn with_retry_delay(error: Error, clock: &dyn Clock) -> Error {
     let ErrorKind::RateLimited(None) = error.kind else {
         return error;
     };
-    let wait = wait(&error.message, clock);
+    let wait = parse_retry_delay(&error.message, clock);
     Error::new(ErrorKind::RateLimited(wait), error.message)
 }
 
-/// How long it is until then.
-fn wait(message: &str, clock: &dyn Clock) -> Option<Duration> {
+fn parse_retry_delay(message: &str, clock: &dyn Clock) -> Option<Duration> {
     let lower = message.to_lowercase();
     let now = clock.now();
-    let span =
-        span(&lower).or_else(|| Some(Duration::from_secs(number(&lower, "resets_in_seconds")?)));
+    let span = parse_try_again_in(&lower).or_else(|| {
+        Some(Duration::from_secs(json_number(
+            &lower,
+            "resets_in_seconds",
+        )?))
+    });
     span.or_else(|| {
-        let at = number(&lower, "resets_at")
+        let at = json_number(&lower, "resets_at")
             .and_then(|seconds| Some(Timestamp(i64::try_from(seconds).ok()?.checked_mul(1000)?)))
-            .or_else(|| moment(&lower, clock))?;
+            .or_else(|| parse_try_again_at(&lower, clock))?;
         Some(at.since(now)).filter(|wait| !wait.is_zero())
     })
 }
 
-/// `… try again in 2 days 3 hours 4 minutes.`: how long that is.
-pub(crate) fn span(lower: &str) -> Option<Duration> {
+/// Parses the duration in `… try again in 2 days 3 hours 4 minutes.`
+pub(crate) fn parse_try_again_in(lower: &str) -> Option<Duration> {
     let (_, rest) = lower.split_once("try again in ")?;
     let mut words = rest.split([' ', ',']).filter(|w| !w.is_empty());
     let mut seconds = 0_u64;
@@ -56,8 +60,8 @@ pub(crate) fn span(lower: &str) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The number after a key, as JSON has it: `"resets_at": 1794803700`.
-fn number(lower: &str, key: &str) -> Option<u64> {
+/// Parses the number after a JSON key: `"resets_at": 1794803700`.
+fn json_number(lower: &str, key: &str) -> Option<u64> {
     let (_, rest) = lower.split_once(key)?;
     let rest = rest.strip_prefix('"').unwrap_or(rest).trim_start();
     let rest = rest.strip_prefix(':')?.trim_start();
@@ -65,9 +69,9 @@ fn number(lower: &str, key: &str) -> Option<u64> {
     rest[..end.unwrap_or(rest.len())].parse().ok()
 }
 
-/// `… try again at 1:59 AM.`, which is the next one, or `… try again at Nov 20th, 2026 1:59 AM.`, both by
-/// the clocks here.
-fn moment(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
+/// Parses `… try again at 1:59 AM.` (the next occurrence) or `… try again at Nov 20th, 2026 1:59
+/// AM.`, both in local time.
+fn parse_try_again_at(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
     let (_, rest) = lower.split_once("try again at ")?;
     let mut words = rest.split([' ', ',']).filter(|word| !word.is_empty());
     let mut first = words.next()?;
@@ -81,32 +85,32 @@ fn moment(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
         first = words.next()?;
     }
     let time = time_of_day(first, words.next()?)?;
-    let shown = |date| {
+    let reset_on = |date| {
         let begins = WallTime { date, time }.moment(|at| clock.offset(at))?;
         Some(Timestamp(begins.0 + MINUTE_MS))
     };
     let now = clock.now();
     if let Some(date) = date {
-        return shown(date);
+        return reset_on(date);
     }
-    // Today's, if it is to come; otherwise tomorrow's.
+    // Today's time, if it has not passed; otherwise tomorrow's.
     let days = [now, now.after(Duration::from_hours(24))];
     let mut days = days
         .map(|day| WallTime::at(day, clock.offset(day)).date)
         .into_iter();
-    days.find_map(|date| shown(date).filter(|at| *at > now))
+    days.find_map(|date| reset_on(date).filter(|at| *at > now))
 }
 
-/// `1:59` and `am.`: hour of 24, minute, second.
+/// Parses `1:59` and `am.` to hour of 24, minute, second.
 fn time_of_day(time: &str, half: &str) -> Option<(u32, u32, u32)> {
     let (hour, minute) = time.split_once(':')?;
     let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
-    let later = match half.trim_end_matches(|c: char| !c.is_ascii_alphabetic()) {
+    let half_day = match half.trim_end_matches(|c: char| !c.is_ascii_alphabetic()) {
         "am" => 0,
         "pm" => 12,
         _ => return None,
     };
-    ((1..=12).contains(&hour) && minute < 60).then_some((hour % 12 + later, minute, 0))
+    ((1..=12).contains(&hour) && minute < 60).then_some((hour % 12 + half_day, minute, 0))
 }
 
 #[cfg(test)]
@@ -115,10 +119,10 @@ mod tests {
 
     use super::*;
 
-    /// 2026-11-15 10:21:29 UTC, this many seconds behind the clocks here.
-    struct Here(i64);
+    /// A clock fixed at 2026-11-15 10:21:29 UTC, in a time zone with this offset in seconds.
+    struct ClockAt(i64);
 
-    impl Clock for Here {
+    impl Clock for ClockAt {
         fn now(&self) -> Timestamp {
             Timestamp(1_794_738_089_000)
         }
@@ -136,16 +140,16 @@ mod tests {
         }
     }
 
-    fn waits(message: &str, offset: i64) -> Option<u64> {
+    fn retry_seconds(message: &str, offset: i64) -> Option<u64> {
         let error = Error::new(ErrorKind::RateLimited(None), message);
-        match timed(error, &Here(offset)).kind {
+        match with_retry_delay(error, &ClockAt(offset)).kind {
             ErrorKind::RateLimited(wait) => wait.map(|wait| wait.as_secs()),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn words_about_when_a_limit_is_lifted_are_understood_by_the_clocks_here() {
+    fn reset_times_are_parsed_in_local_time() {
         for (message, offset, seconds) in [
             (
                 "You’ve hit your usage limit. Try again at 10:25 AM.",
@@ -157,12 +161,12 @@ mod tests {
                 0,
                 5971,
             ),
-            // The minute that it is now.
+            // The current minute.
             ("Try again at 10:21 AM.", 0, 31),
-            // The one before is tomorrow's.
+            // The previous minute: tomorrow's.
             ("Try again at 10:20 AM.", 0, 86_371),
             ("Try again at 12:05 AM.", 0, 49_471),
-            // Where it is 16:06:29.
+            // Local time is 16:06:29.
             ("Try again at 4:10 PM.", 20_700, 271),
             ("Try again at 10:25 AM.", 20_700, 65_971),
             ("Try again at Nov 15th, 2026 10:25 AM.", 0, 271),
@@ -176,12 +180,12 @@ mod tests {
             ),
             (r#"{"resets_at": 1794738189, "x": 1}"#, 20_700, 100),
         ] {
-            assert_eq!(waits(message, offset), Some(seconds), "{message}");
+            assert_eq!(retry_seconds(message, offset), Some(seconds), "{message}");
         }
     }
 
     #[test]
-    fn what_is_not_understood_is_not_guessed() {
+    fn unparsable_reset_times_give_no_delay() {
         for message in [
             "usage limit reached",
             "Try again later.",
@@ -195,7 +199,7 @@ mod tests {
             "Try again at Nov 31st, 2026 1:00 AM.",
             "Try again at Foo 3rd, 2026 1:00 AM.",
             "Try again at Nov 3rd, 99999999999999999999 1:00 AM.",
-            // It is over.
+            // In the past.
             "Try again at Nov 14th, 2026 1:00 AM.",
             r#"{"resets_at": 1794738089}"#,
             r#"{"resets_at": -5}"#,
@@ -204,7 +208,7 @@ mod tests {
             r#"{"resets_at": "soon"}"#,
             "try again in many days",
         ] {
-            assert_eq!(waits(message, 0), None, "{message}");
+            assert_eq!(retry_seconds(message, 0), None, "{message}");
         }
     }
 }

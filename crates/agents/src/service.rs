@@ -1,21 +1,21 @@
-//! Segno's own MCP server, as programs are told of it: by their flags and for one start, so that the
-//! person's settings and servers stay as they are.
+//! Segno's own MCP server, as programs receive it: by flags and for one start, so that the user's
+//! settings and servers stay as they are.
 
 use segno_core::agent::Request;
 use serde_json::{Map, Value, json};
 
-/// How the server is started. Whoever joins the parts knows that; for whom it is asked, a request says.
+/// How the server is started. The composition root fills this in; the request says for which
+/// session, step and agent.
 #[derive(Debug, Clone)]
 pub struct Service {
-    /// The name under which programs know it.
+    /// The name under which programs see it.
     pub name: &'static str,
-    /// The program.
     pub program: String,
-    /// Its first arguments; the session, the step and the agent follow.
+    /// Its first arguments; session, step and agent are appended.
     pub args: Vec<String>,
-    /// What is added to its environment. It may be seen in a list of processes.
+    /// Added to its environment. Other users may see these in the process list.
     pub env: Vec<(String, String)>,
-    /// Names of variables that it is to have as they are, where a program hands on none by itself.
+    /// Names of variables that it inherits, for programs that pass on none by default.
     pub inherit: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl Service {
         args
     }
 
-    /// The flag for Claude Code. Without `--strict-mcp-config`, the person's own servers stay.
+    /// The flag for Claude Code. Without `--strict-mcp-config`, the user's own servers stay.
     pub(crate) fn claude(&self, request: &Request<'_>) -> String {
         let pair = |(name, value): &(String, String)| (name.clone(), json!(value));
         let env: Map<String, Value> = self.env.iter().map(pair).collect();
@@ -41,12 +41,13 @@ impl Service {
         format!("--mcp-config={servers}")
     }
 
-    /// How Claude Code calls all tools of the server, where it is told what may be used unasked.
+    /// The pattern for all tools of the server in Claude Code's `--allowedTools`.
     pub(crate) fn allowed(&self) -> String {
         format!("mcp__{}", self.name)
     }
 
-    /// The flags for Codex, whose values are TOML. What is written as JSON here means the same there.
+    /// The flags for Codex. Their values are TOML; the JSON that is written here means the same in
+    /// TOML.
     pub(crate) fn codex(&self, request: &Request<'_>) -> Vec<String> {
         let key = |key: &str, value: Value| {
             let text = format!("mcp_servers.{}.{key}={value}", self.name);
@@ -61,12 +62,12 @@ impl Service {
         for (name, value) in &self.env {
             flags.extend(key(&format!("env.{name}"), json!(value)));
         }
-        // Nobody is there to be asked.
+        // No user is there to approve.
         flags.extend(key("default_tools_approval_mode", json!("approve")));
         flags
     }
 
-    /// The server, as a session of the Agent Client Protocol takes it.
+    /// The server as an entry of `mcpServers` in ACP's `session/new`.
     pub(crate) fn acp(&self, request: &Request<'_>) -> Value {
         let pair = |(name, value): &(String, String)| json!({"name": name, "value": value});
         let env: Vec<Value> = self.env.iter().map(pair).collect();

@@ -1,4 +1,4 @@
-//! One agent, from its start to its end.
+//! One ACP agent, from the start of its process to its end.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,90 +7,87 @@ use std::time::Duration;
 use segno_core::agent::ErrorKind;
 use serde_json::{Value, json};
 
-use super::Means;
-use super::error::{AcpError, Trouble};
-use super::leave::{self, Known, Policy};
-use super::link::Link;
-use super::rpc::{self, Message, Refusal};
+use super::ConnectionConfig;
+use super::error::{AcpError, Failure};
+use super::permissions::{self, Policy, ToolCallInfo};
+use super::rpc::{self, ErrorResponse, Message};
+use super::transport::Transport;
 use super::turn::{Replay, Turn};
 use super::update::{Status, Tool, Update};
-use crate::mcp::words::clean;
+use crate::mcp::sanitize::sanitize;
 
-/// The version of the protocol that this speaks.
+/// The supported version of the protocol.
 const VERSION: u64 = 1;
 
-/// The longest name of a session, which an agent chooses.
+/// The longest session id; agents choose the ids.
 const LONGEST_ID: usize = 1 << 10;
 
-/// Of how many tools is remembered what they do: some ask for leave without saying it again.
-const MOST_TOOLS: usize = 10_000;
+/// How many tool calls are remembered: some agents do not repeat a call's kind and title in the
+/// permission request.
+const MAX_TOOLS: usize = 10_000;
 
-/// How much of an agent's complaint is told.
-const COMPLAINT: usize = 4 << 10;
+/// How many bytes of an agent's error message are shown.
+const MAX_ERROR: usize = 4 << 10;
 
 const LOG_IN: &str = "log in with the agent's own program first, or set the key that it wants";
 
-/// An agent that is spoken to. When this is dropped, it ends with all that it started.
+/// A running agent. Dropping this ends the agent's whole process tree.
 pub struct Connection {
-    pub(super) link: Link,
-    pub(super) means: Means,
+    pub(super) transport: Transport,
+    pub(super) config: ConnectionConfig,
     agent: Option<Agent>,
-    asked: u64,
-    /// The question that has no answer yet.
-    open: Option<u64>,
-    /// The folders of sessions.
+    last_request: u64,
+    /// The id of the request that has no response yet.
+    pending: Option<u64>,
+    /// The folder of each session.
     folders: HashMap<String, PathBuf>,
-    /// The MCP servers that its sessions are given.
+    /// The MCP servers that new and loaded sessions get.
     servers: Vec<Value>,
-    tools: HashMap<String, Known>,
-    /// Whether the turn under way was given up.
+    tools: HashMap<String, ToolCallInfo>,
+    /// Whether the current turn was cancelled.
     pub(super) cancelled: bool,
 }
 
-/// Who an agent says it is, and what it can.
+/// An agent's identity and capabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Its name.
     pub name: Option<String>,
-    /// Its version.
     pub version: Option<String>,
-    /// Whether it can bring sessions back.
     pub load_session: bool,
-    /// All of it, as it came.
+    /// The whole response to `initialize`.
     pub value: Value,
 }
 
-/// A session of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// Its name.
     pub id: String,
-    /// What the agent says of it, modes and models among it, as it came.
+    /// The whole response, with modes and models.
     pub value: Value,
 }
 
-/// What one message was.
+/// The effect of one message.
 pub(super) enum Step {
-    Answer(Result<Value, Refusal>),
+    Response(Result<Value, ErrorResponse>),
     Update(Update),
     Nothing,
 }
 
 impl Connection {
-    /// Starts a program in this folder, with what is added to its environment.
+    /// Starts a program in this folder, with additional environment variables.
     pub async fn open(
         argv: &[String],
         env: &[(String, String)],
         cwd: &Path,
-        means: Means,
+        config: ConnectionConfig,
     ) -> Result<Self, AcpError> {
-        let link = Link::open(argv, env, cwd, &means.warden, means.clock.clone()).await?;
+        let transport =
+            Transport::open(argv, env, cwd, &config.guard, config.clock.clone()).await?;
         Ok(Self {
-            link,
-            means,
+            transport,
+            config,
             agent: None,
-            asked: 0,
-            open: None,
+            last_request: 0,
+            pending: None,
             folders: HashMap::new(),
             servers: Vec::new(),
             tools: HashMap::new(),
@@ -98,24 +95,27 @@ impl Connection {
         })
     }
 
-    /// Says hello. To be done first, and once.
+    /// Sends `initialize`. Call this first, and once.
     pub async fn initialize(&mut self) -> Result<&Agent, AcpError> {
-        let tried = "saying hello";
+        let operation = "saying hello";
         let params = json!({
             "protocolVersion": VERSION,
-            "clientCapabilities": {"fs": self.means.files.offer(), "terminal": false},
+            "clientCapabilities": {"fs": self.config.files.capabilities(), "terminal": false},
             "clientInfo": {"name": "segno", "version": env!("CARGO_PKG_VERSION")},
         });
-        let value = self.ask(tried, "initialize", &params).await?;
+        let value = self.request(operation, "initialize", &params).await?;
         if value["protocolVersion"] != VERSION {
-            let theirs = clean(&value["protocolVersion"].to_string(), 64);
+            let theirs = sanitize(&value["protocolVersion"].to_string(), 64);
             let reason = format!("it speaks version {theirs} of ACP, and Segno speaks {VERSION}");
-            return Err(self.link.fail(tried, Trouble::Broken(reason)).await);
+            return Err(self
+                .transport
+                .fail(operation, Failure::Protocol(reason))
+                .await);
         }
         let word = |key: &str| {
             value["agentInfo"][key]
                 .as_str()
-                .map(|text| clean(text, 256))
+                .map(|text| sanitize(text, 256))
         };
         Ok(self.agent.insert(Agent {
             name: word("name"),
@@ -125,147 +125,168 @@ impl Connection {
         }))
     }
 
-    /// Gives these MCP servers to every session that is begun or brought back from here on.
-    pub fn offer(&mut self, servers: Vec<Value>) {
+    /// Gives these MCP servers to every session that is created or loaded from here on.
+    pub fn set_mcp_servers(&mut self, servers: Vec<Value>) {
         self.servers = servers;
     }
 
-    /// Begins a session in this folder. What the agent reports before it has answered is not
-    /// passed on.
+    /// Creates a session in this folder. Updates that arrive before the response are dropped.
     pub async fn new_session(&mut self, cwd: &Path) -> Result<Session, AcpError> {
-        let tried = "beginning a session";
-        self.greeted(tried)?;
-        let params = self.place(tried, cwd)?;
-        let value = self.ask(tried, "session/new", &params).await?;
-        let id = value["sessionId"].as_str().filter(|id| is_name(id));
+        let operation = "beginning a session";
+        self.initialized(operation)?;
+        let params = self.session_params(operation, cwd)?;
+        let value = self.request(operation, "session/new", &params).await?;
+        let id = value["sessionId"].as_str().filter(|id| is_valid_id(id));
         let Some(id) = id.map(str::to_owned) else {
             let reason = "it did not say which session".to_owned();
-            return Err(self.link.fail(tried, Trouble::Broken(reason)).await);
+            return Err(self
+                .transport
+                .fail(operation, Failure::Protocol(reason))
+                .await);
         };
         self.folders.insert(id.clone(), cwd.to_owned());
         Ok(Session { id, value })
     }
 
-    /// Whether it said that it can bring sessions back.
+    /// Whether the agent supports `session/load`.
     pub fn can_load(&self) -> bool {
         self.agent.as_ref().is_some_and(|agent| agent.load_session)
     }
 
-    /// Brings a session back. What it consists of is replayed, and is not new.
+    /// Loads an earlier session. The agent replays its updates; they are not new.
     pub fn load_session(&mut self, id: &str, cwd: &Path) -> Result<Replay<'_>, AcpError> {
-        let tried = Replay::TRIED;
-        if !self.greeted(tried)?.load_session {
+        let operation = Replay::OPERATION;
+        if !self.initialized(operation)?.load_session {
             let reason = "it cannot bring sessions back";
-            return Err(self.link.error(ErrorKind::Invalid, tried, reason));
+            return Err(self.transport.error(ErrorKind::Invalid, operation, reason));
         }
-        let mut params = self.place(tried, cwd)?;
+        let mut params = self.session_params(operation, cwd)?;
         params["sessionId"] = id.into();
-        let question = self.begin(tried, "session/load", &params)?;
+        let request_id = self.send_request(operation, "session/load", &params)?;
         self.folders.insert(id.to_owned(), cwd.to_owned());
-        Ok(Replay::new(self, question, id))
+        Ok(Replay::new(self, request_id, id))
     }
 
-    /// Asks something in a session that was begun or brought back here.
+    /// Sends a prompt to a session that was created or loaded on this connection.
     pub fn prompt(&mut self, session: &str, text: &str) -> Result<Turn<'_>, AcpError> {
-        let tried = Turn::TRIED;
-        self.greeted(tried)?;
+        let operation = Turn::OPERATION;
+        self.initialized(operation)?;
         if !self.folders.contains_key(session) {
             let reason = "that session was neither begun nor brought back";
-            return Err(self.link.error(ErrorKind::Invalid, tried, reason));
+            return Err(self.transport.error(ErrorKind::Invalid, operation, reason));
         }
         let prompt = json!([{"type": "text", "text": text}]);
         let params = json!({"sessionId": session, "prompt": prompt});
-        let question = self.begin(tried, "session/prompt", &params)?;
+        let request_id = self.send_request(operation, "session/prompt", &params)?;
         self.cancelled = false;
-        Ok(Turn::new(self, question, session))
+        Ok(Turn::new(self, request_id, session))
     }
 
-    /// Ends the agent, and returns when it has ended with all that it started.
+    /// Ends the agent, and returns when its whole process tree has ended.
     pub async fn close(self) {
-        self.link.close().await;
+        self.transport.close().await;
     }
 
-    fn greeted(&self, tried: &str) -> Result<&Agent, AcpError> {
-        self.link.is_over()?;
+    fn initialized(&self, operation: &str) -> Result<&Agent, AcpError> {
+        self.transport.check_open()?;
         let agent = self.agent.as_ref();
         agent.ok_or_else(|| {
             let reason = "nobody has said hello";
-            self.link.error(ErrorKind::Invalid, tried, reason)
+            self.transport.error(ErrorKind::Invalid, operation, reason)
         })
     }
 
-    fn place(&self, tried: &str, cwd: &Path) -> Result<Value, AcpError> {
+    fn session_params(&self, operation: &str, cwd: &Path) -> Result<Value, AcpError> {
         let text = cwd.to_str().filter(|_| cwd.is_absolute());
         let text = text.ok_or_else(|| {
             let reason = format!("{} is not an absolute path of text", cwd.display());
-            self.link.error(ErrorKind::Invalid, tried, reason)
+            self.transport.error(ErrorKind::Invalid, operation, reason)
         })?;
         Ok(json!({"cwd": text, "mcpServers": self.servers}))
     }
 
-    /// Asks a question that has no answer yet.
-    fn begin(&mut self, tried: &str, method: &str, params: &Value) -> Result<u64, AcpError> {
-        self.link.is_over()?;
-        let error = |link: &Link, reason: &str| link.error(ErrorKind::Invalid, tried, reason);
-        if self.open.is_some() {
+    /// Sends a request; its response is still to come.
+    fn send_request(
+        &mut self,
+        operation: &str,
+        method: &str,
+        params: &Value,
+    ) -> Result<u64, AcpError> {
+        self.transport.check_open()?;
+        let error = |transport: &Transport, reason: &str| {
+            transport.error(ErrorKind::Invalid, operation, reason)
+        };
+        if self.pending.is_some() {
             let reason = "what was asked before was not heard to its end";
-            return Err(error(&self.link, reason));
+            return Err(error(&self.transport, reason));
         }
-        self.asked += 1;
-        let said = self.link.say(&rpc::request(self.asked, method, params));
-        said.map_err(|_| error(&self.link, "it does not read what it is told"))?;
-        self.open = Some(self.asked);
-        Ok(self.asked)
+        self.last_request += 1;
+        let said = self
+            .transport
+            .queue(&rpc::request(self.last_request, method, params));
+        said.map_err(|_| error(&self.transport, "it does not read what it is told"))?;
+        self.pending = Some(self.last_request);
+        Ok(self.last_request)
     }
 
-    /// Asks, and waits for the answer.
-    async fn ask(&mut self, tried: &str, method: &str, params: &Value) -> Result<Value, AcpError> {
-        let question = self.begin(tried, method, params)?;
-        let limit = self.means.limits.answer;
-        let until = self.link.elapsed() + limit;
+    /// Sends a request and waits for the response.
+    async fn request(
+        &mut self,
+        operation: &str,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, AcpError> {
+        let request_id = self.send_request(operation, method, params)?;
+        let limit = self.config.limits.answer;
+        let deadline = self.transport.elapsed() + limit;
         loop {
-            match self.step(question, "", until, limit).await {
-                Ok(Step::Answer(outcome)) => {
-                    return outcome.map_err(|refusal| self.refused(tried, &refusal));
+            match self.step(request_id, "", deadline, limit).await {
+                Ok(Step::Response(outcome)) => {
+                    return outcome.map_err(|refusal| self.response_error(operation, &refusal));
                 }
                 Ok(Step::Update(_) | Step::Nothing) => {}
-                Err(trouble) => return Err(self.link.fail(tried, trouble).await),
+                Err(failure) => return Err(self.transport.fail(operation, failure).await),
             }
         }
     }
 
-    /// Hears one message while a question about a session is open. Giving up waiting loses nothing.
+    /// Handles one message while a request about a session is open. Cancelling this future loses
+    /// nothing.
     pub(super) async fn step(
         &mut self,
-        question: u64,
+        request_id: u64,
         session: &str,
-        until: Duration,
+        deadline: Duration,
         limit: Duration,
-    ) -> Result<Step, Trouble> {
-        match self.link.next(until, limit).await? {
-            Message::Answer { id, outcome } if id == question && self.open == Some(question) => {
-                self.link.heard();
-                self.open = None;
-                Ok(Step::Answer(outcome))
+    ) -> Result<Step, Failure> {
+        match self.transport.next(deadline, limit).await? {
+            Message::Response { id, outcome }
+                if id == request_id && self.pending == Some(request_id) =>
+            {
+                self.transport.reset_noise();
+                self.pending = None;
+                Ok(Step::Response(outcome))
             }
-            Message::Answer { id, .. } => {
-                self.link.stray(&id)?;
+            Message::Response { id, .. } => {
+                self.transport.note_stray(&id)?;
                 Ok(Step::Nothing)
             }
-            Message::Notice { method, params } => {
-                self.link.heard();
-                Ok(Step::Update(self.told(&method, params, session)))
+            Message::Notification { method, params } => {
+                self.transport.reset_noise();
+                Ok(Step::Update(
+                    self.handle_notification(&method, params, session),
+                ))
             }
             Message::Request { id, method, params } => {
-                self.link.heard();
-                let (outcome, update) = self.serve(&method, &params);
-                self.link.say(&rpc::answer(&id, outcome))?;
+                self.transport.reset_noise();
+                let (outcome, update) = self.answer_request(&method, &params);
+                self.transport.queue(&rpc::response(&id, outcome))?;
                 Ok(update.map_or(Step::Nothing, Step::Update))
             }
         }
     }
 
-    fn told(&mut self, method: &str, params: Value, session: &str) -> Update {
+    fn handle_notification(&mut self, method: &str, params: Value, session: &str) -> Update {
         if method != "session/update" {
             return Update::Raw {
                 kind: method.to_owned(),
@@ -273,32 +294,32 @@ impl Connection {
             };
         }
         if params["sessionId"] != session {
-            return Update::Foreign {
+            return Update::OtherSession {
                 session: params["sessionId"].as_str().map(str::to_owned),
                 value: params,
             };
         }
         let update = Update::read(&params["update"]);
         if let Update::ToolStarted(tool) | Update::ToolChanged(tool) = &update {
-            self.remember(tool);
+            self.track_tool(tool);
         }
         update
     }
 
-    fn remember(&mut self, tool: &Tool) {
+    fn track_tool(&mut self, tool: &Tool) {
         if matches!(tool.status, Some(Status::Completed | Status::Failed)) {
             self.tools.remove(&tool.id);
         } else if let Some(known) = self.tools.get_mut(&tool.id) {
             known.update(tool);
-        } else if self.tools.len() < MOST_TOOLS && tool.id.len() <= LONGEST_ID {
-            let mut known = Known::default();
+        } else if self.tools.len() < MAX_TOOLS && tool.id.len() <= LONGEST_ID {
+            let mut known = ToolCallInfo::default();
             known.update(tool);
             self.tools.insert(tool.id.clone(), known);
         }
     }
 
-    /// Answers what the agent asks.
-    fn serve(
+    /// Answers a request of the agent.
+    fn answer_request(
         &mut self,
         method: &str,
         params: &Value,
@@ -308,44 +329,45 @@ impl Connection {
         if method == "session/request_permission" {
             let (Some(tool), Some(folder)) = (Tool::read(&params["toolCall"]), folder) else {
                 let why = "a session and a tool call are needed".to_owned();
-                return (Err((rpc::WRONG_PARAMS, why)), None);
+                return (Err((rpc::INVALID_PARAMS, why)), None);
             };
             let mut known = self.tools.get(&tool.id).cloned().unwrap_or_default();
             known.update(&tool);
             let (answer, granted) = if self.cancelled {
-                (leave::cancelled(), false)
+                (permissions::cancelled(), false)
             } else {
-                // What the session was given to be used may be used.
+                // Tools of the MCP servers that Segno gave to the session are always allowed.
                 let mut given = self
                     .servers
                     .iter()
                     .filter_map(|server| server["name"].as_str());
-                let policy = if given.any(|server| known.is_of(server)) {
+                let policy = if given.any(|server| known.belongs_to(server)) {
                     Policy::All
                 } else {
-                    self.means.policy
+                    self.config.policy
                 };
                 policy.answer(&known, folder, &params["options"])
             };
-            return (Ok(answer), Some(Update::Leave { tool, granted }));
+            return (Ok(answer), Some(Update::Permission { tool, granted }));
         }
         let folder = folder.map(PathBuf::as_path);
-        let Some((outcome, update)) = self.means.files.serve(method, params, folder) else {
+        let Some((outcome, update)) = self.config.files.answer_request(method, params, folder)
+        else {
             let why = "there is no such method".to_owned();
-            return (Err((rpc::NO_SUCH_METHOD, why)), None);
+            return (Err((rpc::METHOD_NOT_FOUND, why)), None);
         };
-        let outcome = outcome.map_err(|why| (rpc::WRONG_PARAMS, why));
+        let outcome = outcome.map_err(|why| (rpc::INVALID_PARAMS, why));
         (outcome, Some(update))
     }
 
-    /// A session that did not come back cannot be asked.
-    pub(super) fn forget(&mut self, session: &str, refusal: &Refusal) -> AcpError {
+    /// Drops a session that could not be loaded, so that it cannot be prompted.
+    pub(super) fn drop_session(&mut self, session: &str, refusal: &ErrorResponse) -> AcpError {
         self.folders.remove(session);
-        self.refused(Replay::TRIED, refusal)
+        self.response_error(Replay::OPERATION, refusal)
     }
 
-    /// The error for a refusal in so many words.
-    pub(super) fn refused(&self, tried: &str, refusal: &Refusal) -> AcpError {
+    /// The error for an error response.
+    pub(super) fn response_error(&self, operation: &str, refusal: &ErrorResponse) -> AcpError {
         let (kind, hint) = match refusal.code {
             -32000 => (ErrorKind::Auth, Some(LOG_IN)),
             -32002 => (ErrorKind::NotFound, None),
@@ -353,20 +375,24 @@ impl Connection {
             _ => (ErrorKind::Invalid, None),
         };
         let details = &refusal.data["details"];
-        let told = match details.as_str() {
+        let message = match details.as_str() {
             Some(details) => format!("{}: {details}", refusal.message),
             None => refusal.message.clone(),
         };
-        let reason = format!("it refused: {} ({})", clean(&told, COMPLAINT), refusal.code);
+        let reason = format!(
+            "it refused: {} ({})",
+            sanitize(&message, MAX_ERROR),
+            refusal.code
+        );
         AcpError {
             code: Some(refusal.code),
             hint,
-            ..self.link.error(kind, tried, reason)
+            ..self.transport.error(kind, operation, reason)
         }
     }
 }
 
-/// Whether a session can be called that.
-pub(super) fn is_name(id: &str) -> bool {
+/// Whether `id` is acceptable as a session id.
+pub(super) fn is_valid_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && !id.contains(char::is_control)
 }

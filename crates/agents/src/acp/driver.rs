@@ -1,11 +1,13 @@
-//! Asking any agent that speaks the Agent Client Protocol.
+//! The driver for any agent that speaks the Agent Client Protocol.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_core::agent::{Answer, Conduct, Error, ErrorKind, Event as Told, Listener, Request};
+use segno_core::agent::{
+    Answer, Conduct, Error, ErrorKind, Event as AgentEvent, Listener, Request,
+};
 use segno_core::companion::{Companion, Health, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
@@ -15,52 +17,51 @@ use super::error::AcpError;
 use super::fold::{Fold, dollars};
 use super::turn::{Event, Replayed};
 use super::update::{Status, Update};
-use super::{Files, Limits, Means};
-use crate::command::output::harmless;
-use crate::program::{Permissions, kind_of_words, variables};
-use crate::reset::timed;
+use super::{ConnectionConfig, Files, Limits};
+use crate::command::output::escape_controls;
+use crate::program::{Permissions, kind_of_message, variables};
+use crate::reset::with_retry_delay;
 use crate::{Launch, Service};
 
-/// How long an agent may be silent while it works: how long it may take is the engine's to say, which
-/// drops the future.
+/// How long an agent may be silent while it works: practically unlimited, since the engine enforces
+/// the timeout by dropping the future.
 const SILENCE: Duration = Duration::from_hours(365 * 24);
 
-/// How many of the newest calls and answers are known by name.
-const NAMED: usize = 4096;
+/// How many of the newest calls and results are known by id.
+const MAX_IDS: usize = 4096;
 
-/// Speaks to one agent, in a process of its own for each question.
+/// Talks to one agent, in a process of its own for each request.
 ///
-/// What it keeps of its sessions is its own affair. What it has of one shows when it is asked to bring
-/// it back.
+/// Segno does not read the agent's own session storage. What the agent has of a session shows when
+/// it loads the session.
 pub struct Acp {
     argv: Vec<String>,
     permissions: Permissions,
-    warden: Launch,
+    guard: Launch,
     service: Option<Service>,
     clock: Arc<dyn Clock>,
 }
 
 impl Acp {
-    /// The one that `argv` starts.
     pub fn new(
         argv: Vec<String>,
         permissions: Permissions,
-        warden: Launch,
+        guard: Launch,
         service: Option<Service>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             argv,
             permissions,
-            warden,
+            guard,
             service,
             clock,
         }
     }
 
-    /// The program's name, fit to be shown.
+    /// The program's name, safe to show.
     fn name(&self) -> String {
-        harmless(self.argv.first().map_or("", String::as_str))
+        escape_controls(self.argv.first().map_or("", String::as_str))
     }
 
     async fn open(
@@ -69,17 +70,17 @@ impl Acp {
         folder: &Path,
         conduct: Conduct,
     ) -> Result<Connection, Error> {
-        let means = Means {
-            warden: self.warden.clone(),
+        let config = ConnectionConfig {
+            guard: self.guard.clone(),
             clock: Arc::clone(&self.clock),
             limits: Limits {
                 silence: SILENCE,
                 ..Limits::default()
             },
-            policy: self.permissions.under(conduct).into(),
+            policy: self.permissions.restricted_to(conduct).into(),
             files: Files::Closed,
         };
-        Ok(Connection::open(&self.argv, env, folder, means).await?)
+        Ok(Connection::open(&self.argv, env, folder, config).await?)
     }
 
     async fn answer(
@@ -88,17 +89,17 @@ impl Acp {
         way: Way<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
-        let named = variables(&request).map(|(name, value)| (name.to_owned(), value));
-        let mut connection = self
-            .open(&named, request.workspace, request.conduct)
-            .await?;
-        let answered = self.converse(&mut connection, request, way, listener).await;
-        // Its answer counts when everything that it started has ended.
+        let env = variables(&request).map(|(name, value)| (name.to_owned(), value));
+        let mut connection = self.open(&env, request.workspace, request.conduct).await?;
+        let answered = self
+            .run_prompt(&mut connection, request, way, listener)
+            .await;
+        // The answer counts only when the agent's whole process tree has ended.
         connection.close().await;
-        answered.map_err(|error| timed(error, &*self.clock))
+        answered.map_err(|error| with_retry_delay(error, &*self.clock))
     }
 
-    async fn converse(
+    async fn run_prompt(
         &self,
         connection: &mut Connection,
         request: Request<'_>,
@@ -107,29 +108,29 @@ impl Acp {
     ) -> Result<Answer, Error> {
         connection.initialize().await?;
         let service = self.service.iter();
-        connection.offer(service.map(|service| service.acp(&request)).collect());
+        connection.set_mcp_servers(service.map(|service| service.acp(&request)).collect());
         let (id, before) = match way {
             Way::Begin { .. } => {
                 let session = connection.new_session(request.workspace).await?;
                 (session.id, Cost::default())
             }
             Way::Continue { id } => {
-                let back = bring_back(connection, id, request.workspace).await?;
-                (id.to_owned(), back.cost)
+                let loaded = load_session(connection, id, request.workspace).await?;
+                (id.to_owned(), loaded.cost)
             }
         };
-        listener.hear(Told::Native(&id));
+        listener.hear(AgentEvent::Native(&id));
         let system = request.system.trim();
-        let asked = match way {
+        let prompt = match way {
             Way::Begin { .. } if !system.is_empty() => format!("{system}\n\n{}", request.input),
             _ => request.input.to_owned(),
         };
         let name = self.name();
         let mut fold = Fold::new(&name, before, listener);
-        let mut turn = connection.prompt(&id, &asked)?;
+        let mut turn = connection.prompt(&id, &prompt)?;
         loop {
             match turn.next().await {
-                Ok(Event::Update(update)) => fold.take(update)?,
+                Ok(Event::Update(update)) => fold.handle(update)?,
                 Ok(Event::End(outcome)) => return fold.finish(&outcome),
                 Err(error) => {
                     fold.end();
@@ -139,25 +140,25 @@ impl Acp {
         }
     }
 
-    /// What the agent has of a session, as it brings it back. Nothing is asked.
-    async fn look(&self, id: &str, folder: &Path) -> Result<Option<Record>, Error> {
+    /// Loads a session to find out what the agent has of it. Sends no prompt.
+    async fn inspect(&self, id: &str, folder: &Path) -> Result<Option<Record>, Error> {
         let mut connection = self.open(&[], folder, Conduct::Look).await?;
-        let back = match connection.initialize().await {
-            Ok(_) => bring_back(&mut connection, id, folder).await,
+        let loaded = match connection.initialize().await {
+            Ok(_) => load_session(&mut connection, id, folder).await,
             Err(error) => Err(error.into()),
         };
         connection.close().await;
-        match back {
-            Ok(back) => Ok(Some(Record {
-                // How long it is nobody tells.
+        match loaded {
+            Ok(loaded) => Ok(Some(Record {
+                // The protocol does not report the length.
                 bytes: 0,
-                health: if back.said {
+                health: if loaded.has_content {
                     Health::Whole
                 } else {
                     Health::Empty
                 },
                 unanswered: None,
-                named: Some(back.named.into()),
+                named: Some(loaded.call_ids.into()),
             })),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -165,58 +166,65 @@ impl Acp {
     }
 }
 
-/// A session that came back.
+/// A session that was loaded.
 #[derive(Default)]
-struct Back {
-    /// Whether anything was said in it.
-    said: bool,
-    /// The names of the newest calls in it, those that are over twice.
-    named: VecDeque<String>,
-    /// What it had cost by then.
+struct LoadedSession {
+    /// Whether it contains any message or call.
+    has_content: bool,
+    /// The ids of its newest calls; an id occurs twice if the call has ended.
+    call_ids: VecDeque<String>,
+    /// What it had cost until then.
     cost: Cost,
 }
 
-impl Back {
-    fn take(&mut self, update: &Update) {
+impl LoadedSession {
+    fn observe(&mut self, update: &Update) {
         match update {
             Update::Context {
                 cost: Some(cost), ..
             } => self.cost = dollars(cost).unwrap_or(self.cost),
-            Update::Text(_) | Update::Thought(_) | Update::Said(_) => self.said = true,
+            Update::Text(_) | Update::Thought(_) | Update::UserMessage(_) => {
+                self.has_content = true
+            }
             Update::ToolStarted(tool) | Update::ToolChanged(tool) => {
-                self.said = true;
+                self.has_content = true;
                 let over = matches!(tool.status, Some(Status::Completed | Status::Failed));
-                self.name(&tool.id, if over { 2 } else { 1 });
+                self.add_id(&tool.id, if over { 2 } else { 1 });
             }
             _ => {}
         }
     }
 
-    /// Adds a name until it is there so often.
-    fn name(&mut self, id: &str, times: usize) {
-        let there = self.named.iter().filter(|known| *known == id).count();
+    /// Adds an id until it occurs `times` times.
+    fn add_id(&mut self, id: &str, times: usize) {
+        let there = self.call_ids.iter().filter(|known| *known == id).count();
         for _ in there..times {
-            self.named.push_back(id.to_owned());
+            self.call_ids.push_back(id.to_owned());
         }
-        while self.named.len() > NAMED {
-            self.named.pop_front();
+        while self.call_ids.len() > MAX_IDS {
+            self.call_ids.pop_front();
         }
     }
 }
 
-/// Brings a session back. What is replayed is not new.
-async fn bring_back(connection: &mut Connection, id: &str, folder: &Path) -> Result<Back, Error> {
+/// Loads a session. The replayed updates are not new.
+async fn load_session(
+    connection: &mut Connection,
+    id: &str,
+    folder: &Path,
+) -> Result<LoadedSession, Error> {
     if !connection.can_load() {
         let message = "the agent cannot bring sessions back";
         return Err(Error::new(ErrorKind::NotFound, message));
     }
-    let mut back = Back::default();
+    let mut loaded = LoadedSession::default();
     let mut replay = connection.load_session(id, folder)?;
     loop {
         match replay.next().await {
-            Ok(Replayed::Update(update)) => back.take(&update),
-            Ok(Replayed::Done(_)) => return Ok(back),
-            // Whatever its reason is: a session that it does not bring back is none.
+            Ok(Replayed::Update(update)) => loaded.observe(&update),
+            Ok(Replayed::Done(_)) => return Ok(loaded),
+            // Whatever the reason is, a session that the agent cannot load does not exist for
+            // Segno.
             Err(error) if error.code.is_some() && error.kind != ErrorKind::Auth => {
                 return Err(Error::new(ErrorKind::NotFound, error.to_string()));
             }
@@ -227,9 +235,9 @@ async fn bring_back(connection: &mut Connection, id: &str, folder: &Path) -> Res
 
 impl From<AcpError> for Error {
     fn from(error: AcpError) -> Self {
-        // What its model's provider said is told in words alone.
+        // The error of the model's provider is only in the text.
         let kind = match error.code {
-            Some(-32603) => kind_of_words(&error.reason).unwrap_or(error.kind),
+            Some(-32603) => kind_of_message(&error.reason).unwrap_or(error.kind),
             _ => error.kind,
         };
         let message = match error.hint() {
@@ -263,7 +271,7 @@ impl Companion for Acp {
         id: &'a str,
         folder: &'a Path,
     ) -> Boxed<'a, Result<Option<Record>, Error>> {
-        Box::pin(self.look(id, folder))
+        Box::pin(self.inspect(id, folder))
     }
 
     fn records(&self) -> Option<&dyn Records> {

@@ -1,37 +1,36 @@
-//! Why an agent cannot be used.
+//! Errors of ACP agents.
 
 use segno_core::agent::ErrorKind;
 
-/// An agent cannot be used: which, what was tried, and why.
+/// An agent cannot be used: which one, at which operation, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("agent `{program}` cannot be used: {tried}: {reason}")]
+#[error("agent `{program}` cannot be used: {operation}: {reason}")]
 pub struct AcpError {
-    /// The program.
     pub program: String,
-    /// What was tried.
-    pub tried: String,
-    /// What came of it, with the end of the program's stderr if it is over.
+    /// The operation that failed.
+    pub operation: String,
+    /// The reason, with the end of the program's stderr if the program has ended.
     pub reason: String,
-    /// What sort of trouble it is.
     pub kind: ErrorKind,
-    /// The number of a refusal in so many words. Then the agent lives, and can be asked other things.
+    /// The code of an error response. The agent is then still running and can be asked other
+    /// things.
     pub code: Option<i64>,
     pub(super) hint: Option<&'static str>,
 }
 
 impl AcpError {
-    /// A way out, if there is one.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint
     }
 }
 
 /// Why there is no next message.
-pub(super) enum Trouble {
-    /// The program is over.
+pub(super) enum Failure {
+    /// The program has ended.
     Ended,
-    /// Nothing came for so many seconds.
-    Late(f64),
-    /// What came is no message.
-    Broken(String),
+    /// Nothing arrived for this many seconds.
+    TimedOut(f64),
+    /// What arrived is no valid message.
+    Protocol(String),
 }

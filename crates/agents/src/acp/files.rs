@@ -1,4 +1,4 @@
-//! Files that an agent asks us for, inside its session's folder and nowhere else.
+//! Serves an agent's file requests, within its session's folder only.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use segno_core::ports::Disk;
 use serde_json::{Value, json};
 
 use super::Files;
-use super::update::{Deed, Update};
-use crate::tools::place::Place;
+use super::update::{FileOperation, Update};
+use crate::tools::workspace_files::WorkspaceFiles;
 
 impl Files {
-    /// What is offered.
-    pub(super) fn offer(&self) -> Value {
+    /// The `fs` capabilities of the client.
+    pub(super) fn capabilities(&self) -> Value {
         let (read, write) = match self {
             Files::Closed => (false, false),
             Files::Read(_) => (true, false),
@@ -20,34 +20,36 @@ impl Files {
         json!({"readTextFile": read, "writeTextFile": write})
     }
 
-    /// The disk, if that is offered.
-    fn disk(&self, deed: Deed) -> Option<&dyn Disk> {
-        match (self, deed) {
-            (Files::Read(disk), Deed::Read) | (Files::ReadAndWrite(disk), _) => Some(&**disk),
+    /// The disk, if this operation is offered.
+    fn disk(&self, operation: FileOperation) -> Option<&dyn Disk> {
+        match (self, operation) {
+            (Files::Read(disk), FileOperation::Read) | (Files::ReadAndWrite(disk), _) => {
+                Some(&**disk)
+            }
             _ => None,
         }
     }
 
-    /// What comes of a request, and its report; `None` if nothing of the sort is offered. `folder`
-    /// is the session's, if there is one.
-    pub(super) fn serve(
+    /// Handles a file request and reports it; `None` if the method is not offered. `folder` is the
+    /// session's, if the session exists.
+    pub(super) fn answer_request(
         &self,
         method: &str,
         params: &Value,
         folder: Option<&Path>,
     ) -> Option<(Result<Value, String>, Update)> {
-        let deed = match method {
-            "fs/read_text_file" => Deed::Read,
-            "fs/write_text_file" => Deed::Write,
+        let operation = match method {
+            "fs/read_text_file" => FileOperation::Read,
+            "fs/write_text_file" => FileOperation::Write,
             _ => return None,
         };
-        let disk = self.disk(deed)?;
+        let disk = self.disk(operation)?;
         let outcome = match folder {
-            Some(folder) => done(deed, params, folder, disk),
+            Some(folder) => perform(operation, params, folder, disk),
             None => Err("there is no such session".to_owned()),
         };
         let update = Update::File {
-            deed,
+            operation,
             path: params["path"].as_str().unwrap_or_default().to_owned(),
             refused: outcome.as_ref().err().cloned(),
         };
@@ -55,15 +57,20 @@ impl Files {
     }
 }
 
-fn done(deed: Deed, params: &Value, folder: &Path, disk: &dyn Disk) -> Result<Value, String> {
+fn perform(
+    operation: FileOperation,
+    params: &Value,
+    folder: &Path,
+    disk: &dyn Disk,
+) -> Result<Value, String> {
     let path = params["path"].as_str().ok_or("`path` is missing")?;
     if !Path::new(path).is_absolute() {
         return Err(format!("{path} is not an absolute path"));
     }
-    let place = Place::new(folder, &[], disk)?;
-    match deed {
-        Deed::Read => {
-            let text = place.read(path)?;
+    let files = WorkspaceFiles::new(folder, &[], disk)?;
+    match operation {
+        FileOperation::Read => {
+            let text = files.read(path)?;
             let number = |key: &str| match &params[key] {
                 Value::Null => Ok(None),
                 value => {
@@ -74,15 +81,15 @@ fn done(deed: Deed, params: &Value, folder: &Path, disk: &dyn Disk) -> Result<Va
             let (line, limit) = (number("line")?, number("limit")?);
             Ok(json!({"content": part(&text, line, limit)}))
         }
-        Deed::Write => {
+        FileOperation::Write => {
             let content = params["content"].as_str().ok_or("`content` is missing")?;
-            place.write(path, content, true)?;
+            files.write(path, content, true)?;
             Ok(json!({}))
         }
     }
 }
 
-/// So many lines from this one on, counted from 1, with their ends as they are.
+/// At most `limit` lines from `line` on, counted from 1, with their line endings.
 fn part(text: &str, line: Option<usize>, limit: Option<usize>) -> String {
     let lines = text.split_inclusive('\n');
     let from = line.unwrap_or(1).saturating_sub(1);

@@ -1,30 +1,29 @@
-//! What an agent reports in one turn, as entries of a conversation.
+//! Folds the updates of one turn into entries of a conversation.
 //!
-//! Words come in pieces and are told of as whole messages. The input of a call may come in pieces, too:
-//! a call is told of when it runs, when leave is asked for it, or when something else follows its
-//! input, which is before it has an effect.
+//! Text arrives in chunks and is reported as whole messages. The input of a call may arrive in
+//! chunks, too: a call is reported when it runs, when the agent requests permission for it, or when
+//! something else follows its input, which is before it has an effect.
 
 use std::collections::HashMap;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
 use segno_core::companion::Gauge;
-use segno_core::conversation::{self as talk, Entry, Outcome as Went, Part, Said, Utterance};
+use segno_core::conversation::{self, Entry, Outcome as CallOutcome, Part, Said, Utterance};
 use segno_core::model::ToolCall;
 use segno_core::usage::{Cost, Usage};
 use serde_json::{Value, json};
 
 use super::turn::{Outcome, Stop};
-use super::update::{Money, Piece, PlanEntry, Status, Tool, ToolKind, Update};
-use crate::mcp::words::clean;
+use super::update::{Chunk, Money, PlanEntry, Status, Tool, ToolKind, Update};
+use crate::mcp::sanitize::sanitize;
 
-/// The longest message.
 const LONGEST_MESSAGE: usize = 16 << 20;
-/// Of how many calls is known how far they are.
-const MOST_CALLS: usize = 10_000;
-/// How much of a call's title is shown to people.
-const TITLE: usize = 200;
-/// Reports that say nothing about the work.
-const ASIDE: [&str; 5] = [
+/// How many calls are tracked.
+const MAX_CALLS: usize = 10_000;
+/// How much of a call's title is shown to the user, in bytes.
+const MAX_TITLE: usize = 200;
+/// Updates that say nothing about the work.
+const IGNORED: [&str; 5] = [
     "available_commands_update",
     "config_option_update",
     "current_mode_update",
@@ -32,21 +31,20 @@ const ASIDE: [&str; 5] = [
     "usage_update",
 ];
 
-/// What sort of words are being said.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum MessageKind {
     Text,
     Thought,
 }
 
-/// A message whose end has not come.
-struct Words {
-    sort: Sort,
+/// A message whose end has not arrived.
+struct OpenMessage {
+    kind: MessageKind,
     message: Option<String>,
     text: String,
 }
 
-/// A call, as far as it was told.
+/// What is known of a call so far.
 #[derive(Default)]
 struct Call {
     name: Option<String>,
@@ -54,22 +52,22 @@ struct Call {
     kind: Option<ToolKind>,
     input: Option<Value>,
     content: Vec<Value>,
-    told: bool,
-    over: bool,
+    reported: bool,
+    ended: bool,
 }
 
-/// Folds the reports of one turn.
+/// Folds the updates of one turn.
 pub(super) struct Fold<'a> {
-    /// The agent's program, for people.
+    /// The agent's program, for messages to the user.
     program: &'a str,
     listener: &'a dyn Listener,
-    open: Option<Words>,
+    open: Option<OpenMessage>,
     /// The last message.
     text: String,
     calls: HashMap<String, Call>,
-    /// A call that has input and was not told of.
+    /// A call that has input and was not reported yet.
     waiting: Option<String>,
-    /// What the session had cost before: what is told is the sum of it all.
+    /// What the session had cost before: agents report the total of the session.
     before: Cost,
     usage: Usage,
     gauge: Option<Gauge>,
@@ -90,28 +88,28 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Takes the next report.
-    pub(super) fn take(&mut self, update: Update) -> Result<(), Error> {
+    /// Handles the next update.
+    pub(super) fn handle(&mut self, update: Update) -> Result<(), Error> {
         let about = match &update {
             Update::ToolStarted(tool) | Update::ToolChanged(tool) => Some(&tool.id),
             _ => None,
         };
         if self.waiting.as_ref() != about {
-            self.tell_waiting();
+            self.report_waiting();
         }
         match update {
-            Update::Text(piece) => self.add(Sort::Text, piece),
-            Update::Thought(piece) => self.add(Sort::Thought, piece),
+            Update::Text(chunk) => self.add(MessageKind::Text, chunk),
+            Update::Thought(chunk) => self.add(MessageKind::Thought, chunk),
             Update::ToolStarted(tool) | Update::ToolChanged(tool) => {
                 self.flush();
                 self.tool(&tool, false);
                 Ok(())
             }
-            Update::Leave { tool, granted } => {
+            Update::Permission { tool, granted } => {
                 self.flush();
                 self.tool(&tool, true);
                 if !granted {
-                    self.denied(&tool);
+                    self.notice_denied(&tool);
                 }
                 Ok(())
             }
@@ -120,10 +118,10 @@ impl<'a> Fold<'a> {
                 Ok(())
             }
             Update::Raw { kind, .. } => {
-                if !kind.is_empty() && !kind.contains('/') && !ASIDE.contains(&kind.as_str()) {
+                if !kind.is_empty() && !kind.contains('/') && !IGNORED.contains(&kind.as_str()) {
                     self.flush();
-                    let record = clean(&kind, TITLE);
-                    self.hear(Said::Raw { record });
+                    let record = sanitize(&kind, MAX_TITLE);
+                    self.report(Said::Raw { record });
                 }
                 Ok(())
             }
@@ -132,16 +130,17 @@ impl<'a> Fold<'a> {
                 self.plan(&entries);
                 Ok(())
             }
-            // What others say is not said here; what was said to it is known.
-            Update::Said(_) | Update::File { .. } | Update::Foreign { .. } => Ok(()),
+            // Updates of other sessions are not part of this conversation, and user messages are
+            // already known.
+            Update::UserMessage(_) | Update::File { .. } | Update::OtherSession { .. } => Ok(()),
         }
     }
 
-    /// What it means to do is not done, and yet worth to be known by whoever goes on.
+    /// A plan is not done work, and still useful in a resume context.
     fn plan(&mut self, entries: &[PlanEntry]) {
         let entry = |entry: &PlanEntry| json!({"content": entry.content, "status": entry.status});
         let entries: Vec<Value> = entries.iter().map(entry).collect();
-        self.hear(Said::Assistant {
+        self.report(Said::Assistant {
             message: None,
             model: None,
             parts: vec![Utterance::Raw {
@@ -151,42 +150,42 @@ impl<'a> Fold<'a> {
         });
     }
 
-    fn add(&mut self, sort: Sort, piece: Piece) -> Result<(), Error> {
-        let goes_on = |open: &Words| open.sort == sort && open.message == piece.message;
-        if !self.open.as_ref().is_some_and(goes_on) {
+    fn add(&mut self, kind: MessageKind, chunk: Chunk) -> Result<(), Error> {
+        let continues = |open: &OpenMessage| open.kind == kind && open.message == chunk.message;
+        if !self.open.as_ref().is_some_and(continues) {
             self.flush();
         }
-        let open = self.open.get_or_insert(Words {
-            sort,
-            message: piece.message,
+        let open = self.open.get_or_insert(OpenMessage {
+            kind,
+            message: chunk.message,
             text: String::new(),
         });
-        if open.text.len() + piece.text.len() > LONGEST_MESSAGE {
+        if open.text.len() + chunk.text.len() > LONGEST_MESSAGE {
             let message = format!(
                 "{}: a message has more than {LONGEST_MESSAGE} bytes",
                 self.program
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        open.text.push_str(&piece.text);
+        open.text.push_str(&chunk.text);
         Ok(())
     }
 
-    /// A message is whole.
+    /// Reports the open message as complete.
     fn flush(&mut self) {
-        let Some(words) = self.open.take().filter(|open| !open.text.is_empty()) else {
+        let Some(message) = self.open.take().filter(|open| !open.text.is_empty()) else {
             return;
         };
-        let Words { sort, text, .. } = words;
-        let part = match sort {
-            Sort::Text => {
+        let OpenMessage { kind, text, .. } = message;
+        let part = match kind {
+            MessageKind::Text => {
                 self.text.clone_from(&text);
                 Utterance::Text { text }
             }
-            Sort::Thought => Utterance::Thinking { text, seal: None },
+            MessageKind::Thought => Utterance::Thinking { text, seal: None },
         };
-        // Without a name: not every agent calls a message the same when it brings it back.
-        self.hear(Said::Assistant {
+        // Without an id: not every agent uses the same id when it replays a message.
+        self.report(Said::Assistant {
             message: None,
             model: None,
             parts: vec![part],
@@ -194,60 +193,60 @@ impl<'a> Fold<'a> {
         });
     }
 
-    /// Something about a call is known. It is told of now if it `must` be, or if it runs.
-    fn tool(&mut self, tool: &Tool, must: bool) {
-        if self.calls.len() >= MOST_CALLS {
-            self.calls.retain(|_, call| !call.over);
+    /// Merges an update of a call. Reports the call if `force` is set, or if it runs or has ended.
+    fn tool(&mut self, tool: &Tool, force: bool) {
+        if self.calls.len() >= MAX_CALLS {
+            self.calls.retain(|_, call| !call.ended);
         }
         let call = self.calls.entry(tool.id.clone()).or_default();
-        if call.over {
+        if call.ended {
             return;
         }
-        call.learn(tool);
-        let over = matches!(tool.status, Some(Status::Completed | Status::Failed));
+        call.merge(tool);
+        let ended = matches!(tool.status, Some(Status::Completed | Status::Failed));
         let runs = matches!(tool.status, Some(Status::InProgress));
-        if must || over || runs {
-            self.tell(&tool.id);
-        } else if !call.told && call.input.is_some() {
+        if force || ended || runs {
+            self.report_call(&tool.id);
+        } else if !call.reported && call.input.is_some() {
             self.waiting = Some(tool.id.clone());
         }
-        let Some(call) = self.calls.get_mut(&tool.id).filter(|_| over) else {
+        let Some(call) = self.calls.get_mut(&tool.id).filter(|_| ended) else {
             return;
         };
-        call.over = true;
+        call.ended = true;
         let text = call.output(tool);
         *call = Call {
-            told: true,
-            over: true,
+            reported: true,
+            ended: true,
             ..Call::default()
         };
         let outcome = match tool.status {
-            Some(Status::Failed) => Went::Failed,
-            _ => Went::Succeeded,
+            Some(Status::Failed) => CallOutcome::Failed,
+            _ => CallOutcome::Succeeded,
         };
-        self.hear(Said::Result(talk::Answer {
+        self.report(Said::Result(conversation::Answer {
             id: tool.id.clone(),
             parts: vec![Part::Text { text }],
             outcome,
         }));
     }
 
-    fn tell_waiting(&mut self) {
+    fn report_waiting(&mut self) {
         if let Some(id) = self.waiting.take() {
-            self.tell(&id);
+            self.report_call(&id);
         }
     }
 
-    /// Tells of a call, once.
-    fn tell(&mut self, id: &str) {
-        if let Some(call) = self.calls.get_mut(id).filter(|call| !call.told) {
-            call.told = true;
-            let asked = call.asked(id);
-            self.hear(asked);
+    /// Reports a call, once.
+    fn report_call(&mut self, id: &str) {
+        if let Some(call) = self.calls.get_mut(id).filter(|call| !call.reported) {
+            call.reported = true;
+            let message = call.to_message(id);
+            self.report(message);
         }
     }
 
-    fn denied(&self, tool: &Tool) {
+    fn notice_denied(&self, tool: &Tool) {
         let known = self.calls.get(&tool.id);
         let title = tool.title.as_deref();
         let title = title
@@ -256,7 +255,7 @@ impl<'a> Fold<'a> {
         let notice = format!(
             "{} was denied leave to use {}; `acp.permissions` in the settings says what it may do, and whoever plans or reviews only looks",
             self.program,
-            clean(title, TITLE)
+            sanitize(title, MAX_TITLE)
         );
         self.listener.hear(Event::Notice(&notice));
     }
@@ -274,28 +273,28 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn hear(&self, said: Said) {
+    fn report(&self, said: Said) {
         self.listener.hear(Event::Said(&Entry::new(said)));
     }
 
-    /// What was said last is whole, whatever ended it, and calls that were not told of are now.
+    /// Reports the open message and all calls that were not reported yet, whatever ended the turn.
     pub(super) fn end(&mut self) {
         self.flush();
-        let silent = self.calls.iter().filter(|(_, call)| !call.told);
-        let mut silent: Vec<String> = silent.map(|(id, _)| id.clone()).collect();
-        silent.sort();
-        for id in silent {
-            self.tell(&id);
+        let unreported = self.calls.iter().filter(|(_, call)| !call.reported);
+        let mut unreported: Vec<String> = unreported.map(|(id, _)| id.clone()).collect();
+        unreported.sort();
+        for id in unreported {
+            self.report_call(&id);
         }
     }
 
-    /// The answer, once the agent has stopped.
+    /// The answer, once the agent has ended its turn.
     pub(super) fn finish(mut self, outcome: &Outcome) -> Result<Answer, Error> {
         self.end();
         if let Some(tokens) = outcome.tokens {
             let output = tokens.output.unwrap_or_default();
             let input = match tokens.total {
-                // The rest, with what came from a cache among it.
+                // The rest is input, including cached tokens.
                 Some(total) => total.saturating_sub(output),
                 None => tokens.input.unwrap_or_default(),
             };
@@ -316,10 +315,10 @@ impl<'a> Fold<'a> {
                 (ErrorKind::Invalid, why.to_owned())
             }
             Stop::Refusal => (ErrorKind::Invalid, "it refuses to go on".to_owned()),
-            // Nobody here told it to.
+            // Segno did not cancel it.
             Stop::Cancelled => (ErrorKind::Crashed, "its turn was broken off".to_owned()),
             Stop::Unknown(word) => {
-                let word = clean(word, TITLE);
+                let word = sanitize(word, MAX_TITLE);
                 (
                     ErrorKind::Invalid,
                     format!("it stopped because of `{word}`"),
@@ -331,21 +330,23 @@ impl<'a> Fold<'a> {
 }
 
 impl Call {
-    fn learn(&mut self, tool: &Tool) {
-        let name = tool.value["name"].as_str().map(|name| clean(name, TITLE));
+    fn merge(&mut self, tool: &Tool) {
+        let name = tool.value["name"]
+            .as_str()
+            .map(|name| sanitize(name, MAX_TITLE));
         self.name = name.or(self.name.take());
         self.title = tool.title.clone().or(self.title.take());
         self.kind = tool.kind.clone().or(self.kind.take());
-        let input = Some(&tool.value["rawInput"]).filter(|input| says_something(input));
+        let input = Some(&tool.value["rawInput"]).filter(|input| is_present(input));
         self.input = input.cloned().or(self.input.take());
         if let Some(content) = tool.content.as_ref().filter(|all| !all.is_empty()) {
             self.content.clone_from(content);
         }
     }
 
-    /// That a tool is asked for. One whose input nobody told is told by its title and its changes.
-    fn asked(&self, id: &str) -> Said {
-        let kind = self.kind.as_ref().map(ToolKind::word);
+    /// The call as an assistant message. Without a known input, its title and diffs stand for it.
+    fn to_message(&self, id: &str) -> Said {
+        let kind = self.kind.as_ref().map(ToolKind::as_str);
         let name = self.name.as_deref().or(kind).unwrap_or("tool").to_owned();
         let input = self.input.clone().unwrap_or_else(|| {
             let diffs = self.content.iter().filter(|part| part["type"] == "diff");
@@ -368,13 +369,13 @@ impl Call {
         }
     }
 
-    /// What a tool that is over has brought.
+    /// The output of a call that has ended.
     fn output(&self, tool: &Tool) -> String {
         let raw = &tool.value["rawOutput"];
         if let Some(text) = raw.as_str() {
             return text.to_owned();
         }
-        if says_something(raw) {
+        if is_present(raw) {
             return raw.to_string();
         }
         let texts = self.content.iter().filter_map(|part| {
@@ -385,7 +386,7 @@ impl Call {
     }
 }
 
-fn says_something(value: &Value) -> bool {
+fn is_present(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Object(fields) => !fields.is_empty(),
@@ -393,7 +394,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// Money that can be counted.
+/// An amount in US dollars; `None` for other currencies.
 pub(super) fn dollars(money: &Money) -> Option<Cost> {
     let amount = Some(money.amount).filter(|_| money.currency == "USD");
     amount.and_then(Cost::from_usd)

@@ -1,33 +1,33 @@
-//! Agents that speak the Agent Client Protocol over their stdin and stdout: a line of JSON for each
-//! message, both ways.
+//! Agents that speak the Agent Client Protocol over their stdin and stdout: one line of JSON for
+//! each message, in both directions.
 //!
-//! A [`Connection`] is a program below a [`warden`](crate::command::warden): nothing that it started
-//! outlives it. Its owner asks one thing at a time, and hears what the agent reports while it works:
-//! a [`Turn`] is a prompt under way, a [`Replay`] an earlier session that is brought back. Nothing
-//! runs beside them, so an agent that says more than is heard has to wait, and memory is bounded.
-//! Giving up waiting for `next` loses nothing.
+//! A [`Connection`] is a program below a process guard ([`warden`](crate::command::warden)):
+//! nothing that it started outlives it. Its owner sends one request at a time, and receives the
+//! agent's updates while it works: a [`Turn`] is a running prompt, a [`Replay`] an earlier session
+//! that is being loaded. No task runs in the background, so an agent that sends faster than its
+//! owner reads has to wait, and memory is bounded. Cancelling the future of `next` loses nothing.
 //!
-//! The agent's own questions are answered on the way: leave to use a tool by a [`Policy`] that
-//! denies unless told otherwise and never says "always", files only where [`Files`] offers them
-//! and inside the session's folder, everything else by "there is no such method".
+//! The agent's own requests are answered on the way: permission requests by a [`Policy`] that
+//! denies by default and never answers "always", files only where [`Files`] offers them and inside
+//! the session's folder, everything else by "there is no such method".
 //!
-//! What an agent says is data from a stranger. What is known is read strictly; what is not is kept
-//! as it came ([`Update::Raw`]); what cannot be a message ends the conversation with an error that
-//! says why. Answers to what was never asked are passed over.
+//! An agent's output is untrusted. Known messages are parsed strictly; unknown updates are kept as
+//! they came ([`Update::Raw`]); a line that cannot be a message ends the connection with an error
+//! that says why. Responses without a request are skipped.
 //!
-//! [`Acp`] asks such an agent for the engine: a process for each question, and what it reports as
-//! entries of a conversation.
+//! [`Acp`] is the driver for the engine: it runs a process for each request and reports the updates
+//! as entries of a conversation.
 
 mod connection;
 mod driver;
 mod error;
 mod files;
 mod fold;
-mod leave;
-mod link;
+mod permissions;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod rpc;
+mod transport;
 mod turn;
 mod update;
 
@@ -40,17 +40,19 @@ use crate::Launch;
 pub use connection::{Agent, Connection, Session};
 pub use driver::Acp;
 pub use error::AcpError;
-pub use leave::Policy;
+pub use permissions::Policy;
 pub use turn::{Event, Outcome, Replay, Replayed, Stop, Tokens, Turn};
-pub use update::{Deed, Location, Money, Piece, PlanEntry, Status, Tool, ToolKind, Update};
+pub use update::{
+    Chunk, FileOperation, Location, Money, PlanEntry, Status, Tool, ToolKind, Update,
+};
 
-/// How long things may take.
+/// Timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Until the agent has answered what it should know at once. While a session is brought back,
-    /// and after a cancel, it is the time between two messages, or until the end.
+    /// For the response to a request that the agent can answer at once. While a session is loaded,
+    /// it limits the time between two messages; after a cancel, the time until the end of the turn.
     pub answer: Duration,
-    /// How long it may say nothing at all while it works on a prompt: a tool may run for long.
+    /// How long it may send nothing at all while it works on a prompt: a tool may run for long.
     pub silence: Duration,
 }
 
@@ -63,29 +65,28 @@ impl Default for Limits {
     }
 }
 
-/// Which files an agent may ask us for.
+/// Which files an agent may access through the client.
 #[derive(Clone, Default)]
 pub enum Files {
-    /// None: it reads and writes itself.
+    /// None: it reads and writes them itself.
     #[default]
     Closed,
-    /// Those in its session's folder, to read.
+    /// Files in its session's folder, read only.
     Read(Arc<dyn Disk>),
-    /// Those in its session's folder.
+    /// Files in its session's folder.
     ReadAndWrite(Arc<dyn Disk>),
 }
 
-/// What is needed to speak to agents.
+/// What a connection needs from its owner.
 #[derive(Clone)]
-pub struct Means {
-    /// How a program's warden is started.
-    pub warden: Launch,
-    /// Measures the limits.
+pub struct ConnectionConfig {
+    /// Starts the process guard.
+    pub guard: Launch,
+    /// Measures the timeouts.
     pub clock: Arc<dyn Clock>,
-    /// How long things may take.
     pub limits: Limits,
-    /// Which tools it may use.
+    /// Answers permission requests.
     pub policy: Policy,
-    /// Which files it may ask for.
+    /// Answers file requests.
     pub files: Files,
 }

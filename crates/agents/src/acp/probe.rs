@@ -1,4 +1,4 @@
-//! A door for fuzz targets.
+//! A fuzzing entry point.
 
 use std::path::Path;
 
@@ -7,54 +7,54 @@ use segno_core::usage::Cost;
 use serde_json::Value;
 
 use super::fold::Fold;
-use super::leave::{Known, Policy};
+use super::permissions::{Policy, ToolCallInfo};
 use super::rpc::{self, Line, Message};
 use super::turn::Outcome;
 use super::update::{Tool, Update};
-use crate::probe::Heard;
+use crate::probe::EventLog;
 
-/// What comes of an agent that writes `bytes` while it is asked: what it reports is folded, its
-/// questions are answered, and the last answer that says why it stopped ends its turn.
+/// Feeds `bytes` as the output of an agent during a prompt: folds its updates, answers its
+/// requests, and ends the turn with the last response that has a stop reason.
 pub fn heard(bytes: &[u8], folder: &Path) -> String {
-    let heard = Heard::default();
-    let mut fold = Fold::new("agent", Cost::default(), &heard);
+    let log = EventLog::default();
+    let mut fold = Fold::new("agent", Cost::default(), &log);
     let (mut answered, mut outcome) = (String::new(), None);
-    let mut went: Result<(), Error> = Ok(());
+    let mut result: Result<(), Error> = Ok(());
     for line in bytes.split(|byte| *byte == b'\n') {
         let Line::Message(message) = rpc::read(line) else {
             continue;
         };
         let update = match message {
-            Message::Notice { params, .. } => Some(Update::read(&params["update"])),
+            Message::Notification { params, .. } => Some(Update::read(&params["update"])),
             Message::Request { id, params, .. } => {
-                let (answer, update) = leave(&params, folder);
-                answered += &rpc::answer(&id, Ok(answer)).to_string();
+                let (answer, update) = answer_permission(&params, folder);
+                answered += &rpc::response(&id, Ok(answer)).to_string();
                 update
             }
-            Message::Answer { outcome: told, .. } => {
-                outcome = told.ok().and_then(Outcome::read).or(outcome);
+            Message::Response { outcome: value, .. } => {
+                outcome = value.ok().and_then(Outcome::read).or(outcome);
                 None
             }
         };
         if let Some(update) = update {
-            went = went.and_then(|()| fold.take(update));
+            result = result.and_then(|()| fold.handle(update));
         }
     }
     let ended = if let Some(outcome) = outcome {
-        went.and_then(|()| fold.finish(&outcome)).map(Some)
+        result.and_then(|()| fold.finish(&outcome)).map(Some)
     } else {
         fold.end();
-        went.map(|()| None)
+        result.map(|()| None)
     };
-    heard.with(&(answered, ended))
+    log.with_outcome(&(answered, ended))
 }
 
-fn leave(params: &Value, folder: &Path) -> (Value, Option<Update>) {
+fn answer_permission(params: &Value, folder: &Path) -> (Value, Option<Update>) {
     let Some(tool) = Tool::read(&params["toolCall"]) else {
         return (Value::Null, None);
     };
-    let mut known = Known::default();
+    let mut known = ToolCallInfo::default();
     known.update(&tool);
     let (answer, granted) = Policy::Edit.answer(&known, folder, &params["options"]);
-    (answer, Some(Update::Leave { tool, granted }))
+    (answer, Some(Update::Permission { tool, granted }))
 }

@@ -1,53 +1,50 @@
-//! Messages of JSON-RPC, as they come and go.
+//! JSON-RPC messages: parsing and rendering.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// The longest name of a question that is repeated in its answer.
+/// The longest id of a request that is repeated in its response.
 const LONGEST_ID: usize = 1 << 10;
 
-/// The agent's answer to a method that nobody offered.
-pub(super) const NO_SUCH_METHOD: i64 = -32601;
-pub(super) const WRONG_PARAMS: i64 = -32602;
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INVALID_PARAMS: i64 = -32602;
 
-/// What an agent says.
+/// A message from the agent.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
-    /// It wants an answer.
     Request {
         id: Value,
         method: String,
         params: Value,
     },
-    /// It wants none.
-    Notice { method: String, params: Value },
-    /// It answers.
-    Answer {
+    /// A notification.
+    Notification { method: String, params: Value },
+    /// A response.
+    Response {
         id: Value,
-        outcome: Result<Value, Refusal>,
+        outcome: Result<Value, ErrorResponse>,
     },
 }
 
-/// An answer that is none.
+/// The `error` of a response.
 #[derive(Debug, PartialEq, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) code: i64,
     pub(super) message: String,
     #[serde(default)]
     pub(super) data: Value,
 }
 
-/// What a line is.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
     Message(Message),
-    /// Nothing that was meant for us.
+    /// Not a message for the client.
     Noise,
-    /// A message that cannot be read, and why.
+    /// A message that cannot be parsed, and why.
     Damaged(String),
 }
 
-/// Every field at most once: of two answers in one, neither is believed.
+/// Every field at most once: if a message holds two responses, neither is used.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -59,15 +56,15 @@ struct Envelope {
     params: Value,
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
-    error: Option<Refusal>,
+    error: Option<ErrorResponse>,
 }
 
-/// `null` is something, too.
+/// Distinguishes `null` from a missing field.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// Reads a line. Whatever begins like an object was meant to be one.
+/// Parses a line. Whatever begins like an object was meant to be one.
 pub(super) fn read(line: &[u8]) -> Line {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if !line.trim_ascii_start().starts_with(b"{") {
@@ -81,7 +78,7 @@ pub(super) fn read(line: &[u8]) -> Line {
         return Line::Noise;
     }
     if let Some(id) = &envelope.id
-        && !is_name(id)
+        && !is_valid_id(id)
     {
         return Line::Damaged("its id is neither a number nor a short text".to_owned());
     }
@@ -91,12 +88,12 @@ pub(super) fn read(line: &[u8]) -> Line {
     } = envelope;
     Line::Message(match (method, id, envelope.result, envelope.error) {
         (Some(method), Some(id), None, None) => Message::Request { id, method, params },
-        (Some(method), None, None, None) => Message::Notice { method, params },
-        (None, Some(id), Some(result), None) => Message::Answer {
+        (Some(method), None, None, None) => Message::Notification { method, params },
+        (None, Some(id), Some(result), None) => Message::Response {
             id,
             outcome: Ok(result),
         },
-        (None, Some(id), None, Some(error)) => Message::Answer {
+        (None, Some(id), None, Some(error)) => Message::Response {
             id,
             outcome: Err(error),
         },
@@ -107,7 +104,7 @@ pub(super) fn read(line: &[u8]) -> Line {
     })
 }
 
-fn is_name(id: &Value) -> bool {
+fn is_valid_id(id: &Value) -> bool {
     match id {
         Value::String(text) => text.len() <= LONGEST_ID,
         Value::Number(number) => number.is_i64() || number.is_u64(),
@@ -119,12 +116,12 @@ pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-pub(super) fn notice(method: &str, params: &Value) -> Value {
+pub(super) fn notification(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// What is answered; if nothing, a number and a reason.
-pub(super) fn answer(id: &Value, outcome: Result<Value, (i64, String)>) -> Value {
+/// A response; the error has a code and a message.
+pub(super) fn response(id: &Value, outcome: Result<Value, (i64, String)>) -> Value {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err((code, message)) => {
@@ -144,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_by_what_they_have() {
+    fn message_type_follows_from_its_fields() {
         let ask = r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}"#;
         let asked = Message::Request {
             id: "a".into(),
@@ -165,23 +162,23 @@ mod tests {
         for (text, expected) in [
             (
                 r#"{"jsonrpc":"2.0","method":"m"}"#,
-                Message::Notice {
+                Message::Notification {
                     method: "m".into(),
                     params: Value::Null,
                 },
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
-                Message::Answer {
+                Message::Response {
                     id: 1.into(),
                     outcome: Ok(Value::Null),
                 },
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"error":{"code":-3,"message":"no"}}"#,
-                Message::Answer {
+                Message::Response {
                     id: 1.into(),
-                    outcome: Err(Refusal {
+                    outcome: Err(ErrorResponse {
                         code: -3,
                         message: "no".into(),
                         data: Value::Null,
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_meant_for_us_is_noise() {
+    fn lines_without_jsonrpc_are_noise() {
         for text in [
             "",
             "\r\n",
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_two_things_is_neither() {
+    fn ambiguous_messages_are_damaged() {
         let deep = format!(
             r#"{{"jsonrpc":"2.0","method":"m","params":{}"#,
             "[".repeat(10_000)
@@ -243,12 +240,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_a_message_noise_or_damage(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_line_parses_without_panic(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             read(&line);
         }
 
         #[test]
-        fn any_object_is_a_message_noise_or_damage(
+        fn any_object_parses_without_panic(
             id in "(null|[0-9]{1,20}|\"x\"|\\{\\}|-1|1e9)",
             rest in "(\"method\":(\"m\"|1)|\"result\":(null|1)|\"error\":(null|\\{\\}|1)|\"params\":1)(,\"method\":\"m\")?",
         ) {

@@ -1,149 +1,149 @@
-//! A prompt under way, and a session that is brought back.
+//! A running prompt, and a session that is being loaded.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Session, Step};
-use super::error::{AcpError, Trouble};
+use super::error::{AcpError, Failure};
 use super::rpc;
 use super::update::Update;
 
-/// What comes of a prompt, piece by piece.
+/// The events of a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The agent reports something.
     Update(Update),
-    /// It is done; nothing follows.
+    /// The turn has ended; nothing follows.
     End(Outcome),
 }
 
-/// How a turn ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Why it stopped.
     pub stop: Stop,
-    /// What it took, if that was said.
+    /// The usage, if the agent reported it.
     pub tokens: Option<Tokens>,
-    /// The whole answer, as it came.
+    /// The whole response.
     pub value: Value,
 }
 
-/// Why an agent stopped.
+/// ACP's `stopReason`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// It is done.
     EndTurn,
-    /// It may not say more.
     MaxTokens,
-    /// It may not ask its model more often.
+    /// The limit of model requests per turn is reached.
     MaxTurnRequests,
-    /// It does not want to go on.
+    /// The agent refuses to continue.
     Refusal,
-    /// It was told to stop.
     Cancelled,
-    /// A word that the protocol did not have.
+    /// A value that this version of the protocol does not define.
     Unknown(String),
 }
 
-/// Tokens, as the agent counts them. Whether `input` has the cached ones in it is the agent's affair.
+/// Token counts as the agent reports them. Whether `input` includes the cached ones depends on the
+/// agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Read.
     pub input: Option<u64>,
-    /// Written.
     pub output: Option<u64>,
-    /// Read from a cache.
     pub cached_read: Option<u64>,
-    /// Written to a cache.
     pub cached_write: Option<u64>,
-    /// Thought.
     pub thought: Option<u64>,
-    /// All.
     pub total: Option<u64>,
 }
 
-/// A prompt under way. It must be heard to its end before anything else can be asked.
+/// A running prompt. Read it to its end before sending another request.
 pub struct Turn<'a> {
     connection: &'a mut Connection,
-    question: u64,
+    request_id: u64,
     session: String,
-    until: Duration,
-    over: Option<Result<Outcome, AcpError>>,
+    deadline: Duration,
+    ended: Option<Result<Outcome, AcpError>>,
 }
 
 impl<'a> Turn<'a> {
-    pub(super) const TRIED: &'static str = "asking it";
+    pub(super) const OPERATION: &'static str = "asking it";
 
-    pub(super) fn new(connection: &'a mut Connection, question: u64, session: &str) -> Self {
-        let until = connection.link.elapsed() + connection.means.limits.silence;
+    pub(super) fn new(connection: &'a mut Connection, request_id: u64, session: &str) -> Self {
+        let deadline = connection.transport.elapsed() + connection.config.limits.silence;
         Self {
             connection,
-            question,
+            request_id,
             session: session.to_owned(),
-            until,
-            over: None,
+            deadline,
+            ended: None,
         }
     }
 
-    /// What comes next; the end again, once it has come. Giving up waiting loses nothing.
+    /// The next event; once the turn has ended, the end again. Cancelling this future loses
+    /// nothing.
     pub async fn next(&mut self) -> Result<Event, AcpError> {
-        if let Some(over) = &self.over {
-            return over.clone().map(Event::End);
+        if let Some(ended) = &self.ended {
+            return ended.clone().map(Event::End);
         }
-        self.connection.link.is_over()?;
+        self.connection.transport.check_open()?;
         loop {
-            let limits = self.connection.means.limits;
+            let limits = self.connection.config.limits;
             let limit = if self.connection.cancelled {
                 limits.answer
             } else {
                 limits.silence
             };
-            let (question, until) = (self.question, self.until);
+            let (request_id, deadline) = (self.request_id, self.deadline);
             let step = self
                 .connection
-                .step(question, &self.session, until, limit)
+                .step(request_id, &self.session, deadline, limit)
                 .await;
             let step = match step {
                 Ok(step) => step,
-                Err(trouble) => return Err(self.connection.link.fail(Self::TRIED, trouble).await),
+                Err(failure) => {
+                    return Err(self
+                        .connection
+                        .transport
+                        .fail(Self::OPERATION, failure)
+                        .await);
+                }
             };
             match step {
-                // Only what is of use shows that the agent works.
+                // Only useful messages show that the agent works.
                 Step::Nothing => {}
                 Step::Update(update) => {
                     if !self.connection.cancelled {
-                        self.until = self.connection.link.elapsed() + limit;
+                        self.deadline = self.connection.transport.elapsed() + limit;
                     }
                     return Ok(Event::Update(update));
                 }
-                Step::Answer(Err(refusal)) => {
-                    let error = self.connection.refused(Self::TRIED, &refusal);
-                    return self.over.insert(Err(error)).clone().map(Event::End);
+                Step::Response(Err(refusal)) => {
+                    let error = self.connection.response_error(Self::OPERATION, &refusal);
+                    return self.ended.insert(Err(error)).clone().map(Event::End);
                 }
-                Step::Answer(Ok(value)) => {
+                Step::Response(Ok(value)) => {
                     let Some(outcome) = Outcome::read(value) else {
                         let why = "its answer does not say why it stopped".to_owned();
-                        let trouble = Trouble::Broken(why);
-                        return Err(self.connection.link.fail(Self::TRIED, trouble).await);
+                        let failure = Failure::Protocol(why);
+                        return Err(self
+                            .connection
+                            .transport
+                            .fail(Self::OPERATION, failure)
+                            .await);
                     };
-                    return self.over.insert(Ok(outcome)).clone().map(Event::End);
+                    return self.ended.insert(Ok(outcome)).clone().map(Event::End);
                 }
             }
         }
     }
 
-    /// Tells the agent to stop. It still has to be heard to its end, for which it has as long as for
-    /// an answer; leave is not given any more.
+    /// Sends `session/cancel`. The turn must still be read to its end, for which the agent has
+    /// [`Limits::answer`](super::Limits::answer); permission is not granted any more.
     pub fn cancel(&mut self) {
-        if self.over.is_some() || self.connection.cancelled {
+        if self.ended.is_some() || self.connection.cancelled {
             return;
         }
-        let notice = rpc::notice("session/cancel", &json!({"sessionId": self.session}));
-        // One that does not read will not answer either, and the time for that runs.
-        let _ = self.connection.link.say(&notice);
+        let notice = rpc::notification("session/cancel", &json!({"sessionId": self.session}));
+        // An agent that does not read will not respond either; then the timeout applies.
+        let _ = self.connection.transport.queue(&notice);
         self.connection.cancelled = true;
-        self.until = self.connection.link.elapsed() + self.connection.means.limits.answer;
+        self.deadline = self.connection.transport.elapsed() + self.connection.config.limits.answer;
     }
 }
 
@@ -174,76 +174,87 @@ impl Outcome {
     }
 }
 
-/// What comes of bringing a session back.
+/// The events of loading a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Replayed {
-    /// Something that was reported once before.
+    /// A replayed update.
     Update(Update),
-    /// The session is back; nothing follows.
+    /// The session is loaded; nothing follows.
     Done(Session),
 }
 
-/// A session that is brought back. It must be heard to its end before anything else can be asked.
+/// A session that is being loaded. Read it to its end before sending another request.
 pub struct Replay<'a> {
     connection: &'a mut Connection,
-    question: u64,
+    request_id: u64,
     session: String,
-    until: Duration,
-    over: Option<Result<Session, AcpError>>,
+    deadline: Duration,
+    ended: Option<Result<Session, AcpError>>,
 }
 
 impl<'a> Replay<'a> {
-    pub(super) const TRIED: &'static str = "bringing a session back";
+    pub(super) const OPERATION: &'static str = "bringing a session back";
 
-    pub(super) fn new(connection: &'a mut Connection, question: u64, session: &str) -> Self {
-        let until = connection.link.elapsed() + connection.means.limits.answer;
+    pub(super) fn new(connection: &'a mut Connection, request_id: u64, session: &str) -> Self {
+        let deadline = connection.transport.elapsed() + connection.config.limits.answer;
         Self {
             connection,
-            question,
+            request_id,
             session: session.to_owned(),
-            until,
-            over: None,
+            deadline,
+            ended: None,
         }
     }
 
-    /// What comes next; the end again, once it has come. Giving up waiting loses nothing.
+    /// The next event; once the session is loaded, the end again. Cancelling this future loses
+    /// nothing.
     pub async fn next(&mut self) -> Result<Replayed, AcpError> {
-        if let Some(over) = &self.over {
-            return over.clone().map(Replayed::Done);
+        if let Some(ended) = &self.ended {
+            return ended.clone().map(Replayed::Done);
         }
-        self.connection.link.is_over()?;
-        let limit = self.connection.means.limits.answer;
+        self.connection.transport.check_open()?;
+        let limit = self.connection.config.limits.answer;
         loop {
-            let (question, until) = (self.question, self.until);
+            let (request_id, deadline) = (self.request_id, self.deadline);
             let step = self
                 .connection
-                .step(question, &self.session, until, limit)
+                .step(request_id, &self.session, deadline, limit)
                 .await;
             match step {
                 Ok(Step::Nothing) => {}
                 Ok(Step::Update(update)) => {
-                    self.until = self.connection.link.elapsed() + limit;
+                    self.deadline = self.connection.transport.elapsed() + limit;
                     return Ok(Replayed::Update(update));
                 }
-                Ok(Step::Answer(Err(refusal))) => {
-                    let error = self.connection.forget(&self.session, &refusal);
-                    return self.over.insert(Err(error)).clone().map(Replayed::Done);
+                Ok(Step::Response(Err(refusal))) => {
+                    let error = self.connection.drop_session(&self.session, &refusal);
+                    return self.ended.insert(Err(error)).clone().map(Replayed::Done);
                 }
-                Ok(Step::Answer(Ok(value))) => return self.back(value).await,
-                Err(trouble) => return Err(self.connection.link.fail(Self::TRIED, trouble).await),
+                Ok(Step::Response(Ok(value))) => return self.finish(value).await,
+                Err(failure) => {
+                    return Err(self
+                        .connection
+                        .transport
+                        .fail(Self::OPERATION, failure)
+                        .await);
+                }
             }
         }
     }
 
-    /// The session that came back must be the one that was asked for, where that is said.
-    async fn back(&mut self, value: Value) -> Result<Replayed, AcpError> {
+    /// If the response names a session, it must be the requested one.
+    async fn finish(&mut self, value: Value) -> Result<Replayed, AcpError> {
         let said = value.get("sessionId").filter(|id| !id.is_null());
         if said.is_some_and(|id| *id != self.session.as_str()) {
-            let trouble = Trouble::Broken("it brought another session back".to_owned());
-            return Err(self.connection.link.fail(Self::TRIED, trouble).await);
+            let failure = Failure::Protocol("it brought another session back".to_owned());
+            return Err(self
+                .connection
+                .transport
+                .fail(Self::OPERATION, failure)
+                .await);
         }
         let id = self.session.clone();
-        let session = self.over.insert(Ok(Session { id, value }));
+        let session = self.ended.insert(Ok(Session { id, value }));
         session.clone().map(Replayed::Done)
     }
 }

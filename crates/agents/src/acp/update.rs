@@ -1,74 +1,70 @@
-//! What an agent reports, in neutral words. What is not known is kept as it came.
+//! The updates of `session/update` as types. Unknown ones are kept as they came.
 
 use serde_json::Value;
 
-/// Something that an agent reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
-    /// A piece of its answer.
-    Text(Piece),
-    /// A piece of what it thinks.
-    Thought(Piece),
-    /// A piece of what the person said; in a replay.
-    Said(Piece),
-    /// A tool is about to be used.
+    /// A chunk of the agent's answer.
+    Text(Chunk),
+    /// A chunk of its reasoning.
+    Thought(Chunk),
+    /// A chunk of a user message; only in a replay.
+    UserMessage(Chunk),
+    /// A tool call was announced.
     ToolStarted(Tool),
-    /// Something about a tool is known now. What is `None` has not changed.
+    /// A tool call changed. Fields that are `None` have not changed.
     ToolChanged(Tool),
-    /// What it means to do, as a whole.
+    /// The whole plan.
     Plan(Vec<PlanEntry>),
-    /// How full its context is.
+    /// The context usage.
     Context {
-        /// Tokens in it.
+        /// Tokens in the context.
         used: u64,
-        /// Tokens that fit.
+        /// The size of the context window.
         size: u64,
         /// What the session has cost so far.
         cost: Option<Money>,
     },
-    /// It asked for leave to use a tool, and this was the answer.
-    Leave {
-        /// The tool.
+    /// It requested permission for a tool call, and this was the answer.
+    Permission {
         tool: Tool,
-        /// Whether it was given, for this once.
+        /// Whether this single use was allowed.
         granted: bool,
     },
-    /// It asked for a file.
+    /// It requested a file.
     File {
-        /// What was to be done.
-        deed: Deed,
-        /// The file, as it was named.
+        operation: FileOperation,
+        /// As the agent wrote it.
         path: String,
-        /// Why not, if not.
+        /// The reason, if the request was refused.
         refused: Option<String>,
     },
-    /// Of another session than the one that was asked.
-    Foreign {
+    /// An update of another session than the prompted one.
+    OtherSession {
         /// That session, if it was named.
         session: Option<String>,
         /// As it came.
         value: Value,
     },
-    /// Anything else: changes of mode, lists of commands, what later versions bring.
+    /// Anything else: mode changes, lists of commands, additions of later versions.
     Raw {
-        /// What it calls itself: the sort of update, or the method.
+        /// The `sessionUpdate` or the method.
         kind: String,
         /// As it came.
         value: Value,
     },
 }
 
-/// A piece of a message.
+/// A chunk of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// The words.
+pub struct Chunk {
     pub text: String,
-    /// The message that it is a piece of, if that was said.
+    /// The message that it belongs to, if the agent names it.
     pub message: Option<String>,
 }
 
-impl From<&str> for Piece {
-    /// Words of which nothing else is known.
+impl From<&str> for Chunk {
+    /// A chunk without a message id.
     fn from(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -77,26 +73,22 @@ impl From<&str> for Piece {
     }
 }
 
-/// A tool that an agent uses, as far as it was told.
+/// What is known of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// The call's own name.
     pub id: String,
-    /// For people.
+    /// For the user.
     pub title: Option<String>,
-    /// What sort it is.
     pub kind: Option<ToolKind>,
-    /// How far it is.
     pub status: Option<Status>,
-    /// What it brought: texts, diffs, terminals, as they came.
+    /// Its output: texts, diffs, terminals, as they came.
     pub content: Option<Vec<Value>>,
-    /// What it touches.
+    /// The files that it touches.
     pub locations: Option<Vec<Location>>,
-    /// All of it, as it came.
+    /// The whole call, as it came.
     pub value: Value,
 }
 
-/// What sort of thing a tool does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ToolKind {
     /// Reads files or data.
@@ -107,50 +99,40 @@ pub enum ToolKind {
     Delete,
     /// Moves or renames files.
     Move,
-    /// Looks for something.
     Search,
     /// Runs programs.
     Execute,
-    /// Thinks.
     Think,
     /// Fetches from elsewhere.
     Fetch,
     /// Changes the session's mode.
     SwitchMode,
-    /// Something else, as the agent says itself.
+    /// Something else, according to the agent.
     Other,
-    /// A word that the protocol did not have.
+    /// A value that this version of the protocol does not define.
     Unknown(String),
 }
 
-/// How far a tool is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It has not begun.
     Pending,
-    /// It runs.
     InProgress,
-    /// It is done.
     Completed,
-    /// It went wrong.
     Failed,
-    /// A word that the protocol did not have.
+    /// A value that this version of the protocol does not define.
     Unknown(String),
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The file.
     pub path: String,
-    /// The line.
     pub line: Option<u64>,
 }
 
-/// One thing that an agent means to do. Its words are the agent's.
+/// An entry of an agent's plan, in the agent's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanEntry {
-    /// What.
     pub content: String,
     /// `high`, `medium` or `low`.
     pub priority: String,
@@ -158,21 +140,17 @@ pub struct PlanEntry {
     pub status: String,
 }
 
-/// Money.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Money {
-    /// How much.
     pub amount: f64,
-    /// Of what: `USD`.
+    /// `USD`.
     pub currency: String,
 }
 
-/// What is done with a file.
+/// A file operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    /// It is read.
+pub enum FileOperation {
     Read,
-    /// It is written.
     Write,
 }
 
@@ -195,8 +173,8 @@ impl From<&str> for ToolKind {
 }
 
 impl ToolKind {
-    /// The protocol's word for it.
-    pub fn word(&self) -> &str {
+    /// The protocol's value for it.
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Read => "read",
             Self::Edit => "edit",
@@ -226,7 +204,7 @@ impl From<&str> for Status {
 }
 
 impl Tool {
-    /// The tool in `value`; `None` if it has no name.
+    /// Parses a tool call; `None` if it has no id.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let word = |key: &str| value[key].as_str();
         let locations = value["locations"].as_array();
@@ -252,13 +230,13 @@ impl Location {
 }
 
 impl Update {
-    /// The update in what a session reports.
+    /// Parses the `update` of a `session/update`.
     pub(super) fn read(value: &Value) -> Self {
         let kind = value["sessionUpdate"].as_str().unwrap_or_default();
         let known = match kind {
-            "agent_message_chunk" => piece(value).map(Self::Text),
-            "agent_thought_chunk" => piece(value).map(Self::Thought),
-            "user_message_chunk" => piece(value).map(Self::Said),
+            "agent_message_chunk" => chunk(value).map(Self::Text),
+            "agent_thought_chunk" => chunk(value).map(Self::Thought),
+            "user_message_chunk" => chunk(value).map(Self::UserMessage),
             "tool_call" => Tool::read(value).map(Self::ToolStarted),
             "tool_call_update" => Tool::read(value).map(Self::ToolChanged),
             "plan" => plan(value).map(Self::Plan),
@@ -272,12 +250,12 @@ impl Update {
     }
 }
 
-fn piece(value: &Value) -> Option<Piece> {
+fn chunk(value: &Value) -> Option<Chunk> {
     let content = &value["content"];
     let text = content["text"]
         .as_str()
         .filter(|_| content["type"] == "text")?;
-    Some(Piece {
+    Some(Chunk {
         text: text.to_owned(),
         message: value["messageId"].as_str().map(str::to_owned),
     })
@@ -317,18 +295,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_real_agents_report_is_understood() {
-        let chunk = |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "a"}, "messageId": "m"});
+    fn updates_of_real_agents_are_parsed() {
+        let update = |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "a"}, "messageId": "m"});
         let read = |value: Value| Update::read(&value);
-        let piece = Piece {
+        let chunk = Chunk {
             message: Some("m".into()),
-            ..Piece::from("a")
+            ..Chunk::from("a")
         };
-        let text = Update::Text(piece.clone());
-        assert_eq!(read(chunk("agent_message_chunk")), text);
-        let thought = Update::Thought(piece.clone());
-        assert_eq!(read(chunk("agent_thought_chunk")), thought);
-        assert_eq!(read(chunk("user_message_chunk")), Update::Said(piece));
+        let text = Update::Text(chunk.clone());
+        assert_eq!(read(update("agent_message_chunk")), text);
+        let thought = Update::Thought(chunk.clone());
+        assert_eq!(read(update("agent_thought_chunk")), thought);
+        assert_eq!(
+            read(update("user_message_chunk")),
+            Update::UserMessage(chunk)
+        );
         let cost = json!({"amount": 0.25, "currency": "USD"});
         assert_eq!(
             read(json!({"sessionUpdate": "usage_update", "used": 1, "size": 9, "cost": cost})),
@@ -365,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_as_it_came() {
+    fn unknown_updates_stay_raw() {
         for value in [
             json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"}),
             json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "image"}}),

@@ -3,13 +3,13 @@ use segno_core::agent::{Error, Listener};
 use segno_core::model::{Call, Model, Reply};
 use segno_core::ports::Boxed;
 
-use super::protocol::{self, Reading};
-use crate::http::{Client, Endpoint, Inference, secret};
+use super::protocol::{self, ReplyBuilder};
+use crate::http::{Client, Endpoint, Inference, secret_header};
 
-/// The version of the API that this speaks.
+/// The supported version of the API.
 const VERSION: &str = "2023-06-01";
 
-/// A model of the Messages API.
+/// A model behind the Messages API.
 pub struct Anthropic {
     client: Client,
     endpoint: Endpoint,
@@ -17,10 +17,9 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// Where it is unless told otherwise.
+    /// The default base URL.
     pub const BASE: &str = "https://api.anthropic.com/v1";
 
-    /// Speaks to the model at `endpoint`.
     pub fn new(client: Client, endpoint: Endpoint, inference: Inference) -> Self {
         Self {
             client,
@@ -35,7 +34,7 @@ impl Anthropic {
             HeaderValue::from_static(VERSION),
         )]);
         if let Some(key) = &self.endpoint.key {
-            headers.extend([secret("x-api-key", key)?]);
+            headers.extend([secret_header("x-api-key", key)?]);
         }
         Ok(headers)
     }
@@ -51,13 +50,13 @@ impl Model for Anthropic {
             let url = format!("{}/messages", self.endpoint.base);
             let body = protocol::request(&self.endpoint.model, &self.inference, &call);
             let mut stream = self.client.post(&url, self.headers()?, &body).await?;
-            let mut reading = Reading::default();
+            let mut builder = ReplyBuilder::default();
             while let Some(data) = stream.next().await? {
-                if let Some(reply) = reading.take(&data, listener)? {
+                if let Some(reply) = builder.handle(&data, listener)? {
                     return Ok(reply);
                 }
             }
-            Err(reading.cut_off())
+            Err(builder.cut_off())
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The Messages API.
+//! Anthropic's Messages API.
 
 mod client;
 #[cfg(feature = "probe")]

@@ -1,26 +1,26 @@
-//! A door for fuzz targets.
+//! Fuzzing entry points.
 
-use super::protocol::Reading;
+use super::protocol::ReplyBuilder;
 use crate::http::Events;
-use crate::probe::Heard;
+use crate::probe::EventLog;
 
-/// What comes of a server that answers with `bytes`, so many at once.
+/// Feeds `bytes` in chunks of `piece`, as a server's response.
 pub fn heard(bytes: &[u8], piece: usize) -> String {
-    let (heard, mut events) = (Heard::default(), Events::default());
-    let mut reading = Reading::default();
+    let (log, mut events) = (EventLog::default(), Events::default());
+    let mut builder = ReplyBuilder::default();
     for piece in bytes.chunks(piece) {
         events.push(piece);
         while let Some(data) = events.next() {
-            match reading.take(&data, &heard) {
+            match builder.handle(&data, &log) {
                 Ok(None) => {}
-                over => return heard.with(&over),
+                over => return log.with_outcome(&over),
             }
         }
     }
-    heard.with(&reading.cut_off())
+    log.with_outcome(&builder.cut_off())
 }
 
-/// How long a server says to wait, in header lines.
+/// Parses the retry delay from header lines.
 pub fn wait(lines: &[u8]) -> String {
     let mut headers = reqwest::header::HeaderMap::new();
     for line in lines.split(|byte| *byte == b'\n') {

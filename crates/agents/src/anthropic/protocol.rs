@@ -1,13 +1,13 @@
-//! Bodies and events of the Messages API.
+//! Request bodies and events of the Messages API.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Inference, named, unexpected};
+use crate::http::{Inference, protocol_error, stream_error};
 
-/// The API wants a limit; this is the largest that all its models take.
+/// The API requires a limit; this is the largest that all its models accept.
 const MAX_TOKENS: u32 = 8192;
 
 pub(super) fn request(model: &str, inference: &Inference, call: &Call<'_>) -> Value {
@@ -76,58 +76,58 @@ fn part(part: &Part) -> Value {
     }
 }
 
-/// An answer, as far as it has come.
+/// A reply, as far as it has arrived.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ReplyBuilder {
     blocks: Vec<Block>,
     usage: Usage,
     stop: Option<Stop>,
 }
 
-/// A block, and the JSON of a tool's input as far as it has come.
+/// A content block, and the JSON of a tool's input as far as it has arrived.
 struct Block {
     value: Value,
     input: String,
 }
 
-impl Reading {
-    /// Takes an event in. The reply, if it was the last.
-    pub(super) fn take(
+impl ReplyBuilder {
+    /// Handles an event; returns the reply if it was the last one.
+    pub(super) fn handle(
         &mut self,
         data: &str,
         listener: &dyn Listener,
     ) -> Result<Option<Reply>, Error> {
         let event: Value = serde_json::from_str(data)
-            .map_err(|error| unexpected(format!("an event is not JSON: {error}")))?;
+            .map_err(|error| protocol_error(format!("an event is not JSON: {error}")))?;
         match event["type"].as_str().unwrap_or_default() {
-            "message_start" => self.used(&event["message"]["usage"], listener),
+            "message_start" => self.count_usage(&event["message"]["usage"], listener),
             "content_block_start" => self.blocks.push(Block {
                 value: event["content_block"].clone(),
                 input: String::new(),
             }),
-            "content_block_delta" => self.grow(&event, listener)?,
+            "content_block_delta" => self.apply_delta(&event, listener)?,
             "message_delta" => {
-                self.stop = event["delta"]["stop_reason"].as_str().map(stop);
-                self.used(&event["usage"], listener);
+                self.stop = event["delta"]["stop_reason"].as_str().map(stop_reason);
+                self.count_usage(&event["usage"], listener);
             }
             "message_stop" => return self.reply().map(Some),
             "error" => {
                 let error = &event["error"];
                 let word = |key: &str| error[key].as_str().unwrap_or_default();
-                return Err(named(word("type"), word("message")));
+                return Err(stream_error(word("type"), word("message")));
             }
-            // The vendor may add events; those that matter are above.
+            // Ignores unknown events: the vendor may add some.
             _ => {}
         }
         Ok(None)
     }
 
-    fn grow(&mut self, event: &Value, listener: &dyn Listener) -> Result<(), Error> {
+    fn apply_delta(&mut self, event: &Value, listener: &dyn Listener) -> Result<(), Error> {
         let index = event["index"]
             .as_u64()
             .and_then(|n| usize::try_from(n).ok());
         let block = index.and_then(|index| self.blocks.get_mut(index));
-        let block = block.ok_or_else(|| unexpected("a piece of a block that was not begun"))?;
+        let block = block.ok_or_else(|| protocol_error("a piece of a block that was not begun"))?;
         let delta = &event["delta"];
         for (key, field) in [
             ("text", "text"),
@@ -139,7 +139,7 @@ impl Reading {
                     listener.hear(Event::Text(piece));
                 }
                 let Some(fields) = block.value.as_object_mut() else {
-                    return Err(unexpected("a piece of a block that has no fields"));
+                    return Err(protocol_error("a piece of a block that has no fields"));
                 };
                 match fields.get_mut(field) {
                     Some(Value::String(so_far)) => so_far.push_str(piece),
@@ -153,7 +153,7 @@ impl Reading {
         Ok(())
     }
 
-    fn used(&mut self, usage: &Value, listener: &dyn Listener) {
+    fn count_usage(&mut self, usage: &Value, listener: &dyn Listener) {
         let count = |key: &str| usage[key].as_u64();
         let input = [
             "input_tokens",
@@ -203,7 +203,7 @@ impl Block {
                     Value::Object(Map::new())
                 } else {
                     serde_json::from_str(&self.input).map_err(|error| {
-                        unexpected(format!("a tool's input is not JSON: {error}"))
+                        protocol_error(format!("a tool's input is not JSON: {error}"))
                     })?
                 };
                 Ok(Part::Call(ToolCall {
@@ -217,7 +217,7 @@ impl Block {
     }
 }
 
-fn stop(word: &str) -> Stop {
+fn stop_reason(word: &str) -> Stop {
     match word {
         "tool_use" => Stop::Tools,
         "max_tokens" | "model_context_window_exceeded" => Stop::Length,
@@ -230,32 +230,32 @@ fn stop(word: &str) -> Stop {
 mod tests {
     use super::*;
 
-    struct Deaf;
+    struct NoListener;
 
-    impl Listener for Deaf {
+    impl Listener for NoListener {
         fn hear(&self, _: Event<'_>) {}
     }
 
     #[test]
-    fn a_piece_of_a_block_that_is_none_is_unexpected() {
+    fn delta_for_a_block_without_fields_is_an_error() {
         for block in [json!("words"), json!([]), json!(7), Value::Null] {
-            let mut reading = Reading::default();
-            let begun = json!({"type": "content_block_start", "content_block": block});
+            let mut builder = ReplyBuilder::default();
+            let start = json!({"type": "content_block_start", "content_block": block});
             let piece =
                 json!({"type": "content_block_delta", "index": 0, "delta": {"text": "more"}});
-            assert_eq!(reading.take(&begun.to_string(), &Deaf), Ok(None));
-            let error = reading.take(&piece.to_string(), &Deaf).unwrap_err();
+            assert_eq!(builder.handle(&start.to_string(), &NoListener), Ok(None));
+            let error = builder.handle(&piece.to_string(), &NoListener).unwrap_err();
             assert!(error.message.contains("has no fields"), "{error}");
         }
     }
 
     #[test]
-    fn figures_that_no_sum_can_hold_are_the_most_there_is() {
-        let mut reading = Reading::default();
+    fn token_sums_saturate() {
+        let mut builder = ReplyBuilder::default();
         let usage = json!({"input_tokens": u64::MAX, "cache_read_input_tokens": 1});
         let event = json!({"type": "message_start", "message": {"usage": usage}});
-        let taken = reading.take(&event.to_string(), &Deaf);
+        let taken = builder.handle(&event.to_string(), &NoListener);
         assert_eq!(taken, Ok(None));
-        assert_eq!(reading.usage.input_tokens, u64::MAX);
+        assert_eq!(builder.usage.input_tokens, u64::MAX);
     }
 }

@@ -1,21 +1,20 @@
-//! Who asks, and where.
+//! Credentials and regions.
 
 use std::fmt;
 
-/// A part of the world that AWS has machines in. Its name becomes part of an address, so it has only
-/// letters, digits and hyphens.
+/// An AWS region. Its name becomes part of a URL, so it has only letters, digits and hyphens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region(String);
 
 impl Region {
-    /// The region of this name; `None` if no region can be called that.
+    /// `None` if the name is no valid region.
     pub fn new(name: &str) -> Option<Self> {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_name = (1..=32).contains(&name.len()) && name.chars().all(fits);
         is_name.then(|| Self(name.to_owned()))
     }
 
-    /// Where Bedrock is in it.
+    /// Bedrock's base URL in this region.
     pub fn base(&self) -> String {
         let ending = if self.0.starts_with("cn-") { ".cn" } else { "" };
         format!("https://bedrock-runtime.{self}.amazonaws.com{ending}")
@@ -32,29 +31,29 @@ impl fmt::Display for Region {
     }
 }
 
-/// What a request shows so that it is answered. It cannot be printed.
+/// The credentials of a request. They cannot be printed.
 #[derive(Clone)]
 pub enum Access {
-    /// Nothing: a place of one's own may not ask.
+    /// None: a private endpoint may not need any.
     Open,
-    /// A key of Bedrock's own.
+    /// An API key of Bedrock.
     Bearer(String),
-    /// A signature.
+    /// An AWS access key, which signs requests.
     Keys {
-        /// The name of the key.
+        /// The access key id.
         id: String,
-        /// The key, which is never sent.
+        /// The secret key, which is never sent.
         secret: String,
-        /// What temporary keys come with.
+        /// The session token of temporary keys.
         session: Option<String>,
-        /// What the signature is good for.
+        /// The region that the signature is valid for.
         region: Region,
     },
 }
 
 impl Access {
-    /// The text without anything that is secret here.
-    pub(super) fn hide(&self, text: &str) -> String {
+    /// Redacts all credentials in the text.
+    pub(super) fn redact(&self, text: &str) -> String {
         let secrets = match self {
             Access::Open => vec![],
             Access::Bearer(key) => vec![key],
@@ -68,8 +67,8 @@ impl Access {
                 .flatten()
                 .collect(),
         };
-        let told = secrets.into_iter().filter(|secret| !secret.is_empty());
-        told.fold(text.to_owned(), |text, secret| {
+        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+        secrets.fold(text.to_owned(), |text, secret| {
             text.replace(secret, "[hidden]")
         })
     }
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_cannot_lead_elsewhere() {
+    fn region_name_cannot_change_the_host() {
         for name in ["", "a.b", "a/b", "a@b", "eu west", "EU", &"a".repeat(33)] {
             assert_eq!(Region::new(name), None, "{name}");
         }
@@ -92,17 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_is_not_told() {
+    fn credentials_are_redacted() {
         let access = Access::Keys {
             id: "AKID".into(),
             secret: "sEcret".into(),
             session: Some("tOken".into()),
             region: Region::new("eu-west-1").unwrap(),
         };
-        let told = access.hide("Credential=AKID x-amz-security-token:tOken sEcret");
+        let redacted = access.redact("Credential=AKID x-amz-security-token:tOken sEcret");
         let expected = "Credential=[hidden] x-amz-security-token:[hidden] [hidden]";
-        assert_eq!(told, expected);
-        assert_eq!(Access::Bearer("k".into()).hide("a k"), "a [hidden]");
-        assert_eq!(Access::Bearer(String::new()).hide("a"), "a");
+        assert_eq!(redacted, expected);
+        assert_eq!(Access::Bearer("k".into()).redact("a k"), "a [hidden]");
+        assert_eq!(Access::Bearer(String::new()).redact("a"), "a");
     }
 }

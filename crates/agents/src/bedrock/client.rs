@@ -8,19 +8,19 @@ use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 
 use super::access::Access;
-use super::fault;
+use super::errors;
 use super::frames::Frames;
-use super::protocol::{self, Reading};
-use super::signature::{Request, Scope, authorization, escaped};
-use crate::http::{Client, Inference, failed, secret, unexpected};
+use super::protocol::{self, ReplyBuilder};
+use super::signature::{Request, Scope, authorization, percent_encode};
+use crate::http::{Client, Inference, protocol_error, request_error, secret_header};
 
-/// An answer that is longer than this is not one.
-const LONGEST: usize = 64 << 20;
+/// The longest accepted response, in bytes.
+const MAX_RESPONSE: usize = 64 << 20;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "application/vnd.amazon.eventstream";
 
-/// The name that signatures know Bedrock by.
+/// Bedrock's service name in signatures.
 const SERVICE: &str = "bedrock";
 
 /// A model of Amazon Bedrock.
@@ -34,8 +34,7 @@ pub struct Bedrock {
 }
 
 impl Bedrock {
-    /// Speaks to the model with this name at `base`. The clock is for signatures, which are good for
-    /// some minutes.
+    /// The clock is for signatures, which are valid for some minutes.
     pub fn new(
         client: Client,
         base: String,
@@ -55,7 +54,7 @@ impl Bedrock {
     }
 
     async fn ask(&self, call: &Call<'_>, listener: &dyn Listener) -> Result<Reply, Error> {
-        let path = format!("model/{}/converse-stream", escaped(&self.model));
+        let path = format!("model/{}/converse-stream", percent_encode(&self.model));
         let url = Url::parse(&format!("{}/{path}", self.base)).map_err(|error| {
             let message = format!("the address of Bedrock cannot be used: {error}");
             Error::new(ErrorKind::Invalid, message)
@@ -67,8 +66,8 @@ impl Bedrock {
             .body(body)
             .send()
             .await
-            .map_err(|error| failed(&error))?;
-        listen(fault::refused(response).await?, listener).await
+            .map_err(|error| request_error(&error))?;
+        read_reply(errors::check_status(response).await?, listener).await
     }
 
     fn headers(&self, url: &Url, body: &str) -> Result<HeaderMap, Error> {
@@ -79,7 +78,7 @@ impl Bedrock {
         match &self.access {
             Access::Open => {}
             Access::Bearer(key) => {
-                headers.extend([secret("authorization", &format!("Bearer {key}"))?]);
+                headers.extend([secret_header("authorization", &format!("Bearer {key}"))?]);
             }
             Access::Keys {
                 id,
@@ -87,15 +86,15 @@ impl Bedrock {
                 session,
                 region,
             } => {
-                let moment = moment(self.clock.now());
+                let date = amz_date(self.clock.now());
                 let host = host(url);
                 let mut signed = vec![
                     ("content-type", JSON),
                     ("host", &host),
-                    ("x-amz-date", &moment),
+                    ("x-amz-date", &date),
                 ];
                 if let Some(session) = session {
-                    headers.extend([secret("x-amz-security-token", session)?]);
+                    headers.extend([secret_header("x-amz-security-token", session)?]);
                     signed.push(("x-amz-security-token", session));
                 }
                 let request = Request {
@@ -105,22 +104,22 @@ impl Bedrock {
                     body: body.as_bytes(),
                 };
                 let scope = Scope {
-                    moment: &moment,
+                    date: &date,
                     region: region.as_str(),
                     service: SERVICE,
                 };
-                let proof = authorization(&request, &scope, id, key);
-                let date = HeaderValue::from_str(&moment);
-                let date = date.expect("digits and two letters are a header's value");
-                headers.insert(HeaderName::from_static("x-amz-date"), date);
-                headers.extend([secret("authorization", &proof)?]);
+                let signature = authorization(&request, &scope, id, key);
+                let header = HeaderValue::from_str(&date);
+                let header = header.expect("digits and two letters are a header's value");
+                headers.insert(HeaderName::from_static("x-amz-date"), header);
+                headers.extend([secret_header("authorization", &signature)?]);
             }
         }
         Ok(headers)
     }
 }
 
-/// As it is sent.
+/// The value of the `host` header.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -129,24 +128,24 @@ fn host(url: &Url) -> String {
     }
 }
 
-/// As in `20150830T123600Z`.
-fn moment(time: Timestamp) -> String {
+/// Formats `20150830T123600Z`.
+fn amz_date(time: Timestamp) -> String {
     let text = time.to_string();
     let seconds = text.split('.').next().unwrap_or_default();
     let digits: String = seconds.chars().filter(|c| !"-:".contains(*c)).collect();
     digits + "Z"
 }
 
-/// Reads an answer to its end.
-async fn listen(mut response: Response, listener: &dyn Listener) -> Result<Reply, Error> {
+/// Reads a response to its end.
+async fn read_reply(mut response: Response, listener: &dyn Listener) -> Result<Reply, Error> {
     let kind = response.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with(EVENTS) {
         let what = if kind.is_empty() { "nothing" } else { kind };
         let message = format!("the server sent {what} instead of a stream of events");
-        return Err(unexpected(message));
+        return Err(protocol_error(message));
     }
-    let (mut frames, mut reading) = (Frames::default(), Reading::default());
+    let (mut frames, mut builder) = (Frames::default(), ReplyBuilder::default());
     let mut seen = 0;
     loop {
         let chunk = response.chunk().await.map_err(|error| {
@@ -157,13 +156,13 @@ async fn listen(mut response: Response, listener: &dyn Listener) -> Result<Reply
             }
         })?;
         let Some(chunk) = chunk else {
-            if frames.is_amid() {
+            if frames.has_partial_frame() {
                 return Err(Error::new(ErrorKind::Network, "the answer was cut off"));
             }
-            return reading.reply();
+            return builder.reply();
         };
         seen += chunk.len();
-        if seen > LONGEST {
+        if seen > MAX_RESPONSE {
             let message = "the answer is longer than 64 MB";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
@@ -175,7 +174,7 @@ async fn listen(mut response: Response, listener: &dyn Listener) -> Result<Reply
             )
         };
         while let Some(frame) = frames.next().map_err(broken)? {
-            if let Some(reply) = reading.take(&frame, listener)? {
+            if let Some(reply) = builder.handle(&frame, listener)? {
                 return Ok(reply);
             }
         }
@@ -191,7 +190,7 @@ impl Model for Bedrock {
         Box::pin(async move {
             self.ask(&call, listener)
                 .await
-                .map_err(|error| Error::new(error.kind, self.access.hide(&error.message)))
+                .map_err(|error| Error::new(error.kind, self.access.redact(&error.message)))
         })
     }
 }
@@ -201,12 +200,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_signatures_want_them() {
-        assert_eq!(moment(Timestamp(1_440_938_160_000)), "20150830T123600Z");
+    fn amz_date_has_the_format_of_signatures() {
+        assert_eq!(amz_date(Timestamp(1_440_938_160_000)), "20150830T123600Z");
     }
 
     #[test]
-    fn a_host_is_told_with_its_port_where_that_is_sent() {
+    fn host_header_has_the_port_unless_it_is_default() {
         for (url, expected) in [
             ("https://a.example/x", "a.example"),
             ("https://a.example:443/x", "a.example"),

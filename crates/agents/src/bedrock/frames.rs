@@ -1,5 +1,5 @@
-//! Binary event streams (`application/vnd.amazon.eventstream`): frames with headers, a payload and two
-//! checksums. Nothing of a frame is used before both are right.
+//! Binary event streams (`application/vnd.amazon.eventstream`): frames with headers, a payload and
+//! two checksums. Nothing of a frame is used before both checksums match.
 
 /// The longest frame that the format allows.
 const LONGEST: usize = 24 << 20;
@@ -11,27 +11,27 @@ const LONGEST_HEADERS: usize = 128 << 10;
 const PRELUDE: usize = 12;
 
 /// A checksum.
-const CHECK: usize = 4;
+const CHECKSUM: usize = 4;
 
-/// A frame, as far as it is of interest.
+/// The used parts of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Headers that are text, in order.
+    /// Headers with string values, in order.
     headers: Vec<(String, String)>,
     pub(super) payload: Vec<u8>,
 }
 
 impl Frame {
-    /// The text of a header; empty if there is none.
+    /// The value of a header; empty if it is missing.
     pub(super) fn header(&self, name: &str) -> &str {
         let known = self.headers.iter().find(|(known, _)| known == name);
         known.map_or("", |(_, text)| text)
     }
 }
 
-/// Why bytes are no frame. What follows cannot be read either.
+/// Why bytes are no frame. The rest of the stream cannot be read either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum FrameError {
     #[error("the checksum of a frame's beginning is wrong")]
     Prelude,
     #[error("the lengths of a frame do not fit together")]
@@ -42,47 +42,46 @@ pub(super) enum Broken {
     Headers,
 }
 
-/// Makes frames of bytes that arrive in any pieces.
+/// Splits bytes that arrive in any chunks into frames.
 #[derive(Default)]
 pub(super) struct Frames {
     buffer: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes bytes in.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Whether bytes are left that are no whole frame.
-    pub(super) fn is_amid(&self) -> bool {
+    /// Whether an incomplete frame is left.
+    pub(super) fn has_partial_frame(&self) -> bool {
         !self.buffer.is_empty()
     }
 
-    /// The next frame; `None` if it has not arrived in full.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
+    /// The next frame; `None` if it has not arrived completely.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(prelude) = self.buffer.get(..PRELUDE) else {
             return Ok(None);
         };
-        // A wrong length is found here, before anyone waits for so many bytes.
+        // Detects a wrong length here, before waiting for that many bytes.
         if checksum(&prelude[..8]) != number(&prelude[8..]) {
-            return Err(Broken::Prelude);
+            return Err(FrameError::Prelude);
         }
         let (total, headers) = (size(&prelude[..4]), size(&prelude[4..8]));
-        let least = PRELUDE + CHECK + headers.min(LONGEST_HEADERS);
+        let least = PRELUDE + CHECKSUM + headers.min(LONGEST_HEADERS);
         if headers > LONGEST_HEADERS || !(least..=LONGEST).contains(&total) {
-            return Err(Broken::Lengths);
+            return Err(FrameError::Lengths);
         }
         let Some(whole) = self.buffer.get(..total) else {
             return Ok(None);
         };
-        let (said, check) = whole.split_at(total - CHECK);
-        if checksum(said) != number(check) {
-            return Err(Broken::Frame);
+        let (checked, check) = whole.split_at(total - CHECKSUM);
+        if checksum(checked) != number(check) {
+            return Err(FrameError::Frame);
         }
-        let (headers, payload) = said[PRELUDE..].split_at(headers);
+        let (headers, payload) = checked[PRELUDE..].split_at(headers);
         let frame = Frame {
-            headers: read(headers).ok_or(Broken::Headers)?,
+            headers: read_headers(headers).ok_or(FrameError::Headers)?,
             payload: payload.to_vec(),
         };
         self.buffer.drain(..total);
@@ -90,31 +89,33 @@ impl Frames {
     }
 }
 
-/// The headers that are text. Those of other sorts are passed over.
-fn read(mut bytes: &[u8]) -> Option<Vec<(String, String)>> {
+/// The headers with string values. Other types are skipped.
+fn read_headers(mut bytes: &[u8]) -> Option<Vec<(String, String)>> {
     let mut headers = Vec::new();
     while let [length, ..] = *bytes {
-        let name = cut(&mut bytes, 1, length.into())?;
-        let [sort, ..] = *bytes else { return None };
+        let name = take_bytes(&mut bytes, 1, length.into())?;
+        let [value_type, ..] = *bytes else {
+            return None;
+        };
         let long = |bytes: &[u8]| match bytes {
             [_, high, low, ..] => Some(usize::from(u16::from_be_bytes([*high, *low]))),
             _ => None,
         };
-        let value = match sort {
-            0 | 1 => cut(&mut bytes, 1, 0)?,
-            2 => cut(&mut bytes, 1, 1)?,
-            3 => cut(&mut bytes, 1, 2)?,
-            4 => cut(&mut bytes, 1, 4)?,
-            5 | 8 => cut(&mut bytes, 1, 8)?,
+        let value = match value_type {
+            0 | 1 => take_bytes(&mut bytes, 1, 0)?,
+            2 => take_bytes(&mut bytes, 1, 1)?,
+            3 => take_bytes(&mut bytes, 1, 2)?,
+            4 => take_bytes(&mut bytes, 1, 4)?,
+            5 | 8 => take_bytes(&mut bytes, 1, 8)?,
             6 | 7 => {
                 let length = long(bytes)?;
-                cut(&mut bytes, 3, length)?
+                take_bytes(&mut bytes, 3, length)?
             }
-            9 => cut(&mut bytes, 1, 16)?,
+            9 => take_bytes(&mut bytes, 1, 16)?,
             _ => return None,
         };
         let name = String::from_utf8(name.to_vec()).ok()?;
-        if sort == 7 {
+        if value_type == 7 {
             headers.push((name, String::from_utf8(value.to_vec()).ok()?));
         }
     }
@@ -122,7 +123,7 @@ fn read(mut bytes: &[u8]) -> Option<Vec<(String, String)>> {
 }
 
 /// Takes `length` bytes after `skipped` ones.
-fn cut<'a>(bytes: &mut &'a [u8], skipped: usize, length: usize) -> Option<&'a [u8]> {
+fn take_bytes<'a>(bytes: &mut &'a [u8], skipped: usize, length: usize) -> Option<&'a [u8]> {
     let taken = bytes.get(skipped..skipped + length)?;
     *bytes = &bytes[skipped + length..];
     Some(taken)
@@ -138,7 +139,6 @@ fn size(bytes: &[u8]) -> usize {
     usize::try_from(number(bytes)).unwrap_or(usize::MAX)
 }
 
-/// CRC-32, as in gzip.
 fn checksum(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     !bytes.iter().fold(!0, |sum, byte| {

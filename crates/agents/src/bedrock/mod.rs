@@ -1,13 +1,13 @@
 //! Models of Amazon Bedrock: the Converse API, streamed.
 //!
-//! Requests are signed here (AWS Signature Version 4), or carry a bearer's key. Answers come in
-//! binary frames, each with two checksums, and both are checked. No secret is told: some refusals
-//! quote what was signed, the session's token included, so all that a server says is searched for
-//! what it was shown.
+//! Requests are signed here (AWS Signature Version 4), or carry a bearer token. Responses come in
+//! binary frames, each with two checksums, and both are verified. Secrets are never shown: some
+//! error responses quote what was signed, the session token included, so credentials are redacted
+//! in all messages of a server.
 
 mod access;
 mod client;
-mod fault;
+mod errors;
 mod frames;
 #[cfg(feature = "probe")]
 pub mod probe;

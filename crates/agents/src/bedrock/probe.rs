@@ -1,27 +1,27 @@
-//! A door for fuzz targets.
+//! A fuzzing entry point.
 
 use super::frames::Frames;
-use super::protocol::Reading;
-use crate::probe::Heard;
+use super::protocol::ReplyBuilder;
+use crate::probe::EventLog;
 
-/// What comes of a server that answers with `bytes`, so many at once.
+/// Feeds `bytes` in chunks of `piece`, as a server's response.
 pub fn heard(bytes: &[u8], piece: usize) -> String {
-    let (heard, mut frames) = (Heard::default(), Frames::default());
-    let mut reading = Reading::default();
+    let (log, mut frames) = (EventLog::default(), Frames::default());
+    let mut builder = ReplyBuilder::default();
     for piece in bytes.chunks(piece) {
         frames.push(piece);
         loop {
             let frame = match frames.next() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
-                Err(broken) => return heard.with(&broken),
+                Err(broken) => return log.with_outcome(&broken),
             };
-            match reading.take(&frame, &heard) {
+            match builder.handle(&frame, &log) {
                 Ok(None) => {}
-                over => return heard.with(&over),
+                over => return log.with_outcome(&over),
             }
         }
     }
-    let amid = frames.is_amid();
-    heard.with(&(amid, reading.reply()))
+    let partial = frames.has_partial_frame();
+    log.with_outcome(&(partial, builder.reply()))
 }

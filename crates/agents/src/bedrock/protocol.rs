@@ -1,4 +1,4 @@
-//! Bodies and events of the Converse API.
+//! Request bodies and events of the Converse API.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use segno_core::model::{Call, Message, Part, Reply, Stop, Tool, ToolCall};
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use super::fault;
+use super::errors;
 use super::frames::Frame;
-use crate::http::{Inference, unexpected};
+use crate::http::{Inference, protocol_error};
 
-/// No answer has more blocks.
-const MOST_BLOCKS: usize = 1000;
+/// More blocks than any answer has.
+const MAX_BLOCKS: usize = 1000;
 
 pub(super) fn request(inference: &Inference, call: &Call<'_>) -> Value {
     let mut body = json!({"messages": messages(call.messages)});
@@ -38,14 +38,14 @@ pub(super) fn request(inference: &Inference, call: &Call<'_>) -> Value {
 
 fn tool(tool: &Tool) -> Value {
     let mut spec = json!({"name": tool.name, "inputSchema": {"json": tool.schema}});
-    // An empty one is refused.
+    // Bedrock rejects an empty description.
     if !tool.description.is_empty() {
         spec["description"] = tool.description.as_str().into();
     }
     json!({"toolSpec": spec})
 }
 
-/// Both sides must take turns, so what one side said in a row becomes one message.
+/// Bedrock requires alternating roles, so consecutive messages of one role become one message.
 fn messages(said: &[Message]) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in said {
@@ -66,7 +66,7 @@ fn messages(said: &[Message]) -> Vec<Value> {
 
 fn part(part: &Part) -> Option<Value> {
     match part {
-        // Blank text is refused.
+        // Bedrock rejects blank text.
         Part::Text { text } if text.trim().is_empty() => None,
         Part::Text { text } => Some(json!({"text": text})),
         Part::Call(call) => {
@@ -78,23 +78,24 @@ fn part(part: &Part) -> Option<Value> {
 }
 
 fn result(result: &segno_core::model::ToolResult) -> Value {
-    let mut told = json!({"toolUseId": result.id, "content": [{"text": result.output}]});
-    // Not all models take it, and without it all is well.
+    let mut json = json!({"toolUseId": result.id, "content": [{"text": result.output}]});
+    // Not all models accept it, and it is optional.
     if result.is_error {
-        told["status"] = "error".into();
+        json["status"] = "error".into();
     }
-    json!({"toolResult": told})
+    json!({"toolResult": json})
 }
 
-/// An answer, as far as it has come.
+/// A reply, as far as it has arrived.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ReplyBuilder {
     blocks: BTreeMap<u64, Block>,
     usage: Usage,
     stop: Option<String>,
 }
 
-/// A block, as far as it has come. Only tools are announced; what others are shows in their pieces.
+/// A content block, as far as it has arrived. Only tool calls are announced; the type of other
+/// blocks shows in their deltas.
 #[derive(Default)]
 struct Block {
     text: String,
@@ -104,40 +105,43 @@ struct Block {
     hidden: Option<Value>,
 }
 
-impl Reading {
-    /// Takes a frame in. The reply, if it was the last.
-    pub(super) fn take(
+impl ReplyBuilder {
+    /// Handles a frame; returns the reply if it was the last one.
+    pub(super) fn handle(
         &mut self,
         frame: &Frame,
         listener: &dyn Listener,
     ) -> Result<Option<Reply>, Error> {
         let payload = || -> Result<Value, Error> {
             serde_json::from_slice(&frame.payload)
-                .map_err(|error| unexpected(format!("an event is not JSON: {error}")))
+                .map_err(|error| protocol_error(format!("an event is not JSON: {error}")))
         };
         match frame.header(":message-type") {
             "event" => {}
             "exception" => {
-                let told = payload().unwrap_or_default();
-                let message = told["message"].as_str().unwrap_or("without a word");
-                return Err(fault::named(frame.header(":exception-type"), message));
+                let json = payload().unwrap_or_default();
+                let message = json["message"].as_str().unwrap_or("without a word");
+                return Err(errors::stream_error(
+                    frame.header(":exception-type"),
+                    message,
+                ));
             }
             "error" => {
                 let message = frame.header(":error-message");
-                return Err(fault::named(frame.header(":error-code"), message));
+                return Err(errors::stream_error(frame.header(":error-code"), message));
             }
-            // The vendor may add sorts; those that matter are above.
+            // Ignores unknown message types: the vendor may add some.
             _ => return Ok(None),
         }
         match frame.header(":event-type") {
             "contentBlockStart" => self.begin(&payload()?)?,
-            "contentBlockDelta" => self.grow(&payload()?, listener)?,
+            "contentBlockDelta" => self.apply_delta(&payload()?, listener)?,
             "messageStop" => {
                 let reason = payload()?["stopReason"].as_str().map(str::to_owned);
                 self.stop = Some(reason.unwrap_or_default());
             }
             "metadata" => {
-                self.used(&payload()?["usage"], listener);
+                self.count_usage(&payload()?["usage"], listener);
                 if self.stop.is_some() {
                     return self.reply().map(Some);
                 }
@@ -149,9 +153,9 @@ impl Reading {
 
     fn block(&mut self, event: &Value) -> Result<&mut Block, Error> {
         let index = event["contentBlockIndex"].as_u64();
-        let index = index.ok_or_else(|| unexpected("a piece of no block"))?;
-        if self.blocks.len() >= MOST_BLOCKS && !self.blocks.contains_key(&index) {
-            return Err(unexpected("an answer of more blocks than anyone reads"));
+        let index = index.ok_or_else(|| protocol_error("a piece of no block"))?;
+        if self.blocks.len() >= MAX_BLOCKS && !self.blocks.contains_key(&index) {
+            return Err(protocol_error("an answer of more blocks than anyone reads"));
         }
         Ok(self.blocks.entry(index).or_default())
     }
@@ -165,7 +169,7 @@ impl Reading {
         Ok(())
     }
 
-    fn grow(&mut self, event: &Value, listener: &dyn Listener) -> Result<(), Error> {
+    fn apply_delta(&mut self, event: &Value, listener: &dyn Listener) -> Result<(), Error> {
         let delta = &event["delta"];
         let block = self.block(event)?;
         if let Some(piece) = delta["text"].as_str() {
@@ -190,9 +194,9 @@ impl Reading {
         Ok(())
     }
 
-    fn used(&mut self, usage: &Value, listener: &dyn Listener) {
+    fn count_usage(&mut self, usage: &Value, listener: &dyn Listener) {
         let count = |key: &str| usage[key].as_u64().unwrap_or_default();
-        // What a cache was read from and written to is counted apart.
+        // Cache reads and writes are counted separately.
         let input = [
             "inputTokens",
             "cacheReadInputTokens",
@@ -204,7 +208,7 @@ impl Reading {
         listener.hear(Event::Usage(self.usage));
     }
 
-    /// The answer, when nothing more comes.
+    /// The reply, at the end of the stream.
     pub(super) fn reply(&mut self) -> Result<Reply, Error> {
         let Some(word) = self.stop.take() else {
             let what = if self.blocks.is_empty() {
@@ -214,12 +218,12 @@ impl Reading {
             };
             return Err(Error::new(ErrorKind::Network, what));
         };
-        let mut stop = stop(&word)?;
+        let mut stop = stop_reason(&word)?;
         let mut parts = Vec::new();
         for block in std::mem::take(&mut self.blocks).into_values() {
             match block.part() {
                 Ok(part) => parts.extend(part),
-                // A call that was cut is not one.
+                // A truncated call is dropped.
                 Err(_) if stop == Stop::Length => {}
                 Err(error) => return Err(error),
             }
@@ -242,8 +246,9 @@ impl Block {
             let input = if self.input.trim().is_empty() {
                 Value::Object(Map::new())
             } else {
-                serde_json::from_str(&self.input)
-                    .map_err(|error| unexpected(format!("a tool's input is not JSON: {error}")))?
+                serde_json::from_str(&self.input).map_err(|error| {
+                    protocol_error(format!("a tool's input is not JSON: {error}"))
+                })?
             };
             return Ok(Some(Part::Call(ToolCall { id, name, input })));
         }
@@ -262,13 +267,13 @@ impl Block {
     }
 }
 
-fn stop(word: &str) -> Result<Stop, Error> {
+fn stop_reason(word: &str) -> Result<Stop, Error> {
     Ok(match word {
         "tool_use" => Stop::Tools,
         "max_tokens" | "model_context_window_exceeded" => Stop::Length,
         "guardrail_intervened" | "content_filtered" => Stop::Refused,
         "malformed_model_output" | "malformed_tool_use" => {
-            return Err(unexpected(format!("the model failed: {word}")));
+            return Err(protocol_error(format!("the model failed: {word}")));
         }
         _ => Stop::End,
     })
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_take_turns_and_nothing_is_blank() {
+    fn roles_alternate_and_blank_text_is_dropped() {
         let thought = json!({"reasoningContent": {"reasoningText": {"text": "hm"}}});
         let said = [
             user("one"),
@@ -340,19 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_no_sum_can_hold_are_the_most_there_is() {
-        struct Deaf;
-        impl Listener for Deaf {
+    fn token_sums_saturate() {
+        struct NoListener;
+        impl Listener for NoListener {
             fn hear(&self, _: Event<'_>) {}
         }
-        let mut reading = Reading::default();
+        let mut builder = ReplyBuilder::default();
         let usage = json!({"inputTokens": u64::MAX, "cacheReadInputTokens": 1});
-        reading.used(&usage, &Deaf);
-        assert_eq!(reading.usage.input_tokens, u64::MAX);
+        builder.count_usage(&usage, &NoListener);
+        assert_eq!(builder.usage.input_tokens, u64::MAX);
     }
 
     #[test]
-    fn tools_and_settings_are_told_where_there_are_some() {
+    fn tools_and_inference_settings_are_sent() {
         let tools = [Tool {
             name: "f".into(),
             description: String::new(),

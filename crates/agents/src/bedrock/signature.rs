@@ -1,4 +1,4 @@
-//! AWS Signature Version 4: proof of a secret that is not sent.
+//! AWS Signature Version 4: proves knowledge of a secret key without sending it.
 
 use std::fmt::Write;
 
@@ -6,42 +6,44 @@ use ring::{digest, hmac};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What is signed.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
-    /// The path as it is sent, with what is escaped in it. There is never a query.
+    /// The path as it is sent, with its escapes. There is never a query.
     pub(super) path: &'a str,
-    /// Names in small letters, sorted.
+    /// Names in lower case, sorted.
     pub(super) headers: &'a [(&'a str, &'a str)],
     pub(super) body: &'a [u8],
 }
 
-/// What the signature is good for.
+/// What the signature is valid for.
 pub(super) struct Scope<'a> {
-    /// As in `20150830T123600Z`.
-    pub(super) moment: &'a str,
+    /// Formatted as `20150830T123600Z`.
+    pub(super) date: &'a str,
     pub(super) region: &'a str,
     pub(super) service: &'a str,
 }
 
-/// The value of the header `authorization`.
+/// The value of the `authorization` header.
 pub(super) fn authorization(
     request: &Request<'_>,
     scope: &Scope<'_>,
     id: &str,
     secret: &str,
 ) -> String {
-    let proof = hmac::sign(&key(scope, secret), to_sign(request, scope).as_bytes());
+    let signature = hmac::sign(
+        &key(scope, secret),
+        string_to_sign(request, scope).as_bytes(),
+    );
     format!(
         "{ALGORITHM} Credential={id}/{}, SignedHeaders={}, Signature={}",
         scope.name(),
         request.names(),
-        hex(proof.as_ref())
+        hex(signature.as_ref())
     )
 }
 
-/// Everything but what AWS calls unreserved, escaped.
-pub(super) fn escaped(text: &str) -> String {
+/// Percent-encodes everything but what AWS calls unreserved.
+pub(super) fn percent_encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
@@ -58,7 +60,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 impl Scope<'_> {
     fn day(&self) -> &str {
-        self.moment.split('T').next().unwrap_or_default()
+        self.date.split('T').next().unwrap_or_default()
     }
 
     fn name(&self) -> String {
@@ -73,10 +75,10 @@ impl Request<'_> {
         names.join(";")
     }
 
-    /// The request in the one form that both sides agree on. What is escaped in the path is escaped
-    /// again, as all services but S3 want it.
+    /// The canonical request. What is escaped in the path is escaped again, as all services but S3
+    /// require.
     fn canonical(&self) -> String {
-        let path: Vec<String> = self.path.split('/').map(escaped).collect();
+        let path: Vec<String> = self.path.split('/').map(percent_encode).collect();
         let mut headers = String::new();
         for (name, value) in self.headers {
             let _ = writeln!(headers, "{name}:{}", value.trim());
@@ -91,9 +93,9 @@ impl Request<'_> {
     }
 }
 
-fn to_sign(request: &Request<'_>, scope: &Scope<'_>) -> String {
+fn string_to_sign(request: &Request<'_>, scope: &Scope<'_>) -> String {
     let hash = hash(request.canonical().as_bytes());
-    format!("{ALGORITHM}\n{}\n{}\n{hash}", scope.moment, scope.name())
+    format!("{ALGORITHM}\n{}\n{}\n{hash}", scope.date, scope.name())
 }
 
 fn key(scope: &Scope<'_>, secret: &str) -> hmac::Key {
@@ -123,7 +125,7 @@ mod tests {
     const ID: &str = "AKIDEXAMPLE";
     const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     const SCOPE: Scope<'_> = Scope {
-        moment: "20150830T123600Z",
+        date: "20150830T123600Z",
         region: "us-east-1",
         service: "service",
     };
@@ -142,7 +144,7 @@ mod tests {
 
     /// `get-vanilla` and `post-vanilla` of AWS's test suite.
     #[test]
-    fn signatures_are_those_that_aws_publishes() {
+    fn signatures_match_the_aws_test_suite() {
         for (method, expected) in [
             (
                 "GET",
@@ -164,33 +166,33 @@ mod tests {
     }
 
     #[test]
-    fn the_text_to_sign_is_the_one_that_aws_publishes() {
+    fn string_to_sign_matches_the_aws_test_suite() {
         assert_eq!(
-            to_sign(&vanilla("GET"), &SCOPE),
+            string_to_sign(&vanilla("GET"), &SCOPE),
             "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/service/aws4_request\n\
              bb579772317eb040ac9ed261061d46c1f17a8133879d6129b6e1c25292927e63"
         );
     }
 
-    /// The example in AWS's description of how a key is derived.
+    /// The example in AWS's documentation of key derivation.
     #[test]
-    fn a_key_is_good_for_a_day_a_region_and_a_service() {
+    fn signing_key_matches_the_aws_example() {
         let scope = Scope {
             service: "iam",
             ..SCOPE
         };
         let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
                     f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
-        let proof = hmac::sign(&key(&scope, SECRET), text.as_bytes());
+        let signature = hmac::sign(&key(&scope, SECRET), text.as_bytes());
         assert_eq!(
-            hex(proof.as_ref()),
+            hex(signature.as_ref()),
             "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
         );
     }
 
     #[test]
-    fn what_is_escaped_in_a_path_is_escaped_again() {
-        let path = format!("/model/{}/converse-stream", escaped("a.b-v1:0/ü~_"));
+    fn path_is_percent_encoded_twice() {
+        let path = format!("/model/{}/converse-stream", percent_encode("a.b-v1:0/ü~_"));
         assert_eq!(path, "/model/a.b-v1%3A0%2F%C3%BC~_/converse-stream");
         let request = Request {
             path: &path,

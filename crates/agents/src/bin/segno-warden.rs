@@ -1,5 +1,5 @@
-//! The warden as a program of its own, for the tests of this crate. The `segno` binary embeds the
-//! same function behind a hidden subcommand, so nobody has to install this one.
+//! The process guard as a program of its own, for the tests of this crate. The `segno` binary
+//! embeds the same function behind a hidden subcommand, so this one is never installed.
 
 use std::process::ExitCode;
 

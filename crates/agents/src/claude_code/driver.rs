@@ -1,4 +1,4 @@
-//! Asking Claude Code.
+//! Runs Claude Code.
 
 use std::ffi::OsStr;
 use std::future::pending;
@@ -13,36 +13,36 @@ use super::stream::Stream;
 use super::window::Window;
 use crate::Service;
 use crate::command::output::{Line, Lines};
-use crate::command::{Errand, Inherit};
+use crate::command::{ChildProcess, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
-use crate::record;
 use crate::transcript::Native;
+use crate::transcript_files::{self, LocalTranscripts};
 
-/// What it is told about itself goes into an argument, and those cannot be longer.
+/// The system prompt is passed as an argument, and arguments cannot be longer.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
 
-/// Its tools that change files, which whoever only looks does not have, whatever is allowed besides.
-const EDITORS: &str = "Edit,Write,NotebookEdit";
+/// Claude Code's tools that change files. An agent that may only read does not get them, whatever
+/// else is allowed.
+const EDIT_TOOLS: &str = "Edit,Write,NotebookEdit";
 
-/// Speaks to Claude Code.
+/// Runs Claude Code as a CLI agent.
 pub struct ClaudeCode {
     setup: Setup,
-    records: record::Records,
+    transcripts: LocalTranscripts,
     clock: Arc<dyn Clock>,
 }
 
 impl ClaudeCode {
-    /// The one that `setup` starts.
     pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
-            records: record::Records::new(Native::ClaudeCode, &setup),
+            transcripts: LocalTranscripts::new(Native::ClaudeCode, &setup),
             setup,
             clock,
         }
     }
 
-    /// The program and its arguments. What it is asked is not among them, so that no word of it can
-    /// be taken for a flag.
+    /// The program and its arguments. The prompt is not among them, so that no word of it can be
+    /// taken for a flag.
     fn argv(&self, request: &Request<'_>, system: Option<&str>, way: Way<'_>) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["-p", "--output-format=stream-json", "--verbose"].map(str::to_owned));
@@ -50,14 +50,14 @@ impl ClaudeCode {
             Way::Begin { id } => format!("--session-id={id}"),
             Way::Continue { id } => format!("--resume={id}"),
         });
-        let mode = match self.setup.permissions.under(request.conduct) {
+        let mode = match self.setup.permissions.restricted_to(request.conduct) {
             Permissions::Read => "default",
             Permissions::Edit => "acceptEdits",
             Permissions::All => "bypassPermissions",
         };
         argv.push(format!("--permission-mode={mode}"));
         if request.conduct == Conduct::Look {
-            argv.push(format!("--disallowedTools={EDITORS}"));
+            argv.push(format!("--disallowedTools={EDIT_TOOLS}"));
         }
         argv.extend(
             self.setup
@@ -89,28 +89,28 @@ impl ClaudeCode {
             (false, Way::Begin { .. }) if !system.is_empty() => (system, "\n\n"),
             _ => ("", ""),
         };
-        let named = variables(&request);
-        let errand = Errand {
-            warden: &self.setup.warden,
+        let env = variables(&request);
+        let child = ChildProcess {
+            guard: &self.setup.warden,
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
-            variables: &named
+            variables: &env
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
         };
         let (Way::Begin { id } | Way::Continue { id }) = way;
         let window = Window {
-            set: self.setup.window,
-            told: None,
-            before: request.window,
+            configured: self.setup.window,
+            reported: None,
+            earlier: request.window,
         };
         let mut stream = Stream::new(id, window, listener, &*self.clock);
         let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
-        // How long it may take is the engine's to say: it drops the future.
-        let ended = errand.run(&mut lines, pending()).await?;
-        stream.finish(errand.judge(&ended))
+        // The engine enforces the timeout by dropping the future.
+        let ended = child.run(&mut lines, pending()).await?;
+        stream.finish(child.check_exit(&ended))
     }
 }
 
@@ -137,10 +137,14 @@ impl Companion for ClaudeCode {
         id: &'a str,
         _folder: &'a Path,
     ) -> Boxed<'a, Result<Option<Record>, Error>> {
-        Box::pin(record::look(Native::ClaudeCode, &self.setup.home, id))
+        Box::pin(transcript_files::inspect(
+            Native::ClaudeCode,
+            &self.setup.home,
+            id,
+        ))
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        Some(&self.records)
+        Some(&self.transcripts)
     }
 }

@@ -1,5 +1,5 @@
-//! Claude Code: asked without a terminal, heard line by line, gone on with by the name of its
-//! conversation.
+//! Claude Code as a CLI agent: runs without a terminal, reports line by line as JSON, and is
+//! resumed by the id of its session.
 
 mod driver;
 #[cfg(feature = "probe")]

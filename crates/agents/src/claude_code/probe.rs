@@ -1,18 +1,18 @@
-//! A door for fuzz targets.
+//! A fuzzing entry point.
 
 use super::stream::Stream;
 use super::window::Window;
 use crate::command::output::{Line, Lines, Sink};
-use crate::probe::{Heard, Still};
+use crate::probe::{EventLog, FixedClock};
 use crate::program::LONGEST_LINE;
 
-/// What comes of a process of conversation `id` that writes `bytes`, so many at once.
+/// Feeds `bytes` in chunks of `piece`, as the output of a process of session `id`.
 pub fn heard(id: &str, bytes: &[u8], piece: usize) -> String {
-    let heard = Heard::default();
-    let mut stream = Stream::new(id, Window::default(), &heard, &Still);
+    let log = EventLog::default();
+    let mut stream = Stream::new(id, Window::default(), &log, &FixedClock);
     let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
-    let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.take(piece));
+    let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.push(piece));
     taken = taken.and_then(|()| lines.end());
     let outcome = taken.and_then(|()| stream.finish(None));
-    heard.with(&outcome)
+    log.with_outcome(&outcome)
 }

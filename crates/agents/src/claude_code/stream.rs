@@ -1,8 +1,7 @@
-//! What Claude Code writes to its stdout, line by line, as it works.
+//! Parses the stream of JSON lines that Claude Code writes to its stdout.
 //!
-//! A `result` is not the end: work in the background may bring another turn and another result. The
-//! end is the end of the process, and whether it went well is said by the last result and the exit
-//! code together.
+//! A `result` is not the end: background work may bring another turn and another result. The stream
+//! ends with the process; the last result and the exit code together decide whether it succeeded.
 
 use std::time::Duration;
 
@@ -16,32 +15,34 @@ use serde_json::Value;
 use super::transcript;
 use super::window::Window;
 use crate::command::output::Line;
-use crate::program::{Damaged, another, kind_of_status, lines, record, until};
+use crate::program::{
+    Damaged, count_lines, duration_until, kind_of_status, parse_record, wrong_conversation,
+};
 use crate::transcript::{Facts, Object, text};
 
-/// Folds the lines of one process.
+/// Folds the lines of one process into an answer.
 pub(super) struct Stream<'a> {
-    /// The conversation that it is to be.
+    /// The session that the process must use.
     expected: &'a str,
     listener: &'a dyn Listener,
     clock: &'a dyn Clock,
     facts: Facts,
-    /// The model, as the program calls it: more exactly than what the model calls itself.
+    /// The model's name as the program reports it: more exact than the model's own name for itself.
     model: Option<String>,
-    named: bool,
-    /// What results told of.
-    settled: Usage,
-    /// What messages since the last result took, as far as it can be seen.
-    open: Usage,
+    id_reported: bool,
+    /// The usage that results reported.
+    reported_usage: Usage,
+    /// The visible usage of messages since the last result.
+    pending_usage: Usage,
     /// The message that was counted last.
-    counted: Option<String>,
+    last_counted: Option<String>,
     gauge: Option<Gauge>,
     window: Window,
     /// The last result.
     last: Option<Object>,
-    /// When a limit is lifted that was run into, in seconds since 1970.
+    /// When a reached limit resets, in seconds since 1970.
     resets_at: Option<u64>,
-    /// Records since the last result that cannot be read.
+    /// Unreadable records since the last result.
     lost: u64,
 }
 
@@ -58,10 +59,10 @@ impl<'a> Stream<'a> {
             clock,
             facts: Facts::default(),
             model: None,
-            named: false,
-            settled: Usage::default(),
-            open: Usage::default(),
-            counted: None,
+            id_reported: false,
+            reported_usage: Usage::default(),
+            pending_usage: Usage::default(),
+            last_counted: None,
             gauge: None,
             window,
             last: None,
@@ -70,9 +71,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Takes the next line.
     pub(super) fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
-        let record = match record(line) {
+        let record = match parse_record(line) {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(()),
             Err(Damaged) => {
@@ -80,43 +80,43 @@ impl<'a> Stream<'a> {
                 return Ok(());
             }
         };
-        self.check_name(&record)?;
+        self.check_session_id(&record)?;
         match text(&record, "type") {
-            Some("assistant" | "user") => self.said(&record),
+            Some("assistant" | "user") => self.report_entries(&record),
             Some("system") => self.system(&record),
-            Some("rate_limit_event") => self.limit(&record),
+            Some("rate_limit_event") => self.rate_limit(&record),
             Some("result") => self.result(record),
-            // What another version may tell, and what does not matter.
+            // Records of other versions, and records that do not matter.
             _ => {}
         }
         Ok(())
     }
 
-    /// Every record names its conversation.
-    fn check_name(&mut self, record: &Object) -> Result<(), Error> {
-        let sort = text(record, "type");
-        // A conversation that is not found is told of under a name of its own.
+    /// Checks the session id, which every record has.
+    fn check_session_id(&mut self, record: &Object) -> Result<(), Error> {
+        let kind = text(record, "type");
+        // The error for a session that is not found has another session id.
         let is_error = record.get("is_error") == Some(&Value::Bool(true));
-        let failed = sort == Some("result") && is_error && !self.named;
-        let Some(told) = text(record, "session_id") else {
-            let speaks = matches!(sort, Some("assistant" | "user" | "result"));
-            if speaks && !self.named {
+        let failed = kind == Some("result") && is_error && !self.id_reported;
+        let Some(reported) = text(record, "session_id") else {
+            let has_content = matches!(kind, Some("assistant" | "user" | "result"));
+            if has_content && !self.id_reported {
                 let message = "claude did not say which conversation it uses";
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
             return Ok(());
         };
-        if told != self.expected && !failed {
-            return Err(another("claude", self.expected, told));
+        if reported != self.expected && !failed {
+            return Err(wrong_conversation("claude", self.expected, reported));
         }
-        if !self.named && !failed {
-            self.named = true;
-            self.listener.hear(Event::Native(told));
+        if !self.id_reported && !failed {
+            self.id_reported = true;
+            self.listener.hear(Event::Native(reported));
         }
         Ok(())
     }
 
-    fn said(&mut self, record: &Object) {
+    fn report_entries(&mut self, record: &Object) {
         let thread = match text(record, "parent_tool_use_id") {
             Some(call) => Thread::Agent(call.to_owned()),
             None => Thread::Main,
@@ -133,19 +133,20 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Counts a message once, though it comes in several records. What it wrote is not known before
-    /// the result.
+    /// Counts a message once, though it comes in several records. Its output tokens are known only
+    /// from the result.
     fn count(&mut self, message: Option<&str>, usage: Option<Tokens>, thread: &Thread) {
         let Some(tokens) = usage else { return };
-        if message.is_none() || message != self.counted.as_deref() {
-            self.open += Usage::from(tokens);
-            self.counted = message.map(str::to_owned);
-            self.listener.hear(Event::Usage(self.settled + self.open));
+        if message.is_none() || message != self.last_counted.as_deref() {
+            self.pending_usage += Usage::from(tokens);
+            self.last_counted = message.map(str::to_owned);
+            self.listener
+                .hear(Event::Usage(self.reported_usage + self.pending_usage));
         }
         if *thread == Thread::Main {
             self.gauge(Gauge {
                 used: tokens.sum(),
-                window: self.window.of(self.model()),
+                window: self.window.size_for(self.model()),
             });
         }
     }
@@ -163,7 +164,7 @@ impl<'a> Stream<'a> {
 
     fn system(&mut self, record: &Object) {
         match text(record, "subtype") {
-            Some("compact_boundary") => self.said(record),
+            Some("compact_boundary") => self.report_entries(record),
             Some("init") => self.model = text(record, "model").map(str::to_owned),
             Some("api_retry") => {
                 let number = |key| record.get(key).and_then(Value::as_u64);
@@ -181,7 +182,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn limit(&mut self, record: &Object) {
+    fn rate_limit(&mut self, record: &Object) {
         let info = record.get("rate_limit_info");
         let rejected = info.and_then(|info| info.get("status")) == Some(&Value::from("rejected"));
         if let Some(at) = info
@@ -199,11 +200,12 @@ impl<'a> Stream<'a> {
             .and_then(Value::as_object);
         if let Some(models) = models {
             for of in models.values() {
-                self.settled += used(of);
+                self.reported_usage += usage_of_model(of);
             }
-            self.open = Usage::default();
+            self.pending_usage = Usage::default();
         }
-        self.listener.hear(Event::Usage(self.settled + self.open));
+        self.listener
+            .hear(Event::Usage(self.reported_usage + self.pending_usage));
         let windows = record.get("modelUsage").and_then(Value::as_object);
         let names = [self.model.as_deref(), self.facts.model.as_deref()];
         let window = windows.and_then(|models| {
@@ -215,10 +217,10 @@ impl<'a> Stream<'a> {
                 .get("contextWindow")?
                 .as_u64()
         });
-        self.window.told = window.or(self.window.told);
+        self.window.reported = window.or(self.window.reported);
         if let Some(gauge) = self.gauge {
             self.gauge(Gauge {
-                window: self.window.of(self.model()),
+                window: self.window.size_for(self.model()),
                 ..gauge
             });
         }
@@ -226,49 +228,49 @@ impl<'a> Stream<'a> {
         self.lost = 0;
     }
 
-    /// The answer, once the process has ended: `trouble` is what its end alone says.
-    pub(super) fn finish(self, trouble: Option<Error>) -> Result<Answer, Error> {
+    /// The answer, once the process has ended. `exit_error` is the error of its exit status.
+    pub(super) fn finish(self, exit_error: Option<Error>) -> Result<Answer, Error> {
         let Some(last) = &self.last else {
-            return Err(trouble.unwrap_or_else(|| {
+            return Err(exit_error.unwrap_or_else(|| {
                 let lost = match self.lost {
                     0 => String::new(),
-                    count => format!(" ({} cannot be read)", lines(count)),
+                    count => format!(" ({} cannot be read)", count_lines(count)),
                 };
                 let message = format!("claude ended without a result{lost}");
                 Error::new(ErrorKind::Crashed, message)
             }));
         };
-        let well = last.get("is_error") == Some(&Value::Bool(false))
+        let succeeded = last.get("is_error") == Some(&Value::Bool(false))
             && text(last, "subtype").is_none_or(|subtype| subtype == "success");
-        let Some(answer) = text(last, "result").filter(|_| well) else {
-            return Err(self.failure(last, trouble));
+        let Some(answer) = text(last, "result").filter(|_| succeeded) else {
+            return Err(self.failure(last, exit_error));
         };
-        if let Some(trouble) = trouble {
-            return Err(trouble);
+        if let Some(exit_error) = exit_error {
+            return Err(exit_error);
         }
-        // Another result may have been in what was lost.
+        // A lost line may have held another result.
         if self.lost > 0 {
-            let lost = lines(self.lost);
+            let lost = count_lines(self.lost);
             let message = format!("claude ended, and {lost} after its result cannot be read");
             return Err(Error::new(ErrorKind::Crashed, message));
         }
         Ok(Answer {
             text: answer.to_owned(),
-            usage: self.settled + self.open,
+            usage: self.reported_usage + self.pending_usage,
         })
     }
 
-    fn failure(&self, last: &Object, trouble: Option<Error>) -> Error {
+    fn failure(&self, last: &Object, exit_error: Option<Error>) -> Error {
         let first = last.get("errors").and_then(|errors| errors.get(0));
-        let told = text(last, "result")
+        let reported = text(last, "result")
             .or_else(|| first.and_then(Value::as_str))
             .unwrap_or_default();
-        let message = crate::command::output::harmless(told);
+        let message = crate::command::output::escape_controls(reported);
         let reason = text(last, "terminal_reason");
         let status = last.get("api_error_status").and_then(Value::as_u64);
-        let wait = self.resets_at.or_else(|| reset_in(told));
-        let wait = wait.map(|at| until(self.clock, at));
-        let kind = if told.starts_with("No conversation found") {
+        let wait = self.resets_at.or_else(|| parse_reset(reported));
+        let wait = wait.map(|at| duration_until(self.clock, at));
+        let kind = if reported.starts_with("No conversation found") {
             ErrorKind::NotFound
         } else {
             match (reason, status) {
@@ -276,17 +278,19 @@ impl<'a> Stream<'a> {
                 (Some("max_turns" | "budget_exhausted"), _) => ErrorKind::Invalid,
                 (_, Some(status)) => kind_of_status(status, wait),
                 _ if wait.is_some() => ErrorKind::RateLimited(wait),
-                (Some("api_error"), None) if told.starts_with("API Error") => ErrorKind::Network,
+                (Some("api_error"), None) if reported.starts_with("API Error") => {
+                    ErrorKind::Network
+                }
                 (Some("api_error"), None) => ErrorKind::Auth,
-                // Broken off from outside, or for a reason that is not known here.
+                // Interrupted from outside, or for an unknown reason.
                 _ => ErrorKind::Crashed,
             }
         };
         let reason = reason.or_else(|| text(last, "subtype"));
-        match (trouble, reason) {
-            (Some(trouble), _) if message.is_empty() => trouble,
+        match (exit_error, reason) {
+            (Some(exit_error), _) if message.is_empty() => exit_error,
             (None, Some(reason)) if message.is_empty() => {
-                let reason = crate::command::output::harmless(reason);
+                let reason = crate::command::output::escape_controls(reason);
                 Error::new(kind, format!("claude gave no answer: {reason}"))
             }
             _ => Error::new(kind, format!("claude: {message}")),
@@ -294,8 +298,8 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What one model took.
-fn used(of: &Value) -> Usage {
+/// The usage of one model.
+fn usage_of_model(of: &Value) -> Usage {
     let number = |key| of.get(key).and_then(Value::as_u64).unwrap_or_default();
     let tokens = Tokens {
         input: number("inputTokens"),
@@ -310,10 +314,10 @@ fn used(of: &Value) -> Usage {
     }
 }
 
-/// `… limit reached|1763280000`: when it is lifted.
-fn reset_in(told: &str) -> Option<u64> {
-    let (words, moment) = told.rsplit_once('|')?;
+/// Parses the reset time from `… limit reached|1763280000`.
+fn parse_reset(reported: &str) -> Option<u64> {
+    let (words, seconds) = reported.rsplit_once('|')?;
     words
         .contains("limit")
-        .then(|| moment.trim().parse().ok())?
+        .then(|| seconds.trim().parse().ok())?
 }

@@ -1,28 +1,28 @@
-//! How many tokens fit into a model's context. Claude Code says it when a run is over, which is too late
-//! for the run itself.
+//! The size of a model's context window. Claude Code reports it when a run has ended, which is too
+//! late for the run itself.
 
-/// How many tokens fit into the model's context, by who says so.
+/// The size of the context window in tokens, by source.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
-    /// The person.
-    pub(super) set: Option<u64>,
-    /// The program, at the end of a run.
-    pub(super) told: Option<u64>,
-    /// The program, in an earlier run.
-    pub(super) before: Option<u64>,
+    /// Configured by the user.
+    pub(super) configured: Option<u64>,
+    /// Reported by the program at the end of this run.
+    pub(super) reported: Option<u64>,
+    /// Reported by the program in an earlier run.
+    pub(super) earlier: Option<u64>,
 }
 
 impl Window {
-    /// How many it is for this model.
-    pub(super) fn of(self, model: Option<&str>) -> Option<u64> {
-        let said = self.set.or(self.told).or(self.before);
-        said.or_else(|| usual(model?))
+    /// The first source that has a value, else the default for the model's family.
+    pub(super) fn size_for(self, model: Option<&str>) -> Option<u64> {
+        let known = self.configured.or(self.reported).or(self.earlier);
+        known.or_else(|| default_for_family(model?))
     }
 }
 
-/// How many tokens fit into the context of models of a family, as Claude Code 2.1.325 tells it. Of others
-/// it is not guessed.
-fn usual(model: &str) -> Option<u64> {
+/// The context window of a family of models, as Claude Code 2.1.325 reports it; `None` for unknown
+/// models.
+fn default_for_family(model: &str) -> Option<u64> {
     const LARGE: u64 = 1_000_000;
     const FAMILIES: [(&str, u64); 7] = [
         ("claude-3-", 200_000),
@@ -45,20 +45,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_person_goes_before_the_program_and_the_program_before_what_is_usual() {
+    fn configured_window_precedes_reported_and_default() {
         let model = Some("claude-sonnet-4-5");
         let mut window = Window::default();
-        assert_eq!(window.of(model), Some(200_000));
-        window.before = Some(3);
-        assert_eq!(window.of(model), Some(3));
-        window.told = Some(2);
-        assert_eq!(window.of(model), Some(2));
-        window.set = Some(1);
-        assert_eq!(window.of(model), Some(1));
+        assert_eq!(window.size_for(model), Some(200_000));
+        window.earlier = Some(3);
+        assert_eq!(window.size_for(model), Some(3));
+        window.reported = Some(2);
+        assert_eq!(window.size_for(model), Some(2));
+        window.configured = Some(1);
+        assert_eq!(window.size_for(model), Some(1));
     }
 
     #[test]
-    fn families_have_their_windows_and_strangers_none() {
+    fn model_families_have_default_windows() {
         for (model, window) in [
             ("claude-3-5-haiku-latest", Some(200_000)),
             ("claude-sonnet-4-5", Some(200_000)),
@@ -67,8 +67,8 @@ mod tests {
             ("claude-stranger-9", None),
             ("gpt-5.5", None),
         ] {
-            assert_eq!(usual(model), window, "{model}");
+            assert_eq!(default_for_family(model), window, "{model}");
         }
-        assert_eq!(Window::default().of(None), None);
+        assert_eq!(Window::default().size_for(None), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Asking Codex.
+//! Runs Codex.
 
 use std::ffi::OsStr;
 use std::future::pending;
@@ -10,39 +10,38 @@ use segno_core::companion::{Companion, Program, Record, Records, Way};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Usage;
 
-use super::stream::{Known, Stream};
+use super::stream::{Stream, ThreadInfo};
 use super::tail::Tail;
 use crate::command::output::{Line, Lines};
-use crate::command::{Errand, Inherit};
+use crate::command::{ChildProcess, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
-use crate::record;
-use crate::reset::timed;
+use crate::reset::with_retry_delay;
 use crate::transcript::Native;
+use crate::transcript_files::{self, LocalTranscripts};
 
-/// Speaks to Codex.
+/// Runs Codex as a CLI agent.
 pub struct Codex {
     setup: Setup,
-    records: record::Records,
+    transcripts: LocalTranscripts,
     clock: Arc<dyn Clock>,
 }
 
 impl Codex {
-    /// The one that `setup` starts.
     pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
-            records: record::Records::new(Native::Codex, &setup),
+            transcripts: LocalTranscripts::new(Native::Codex, &setup),
             setup,
             clock,
         }
     }
 
-    /// The program and its arguments. What it is asked is not among them, so that no word of it can
-    /// be taken for a flag.
+    /// The program and its arguments. The prompt is not among them, so that no word of it can be
+    /// taken for a flag.
     fn argv(&self, request: &Request<'_>, way: Way<'_>) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["exec", "--json", "--skip-git-repo-check"].map(str::to_owned));
         argv.push(
-            match self.setup.permissions.under(request.conduct) {
+            match self.setup.permissions.restricted_to(request.conduct) {
                 Permissions::Read => "--sandbox=read-only",
                 Permissions::Edit => "--sandbox=workspace-write",
                 Permissions::All => "--dangerously-bypass-approvals-and-sandbox",
@@ -75,7 +74,7 @@ impl Codex {
         let (expected, before) = match way {
             Way::Begin { .. } => (None, Usage::default()),
             Way::Continue { id } => {
-                let used = record::used(Native::Codex, &self.setup.home, id).await?;
+                let used = transcript_files::usage_of(Native::Codex, &self.setup.home, id).await?;
                 tail.skip(id);
                 (Some(id), used)
             }
@@ -85,29 +84,29 @@ impl Codex {
             Way::Begin { .. } if !system.is_empty() => (system, "\n\n"),
             _ => ("", ""),
         };
-        let named = variables(&request);
-        let errand = Errand {
-            warden: &self.setup.warden,
+        let env = variables(&request);
+        let child = ChildProcess {
+            guard: &self.setup.warden,
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
-            variables: &named
+            variables: &env
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
         };
-        let known = Known {
+        let info = ThreadInfo {
             expected,
             before,
             window: self.setup.window,
-            mark: format!("{}.", request.attempt),
+            id_prefix: format!("{}.", request.attempt),
         };
-        let mut stream = Stream::new(known, tail, listener);
+        let mut stream = Stream::new(info, tail, listener);
         let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
-        // How long it may take is the engine's to say: it drops the future.
-        let ended = errand.run(&mut lines, pending()).await?;
-        let answer = stream.finish(errand.judge(&ended));
-        answer.map_err(|error| timed(error, &*self.clock))
+        // The engine enforces the timeout by dropping the future.
+        let ended = child.run(&mut lines, pending()).await?;
+        let answer = stream.finish(child.check_exit(&ended));
+        answer.map_err(|error| with_retry_delay(error, &*self.clock))
     }
 }
 
@@ -134,10 +133,14 @@ impl Companion for Codex {
         id: &'a str,
         _folder: &'a Path,
     ) -> Boxed<'a, Result<Option<Record>, Error>> {
-        Box::pin(record::look(Native::Codex, &self.setup.home, id))
+        Box::pin(transcript_files::inspect(
+            Native::Codex,
+            &self.setup.home,
+            id,
+        ))
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        Some(&self.records)
+        Some(&self.transcripts)
     }
 }

@@ -1,4 +1,5 @@
-//! Codex: asked without a terminal, heard line by line, gone on with by the name of its thread.
+//! Codex as a CLI agent: runs without a terminal, reports line by line as JSON, and is resumed by
+//! the id of its thread.
 
 mod driver;
 #[cfg(feature = "probe")]

@@ -1,44 +1,45 @@
-//! A door for fuzz targets.
+//! Fuzzing entry points.
 
 use std::path::Path;
 
 use segno_core::agent::{Error, ErrorKind};
 use segno_core::usage::Usage;
 
-use super::stream::{Known, Stream};
+use super::stream::{Stream, ThreadInfo};
 use super::tail::Tail;
 use crate::command::output::{Line, Lines, Sink};
-use crate::probe::{Heard, Still};
+use crate::probe::{EventLog, FixedClock};
 use crate::program::LONGEST_LINE;
 use crate::reset;
 
-/// What comes of a process that goes on with thread `id`, or begins one, and writes `bytes`, so many
-/// at once.
+/// Feeds `bytes` in chunks of `piece`, as the output of a process that resumes thread `id`, or
+/// starts one.
 pub fn heard(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
-    let heard = Heard::default();
-    let known = Known {
+    let log = EventLog::default();
+    let info = ThreadInfo {
         expected: id,
         before: Usage::default(),
         window: None,
-        mark: "1.".to_owned(),
+        id_prefix: "1.".to_owned(),
     };
-    let mut stream = Stream::new(known, Tail::new(Path::new("/nowhere")), &heard);
+    let mut stream = Stream::new(info, Tail::new(Path::new("/nowhere")), &log);
     let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
-    let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.take(piece));
+    let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.push(piece));
     taken = taken.and_then(|()| lines.end());
     let outcome = taken.and_then(|()| stream.finish(None));
-    heard.with(&outcome)
+    log.with_outcome(&outcome)
 }
 
-/// What the rollout of thread `id` tells of its figures while it grows by so many bytes at a time.
+/// Feeds the rollout of thread `id` in chunks of `piece`, and returns the token counts read from
+/// it.
 pub fn counted(id: &str, bytes: &[u8], piece: usize) -> String {
     let mut tail = Tail::new(Path::new("/nowhere"));
-    bytes.chunks(piece).for_each(|piece| tail.take(piece, id));
-    format!("{:?}", tail.figures())
+    bytes.chunks(piece).for_each(|piece| tail.push(piece, id));
+    format!("{:?}", tail.counts())
 }
 
-/// What is made of words about a limit.
+/// Parses the retry delay from a rate limit message.
 pub fn limited(words: &str) -> String {
     let error = Error::new(ErrorKind::RateLimited(None), words);
-    format!("{:?}", reset::timed(error, &Still).kind)
+    format!("{:?}", reset::with_retry_delay(error, &FixedClock).kind)
 }

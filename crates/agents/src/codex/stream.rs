@@ -1,76 +1,78 @@
-//! What `codex exec --json` writes to its stdout, line by line, as it works.
+//! Parses the stream of JSON lines that `codex exec --json` writes to its stdout.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use segno_core::agent::{Answer as Done, Error, ErrorKind, Event, Listener};
+use segno_core::agent::{Answer as AgentAnswer, Error, ErrorKind, Event, Listener};
 use segno_core::companion::Gauge;
 use segno_core::conversation::{Answer, Entry, Notice, Outcome, Part, Said, Utterance};
 use segno_core::model::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
-use super::tail::{Figures, Tail};
+use super::tail::{Tail, TokenCounts};
 use crate::command::output::Line;
-use crate::program::{Damaged, another, is_name, kind_of_words, lines, record};
+use crate::program::{
+    Damaged, count_lines, is_valid_id, kind_of_message, parse_record, wrong_conversation,
+};
 use crate::transcript::{Object, text};
 
-/// Folds the lines of one process.
+/// Folds the lines of one process into an answer.
 pub(super) struct Stream<'a> {
-    /// The thread that it is to be, or has begun; `None` if nobody has said it yet.
+    /// The thread that the process resumes or has started; `None` until it reports one.
     expected: Option<Cow<'a, str>>,
-    /// Whether it said which thread it is.
-    named: bool,
+    /// Whether the process has reported its thread.
+    id_reported: bool,
     listener: &'a dyn Listener,
-    /// What it writes down besides.
+    /// The rollout that the process writes meanwhile.
     tail: Tail,
-    figures: Figures,
-    /// How much fits into the context, if the person has said so.
+    counts: TokenCounts,
+    /// The size of the context window, if the user configured it.
     window: Option<u64>,
-    /// What the thread had taken before: what is told is the sum of it all.
+    /// The thread's usage before this process: Codex reports the total of the thread.
     before: Usage,
-    /// Put before the names of items, which begin anew in every process.
-    mark: String,
-    /// Calls that were told of.
-    begun: BTreeSet<String>,
-    /// What it means to do, as it was told last.
-    list: Option<Value>,
+    /// A prefix for item ids, which restart in every process.
+    id_prefix: String,
+    /// Calls that were reported and have no result yet.
+    open_calls: BTreeSet<String>,
+    /// The last reported to-do list.
+    todo_list: Option<Value>,
     usage: Usage,
-    /// The last message of the agent.
+    /// The last agent message.
     text: String,
-    /// Whether the last turn was completed.
+    /// Whether the last turn completed.
     completed: bool,
     /// Why the last turn failed.
     failed: Option<String>,
-    /// Records since the last message that cannot be read.
+    /// Unreadable records since the last message.
     lost: u64,
 }
 
-/// What is known of a thread before its process is heard.
-pub(super) struct Known<'a> {
-    /// The thread that is to go on.
+/// What is known of a thread before its process starts.
+pub(super) struct ThreadInfo<'a> {
+    /// The thread to resume.
     pub(super) expected: Option<&'a str>,
-    /// What it had taken.
+    /// Its usage so far.
     pub(super) before: Usage,
-    /// How much fits into the context, if the person has said so.
+    /// The size of the context window, if the user configured it.
     pub(super) window: Option<u64>,
-    /// Put before the names of items.
-    pub(super) mark: String,
+    /// A prefix for item ids.
+    pub(super) id_prefix: String,
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(known: Known<'a>, tail: Tail, listener: &'a dyn Listener) -> Self {
+    pub(super) fn new(info: ThreadInfo<'a>, tail: Tail, listener: &'a dyn Listener) -> Self {
         Self {
-            expected: known.expected.map(Cow::Borrowed),
-            named: false,
+            expected: info.expected.map(Cow::Borrowed),
+            id_reported: false,
             listener,
             tail,
-            figures: Figures::default(),
-            window: known.window,
-            before: known.before,
-            mark: known.mark,
-            begun: BTreeSet::new(),
-            list: None,
+            counts: TokenCounts::default(),
+            window: info.window,
+            before: info.before,
+            id_prefix: info.id_prefix,
+            open_calls: BTreeSet::new(),
+            todo_list: None,
             usage: Usage::default(),
             text: String::new(),
             completed: false,
@@ -79,9 +81,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Takes the next line.
     pub(super) fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
-        let record = match record(line) {
+        let record = match parse_record(line) {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(()),
             Err(Damaged) => {
@@ -90,32 +91,33 @@ impl<'a> Stream<'a> {
             }
         };
         let item = record.get("item").and_then(Value::as_object);
-        let sort = text(&record, "type");
-        let speaks =
-            sort.is_some_and(|sort| sort.starts_with("item.") || sort.starts_with("turn."));
-        if speaks && !self.named {
+        let kind = text(&record, "type");
+        let has_content =
+            kind.is_some_and(|kind| kind.starts_with("item.") || kind.starts_with("turn."));
+        if has_content && !self.id_reported {
             let message = "codex did not say which conversation it uses";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        if speaks {
-            // Before what is told: whoever hears that a tool is done knows how full the context is.
-            self.look();
+        if has_content {
+            // Before the item is reported: a listener that learns of a finished tool call already
+            // knows the context usage.
+            self.read_rollout();
         }
-        match (sort, item) {
-            (Some("thread.started"), _) => self.name(&record)?,
+        match (kind, item) {
+            (Some("thread.started"), _) => self.check_thread_id(&record)?,
             (Some("turn.started"), _) => self.completed = false,
             (Some("item.started" | "item.updated" | "item.completed"), Some(item))
                 if text(item, "type") == Some("todo_list") =>
             {
-                self.list(item);
+                self.report_todo_list(item);
             }
-            (Some("item.started"), Some(item)) => self.begin(item),
-            (Some("item.completed"), Some(item)) => self.end(item),
+            (Some("item.started"), Some(item)) => self.report_call(item),
+            (Some("item.completed"), Some(item)) => self.report_item(item),
             (Some("turn.completed"), _) => {
                 self.completed = true;
                 self.failed = None;
                 let usage = record.get("usage").and_then(Value::as_object);
-                self.count(usage);
+                self.count_turn(usage);
             }
             (Some("turn.failed"), _) => {
                 self.completed = false;
@@ -124,46 +126,43 @@ impl<'a> Stream<'a> {
             }
             (Some("error"), _) => {
                 if let Some(message) = text(&record, "message") {
-                    let message = crate::command::output::harmless(message);
+                    let message = crate::command::output::escape_controls(message);
                     self.listener
                         .hear(Event::Notice(&format!("codex: {message}")));
                 }
             }
-            // What another version may tell, and what does not matter.
+            // Records of other versions, and records that do not matter.
             _ => {}
         }
         Ok(())
     }
 
-    /// It says which thread it is.
-    fn name(&mut self, record: &Object) -> Result<(), Error> {
-        let told = text(record, "thread_id").unwrap_or_default();
+    /// The process reports its thread.
+    fn check_thread_id(&mut self, record: &Object) -> Result<(), Error> {
+        let reported = text(record, "thread_id").unwrap_or_default();
         if let Some(expected) = &self.expected
-            && told != expected
+            && reported != expected
         {
-            return Err(another("codex", expected, told));
+            return Err(wrong_conversation("codex", expected, reported));
         }
-        if !is_name(told) {
-            return Err(another("codex", "of its own", told));
+        if !is_valid_id(reported) {
+            return Err(wrong_conversation("codex", "of its own", reported));
         }
-        self.expected = Some(Cow::Owned(told.to_owned()));
-        self.named = true;
-        self.listener.hear(Event::Native(told));
+        self.expected = Some(Cow::Owned(reported.to_owned()));
+        self.id_reported = true;
+        self.listener.hear(Event::Native(reported));
         Ok(())
     }
 
-    /// Looks at what the program wrote down since.
-    fn look(&mut self) {
+    /// Reads what the program appended to the rollout since.
+    fn read_rollout(&mut self) {
         let Some(id) = &self.expected else { return };
-        let figures = self.tail.look(id);
-        let before = std::mem::replace(&mut self.figures, figures);
-        if let Some(total) = figures.total.filter(|_| figures.total != before.total) {
-            self.spend(total);
+        let counts = self.tail.read_new(id);
+        let before = std::mem::replace(&mut self.counts, counts);
+        if let Some(total) = counts.total.filter(|_| counts.total != before.total) {
+            self.report_usage(total);
         }
-        if let Some(gauge) = figures
-            .context
-            .filter(|_| figures.context != before.context)
-        {
+        if let Some(gauge) = counts.context.filter(|_| counts.context != before.context) {
             self.listener.hear(Event::Context(Gauge {
                 window: self.window.or(gauge.window),
                 ..gauge
@@ -171,8 +170,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// What the whole thread has taken by now.
-    fn spend(&mut self, total: Usage) {
+    /// Reports the usage of this process, given the total of the thread.
+    fn report_usage(&mut self, total: Usage) {
         self.usage = Usage {
             input_tokens: total.input_tokens.saturating_sub(self.before.input_tokens),
             output_tokens: total
@@ -183,21 +182,21 @@ impl<'a> Stream<'a> {
         self.listener.hear(Event::Usage(self.usage));
     }
 
-    fn count(&mut self, usage: Option<&Object>) {
+    fn count_turn(&mut self, usage: Option<&Object>) {
         let Some(usage) = usage else { return };
         let number = |key| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
-        // The whole input is told, with what came from a cache among it.
-        self.spend(Usage {
+        // The reported input includes the cached tokens.
+        self.report_usage(Usage {
             input_tokens: number("input_tokens"),
             output_tokens: number("output_tokens"),
             ..Usage::default()
         });
     }
 
-    fn begin(&mut self, item: &Object) {
+    fn report_call(&mut self, item: &Object) {
         if let Some(call) = self.call(item) {
-            self.begun.insert(call.id.clone());
-            self.hear(Said::Assistant {
+            self.open_calls.insert(call.id.clone());
+            self.report(Said::Assistant {
                 message: None,
                 model: None,
                 parts: vec![Utterance::Call(call)],
@@ -206,13 +205,13 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// What it means to do. It is told again and again, and said when it changed.
-    fn list(&mut self, item: &Object) {
+    /// The to-do list is sent repeatedly, and reported when it changed.
+    fn report_todo_list(&mut self, item: &Object) {
         let items = item.get("items").cloned().unwrap_or_default();
-        if self.list.as_ref() == Some(&items) {
+        if self.todo_list.as_ref() == Some(&items) {
             return;
         }
-        self.hear(Said::Assistant {
+        self.report(Said::Assistant {
             message: None,
             model: None,
             parts: vec![Utterance::Raw {
@@ -220,10 +219,10 @@ impl<'a> Stream<'a> {
             }],
             usage: None,
         });
-        self.list = Some(items);
+        self.todo_list = Some(items);
     }
 
-    fn end(&mut self, item: &Object) {
+    fn report_item(&mut self, item: &Object) {
         let words = || text(item, "text").unwrap_or_default().to_owned();
         let part = match text(item, "type") {
             Some("agent_message") => {
@@ -237,15 +236,15 @@ impl<'a> Stream<'a> {
             },
             Some("error") => {
                 let message = text(item, "message").unwrap_or_default();
-                self.hear(Said::Notice {
+                self.report(Said::Notice {
                     notice: Notice::Error,
                     text: message.to_owned(),
                 });
                 return;
             }
-            _ => return self.answered(item),
+            _ => return self.report_result(item),
         };
-        self.hear(Said::Assistant {
+        self.report(Said::Assistant {
             message: None,
             model: None,
             parts: vec![part],
@@ -253,23 +252,23 @@ impl<'a> Stream<'a> {
         });
     }
 
-    /// A call has its answer.
-    fn answered(&mut self, item: &Object) {
+    /// Reports the result of a call.
+    fn report_result(&mut self, item: &Object) {
         let Some(call) = self.call(item) else {
             let record = text(item, "type").unwrap_or("untyped").to_owned();
-            self.hear(Said::Raw { record });
+            self.report(Said::Raw { record });
             return;
         };
-        // Some are told of only when they are done.
-        if !self.begun.remove(&call.id) {
-            self.begin(item);
-            self.begun.remove(&call.id);
+        // Some calls are reported only when they are done.
+        if !self.open_calls.remove(&call.id) {
+            self.report_call(item);
+            self.open_calls.remove(&call.id);
         }
-        let told = ["aggregated_output", "result", "error"].into_iter();
-        let told = told
+        let reported = ["aggregated_output", "result", "error"].into_iter();
+        let reported = reported
             .filter_map(|key| item.get(key))
             .find(|value| !value.is_null());
-        let output = match told {
+        let output = match reported {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => text(item, "status").unwrap_or_default().to_owned(),
@@ -280,14 +279,14 @@ impl<'a> Stream<'a> {
             (Some(_), _) | (_, Some("failed" | "declined")) => Outcome::Failed,
             _ => Outcome::Unsaid,
         };
-        self.hear(Said::Result(Answer {
+        self.report(Said::Result(Answer {
             id: call.id,
             parts: vec![Part::Text { text: output }],
             outcome,
         }));
     }
 
-    /// The call that an item is; `None` if it is none.
+    /// The tool call of an item; `None` if it is no call.
     fn call(&self, item: &Object) -> Option<ToolCall> {
         let field = |key: &str| item.get(key).cloned().unwrap_or_default();
         let (name, input) = match text(item, "type")? {
@@ -298,39 +297,39 @@ impl<'a> Stream<'a> {
             _ => return None,
         };
         Some(ToolCall {
-            id: format!("{}{}", self.mark, text(item, "id")?),
+            id: format!("{}{}", self.id_prefix, text(item, "id")?),
             name: name.to_owned(),
             input,
         })
     }
 
-    fn hear(&self, said: Said) {
+    fn report(&self, said: Said) {
         self.listener.hear(Event::Said(&Entry::new(said)));
     }
 
-    /// The answer, once the process has ended: `trouble` is what its end alone says.
-    pub(super) fn finish(self, trouble: Option<Error>) -> Result<Done, Error> {
-        match (self.failed, trouble) {
-            // What it answered may have been in what was lost.
+    /// The answer, once the process has ended. `exit_error` is the error of its exit status.
+    pub(super) fn finish(self, exit_error: Option<Error>) -> Result<AgentAnswer, Error> {
+        match (self.failed, exit_error) {
+            // A lost line may have held the answer.
             (None, None) if self.completed && self.lost > 0 => {
-                let lost = lines(self.lost);
+                let lost = count_lines(self.lost);
                 let message =
                     format!("codex ended, and {lost} after its last message cannot be read");
                 Err(Error::new(ErrorKind::Crashed, message))
             }
-            (None, None) if self.completed => Ok(Done {
+            (None, None) if self.completed => Ok(AgentAnswer {
                 text: self.text,
                 usage: self.usage,
             }),
             (Some(message), _) => Err(failure(&message)),
-            (None, Some(trouble)) if trouble.message.contains("no rollout found") => {
-                Err(Error::new(ErrorKind::NotFound, trouble.message))
+            (None, Some(exit_error)) if exit_error.message.contains("no rollout found") => {
+                Err(Error::new(ErrorKind::NotFound, exit_error.message))
             }
-            (None, Some(trouble)) => Err(trouble),
+            (None, Some(exit_error)) => Err(exit_error),
             (None, None) => {
                 let lost = match self.lost {
                     0 => String::new(),
-                    count => format!(" ({} cannot be read)", lines(count)),
+                    count => format!(" ({} cannot be read)", count_lines(count)),
                 };
                 let message = format!("codex ended in the middle of a turn{lost}");
                 Err(Error::new(ErrorKind::Crashed, message))
@@ -339,9 +338,9 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What a failed turn means. Codex tells it in words alone.
+/// Maps the message of a failed turn to an error. Codex reports only text.
 fn failure(message: &str) -> Error {
-    let kind = kind_of_words(message).unwrap_or(ErrorKind::Crashed);
-    let message = crate::command::output::harmless(message);
+    let kind = kind_of_message(message).unwrap_or(ErrorKind::Crashed);
+    let message = crate::command::output::escape_controls(message);
     Error::new(kind, format!("codex: {message}"))
 }

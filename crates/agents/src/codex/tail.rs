@@ -1,8 +1,9 @@
-//! The figures that Codex writes into its rollout while it works. On its stdout it tells them only when
-//! a turn is over, which may be hours later.
+//! Reads the token counts that Codex writes into its rollout while it works. On its stdout it
+//! reports them only at the end of a turn, which may be hours later.
 //!
-//! A look reads what was added since the last one, within bounds, and believes whole lines alone. What
-//! cannot be read is passed over: the figures are worth a look, and no failure.
+//! Each call reads what was appended since the last one, within limits, and parses only complete
+//! lines. Lines that cannot be parsed are skipped: token counts are informational, and never a
+//! reason to fail.
 #![expect(
     clippy::disallowed_methods,
     reason = "a rollout lies where Codex puts it, and is read while it grows"
@@ -16,38 +17,39 @@ use segno_core::companion::Gauge;
 use segno_core::usage::Usage;
 use serde_json::Value;
 
-use crate::record;
 use crate::transcript::{Native, Object, parse, text};
+use crate::transcript_files;
 
-/// How often a rollout is looked for that is not there yet.
-const MOST_SEARCHES: u32 = 20;
-/// How much is read in one look.
-const MOST: usize = 8 << 20;
-/// Lines with figures are short.
+/// How often a rollout that does not exist yet is searched.
+const MAX_SEARCHES: u32 = 20;
+/// How many bytes one call reads.
+const MAX_READ: usize = 8 << 20;
+/// Lines with token counts are short.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// What a thread has taken, as far as its rollout tells.
+/// The token counts of a thread, as far as its rollout contains them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Figures {
-    /// How full the model's context is.
+pub(super) struct TokenCounts {
+    /// The context usage.
     pub(super) context: Option<Gauge>,
-    /// What the whole thread has taken.
+    /// The usage of the whole thread.
     pub(super) total: Option<Usage>,
 }
 
-/// The end of a rollout that grows.
+/// The end of a growing rollout.
 pub(super) struct Tail {
     home: PathBuf,
     searches: u32,
     file: Option<File>,
-    /// A line whose end is not there yet; `None` while one is passed over that is too long.
+    /// A line whose newline has not been written yet; `None` while a line that is too long is
+    /// skipped.
     line: Option<Vec<u8>>,
     window: Option<u64>,
-    figures: Figures,
+    counts: TokenCounts,
 }
 
 impl Tail {
-    /// Of a thread that has begun, or will: Codex keeps it below `home`.
+    /// A thread that has started or will start; Codex keeps its rollout below `home`.
     pub(super) fn new(home: &Path) -> Self {
         Self {
             home: home.to_owned(),
@@ -55,11 +57,11 @@ impl Tail {
             file: None,
             line: Some(Vec::new()),
             window: None,
-            figures: Figures::default(),
+            counts: TokenCounts::default(),
         }
     }
 
-    /// Passes over what a thread has already.
+    /// Skips what the rollout already contains.
     pub(super) fn skip(&mut self, id: &str) {
         self.open(id);
         if let Some(file) = &mut self.file
@@ -69,36 +71,36 @@ impl Tail {
         }
     }
 
-    /// The newest figures of a thread.
-    pub(super) fn look(&mut self, id: &str) -> Figures {
+    /// Reads the newest token counts of a thread.
+    pub(super) fn read_new(&mut self, id: &str) -> TokenCounts {
         self.open(id);
         let Some(file) = &mut self.file else {
-            return self.figures;
+            return self.counts;
         };
         let mut added = Vec::new();
-        // What comes after it is read by the next look.
-        let read = file.take(MOST as u64).read_to_end(&mut added);
+        // The next call reads what comes after the limit.
+        let read = file.take(MAX_READ as u64).read_to_end(&mut added);
         if read.is_ok() {
-            self.take(&added, id);
+            self.push(&added, id);
         }
-        self.figures
+        self.counts
     }
 
     fn open(&mut self, id: &str) {
-        if self.file.is_none() && self.searches < MOST_SEARCHES {
+        if self.file.is_none() && self.searches < MAX_SEARCHES {
             self.searches += 1;
-            let path = record::find(Native::Codex, &self.home, id);
+            let path = transcript_files::find(Native::Codex, &self.home, id);
             self.file = path.and_then(|path| File::open(path).ok());
         }
     }
 
-    /// What was read so far.
+    /// The token counts read so far.
     #[cfg(feature = "probe")]
-    pub(super) fn figures(&self) -> Figures {
-        self.figures
+    pub(super) fn counts(&self) -> TokenCounts {
+        self.counts
     }
 
-    pub(super) fn take(&mut self, added: &[u8], id: &str) {
+    pub(super) fn push(&mut self, added: &[u8], id: &str) {
         for piece in added.split_inclusive(|byte| *byte == b'\n') {
             if let Some(line) = &mut self.line {
                 line.extend_from_slice(piece);
@@ -109,21 +111,21 @@ impl Tail {
             if piece.ends_with(b"\n")
                 && let Some(line) = self.line.replace(Vec::new())
             {
-                self.count(&line, id);
+                self.parse_line(&line, id);
             }
         }
     }
 
-    fn count(&mut self, line: &[u8], id: &str) {
-        let speaks = std::str::from_utf8(line)
+    fn parse_line(&mut self, line: &[u8], id: &str) {
+        let has_counts = std::str::from_utf8(line)
             .is_ok_and(|line| line.contains("token_") || line.contains("model_context_window"));
-        let Some(record) = speaks.then(|| parse(line).ok()).flatten() else {
+        let Some(record) = has_counts.then(|| parse(line).ok()).flatten() else {
             return;
         };
         let Some(payload) = record.get("payload").and_then(Value::as_object) else {
             return;
         };
-        // What an agent below this one takes is not in this one's context.
+        // A sub-agent's usage is not in this thread's context.
         if text(payload, "thread_id").is_some_and(|thread| thread != id) {
             return;
         }
@@ -136,20 +138,22 @@ impl Tail {
         let last = part(payload, "usage").or_else(|| part(&info, "last_token_usage"));
         let total =
             part(payload, "thread_token_usage").or_else(|| part(&info, "total_token_usage"));
-        let used = last.and_then(|last| Some(taken(&last)?.tokens()));
-        let used = used.or_else(|| Some(self.figures.context?.used));
-        self.figures = Figures {
+        let used = last.and_then(|last| Some(parse_usage(&last)?.tokens()));
+        let used = used.or_else(|| Some(self.counts.context?.used));
+        self.counts = TokenCounts {
             context: used.map(|used| Gauge {
                 used,
                 window: self.window,
             }),
-            total: total.and_then(|total| taken(&total)).or(self.figures.total),
+            total: total
+                .and_then(|total| parse_usage(&total))
+                .or(self.counts.total),
         };
     }
 }
 
-/// What was taken: the whole input, with what came from a cache, and the output.
-fn taken(usage: &Object) -> Option<Usage> {
+/// The whole input, including cached tokens, and the output.
+fn parse_usage(usage: &Object) -> Option<Usage> {
     let number = |key| usage.get(key).and_then(Value::as_u64);
     Some(Usage {
         input_tokens: number("input_tokens")?,
@@ -166,7 +170,7 @@ mod tests {
 
     const ID: &str = "01a1e2a3-099f-75c2-8f70-8c3498b2dec8";
 
-    /// A home with an empty rollout.
+    /// A home folder with an empty rollout.
     fn home() -> (tempfile::TempDir, File) {
         let home = tempfile::tempdir().unwrap();
         let day = home.path().join("sessions/2026/11/16");
@@ -176,49 +180,53 @@ mod tests {
         (home, file)
     }
 
-    fn counted(last: u64, total: u64) -> String {
+    fn token_count_line(last: u64, total: u64) -> String {
         format!(
             r#"{{"type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{total},"output_tokens":9}},"last_token_usage":{{"input_tokens":{last},"cached_input_tokens":5,"output_tokens":2}},"model_context_window":1000}}}}}}"#
         ) + "\n"
     }
 
-    fn recorded(thread: &str, last: u64) -> String {
+    fn usage_record_line(thread: &str, last: u64) -> String {
         format!(
             r#"{{"type":"token_usage_record","payload":{{"thread_id":"{thread}","usage":{{"input_tokens":{last},"output_tokens":2}},"thread_token_usage":{{"input_tokens":{last},"output_tokens":9}}}}}}"#
         ) + "\n"
     }
 
-    fn used(figures: Figures) -> Option<(u64, Option<u64>)> {
-        figures.context.map(|gauge| (gauge.used, gauge.window))
+    fn used(counts: TokenCounts) -> Option<(u64, Option<u64>)> {
+        counts.context.map(|gauge| (gauge.used, gauge.window))
     }
 
     #[test]
-    fn the_newest_figures_are_read_while_the_rollout_grows() {
+    fn token_counts_are_read_while_the_rollout_grows() {
         let (home, mut file) = home();
         let mut tail = Tail::new(home.path());
-        assert_eq!(tail.look(ID), Figures::default());
-        file.write_all(counted(98, 98).as_bytes()).unwrap();
-        let figures = tail.look(ID);
-        assert_eq!(used(figures), Some((100, Some(1000))));
-        assert_eq!(figures.total.unwrap().input_tokens, 98);
-        // Half a line says nothing yet.
-        let (first, rest) = (&counted(198, 300)[..80], &counted(198, 300)[80..]);
+        assert_eq!(tail.read_new(ID), TokenCounts::default());
+        file.write_all(token_count_line(98, 98).as_bytes()).unwrap();
+        let counts = tail.read_new(ID);
+        assert_eq!(used(counts), Some((100, Some(1000))));
+        assert_eq!(counts.total.unwrap().input_tokens, 98);
+        // An incomplete line is not parsed yet.
+        let (first, rest) = (
+            &token_count_line(198, 300)[..80],
+            &token_count_line(198, 300)[80..],
+        );
         file.write_all(first.as_bytes()).unwrap();
-        assert_eq!(tail.look(ID), figures);
+        assert_eq!(tail.read_new(ID), counts);
         file.write_all(rest.as_bytes()).unwrap();
-        assert_eq!(used(tail.look(ID)), Some((200, Some(1000))));
-        // The other record of the same, which has no window of its own.
-        file.write_all(recorded(ID, 298).as_bytes()).unwrap();
-        assert_eq!(used(tail.look(ID)), Some((300, Some(1000))));
-        assert_eq!(tail.look(ID).total.unwrap().input_tokens, 298);
+        assert_eq!(used(tail.read_new(ID)), Some((200, Some(1000))));
+        // The other record type for the same counts; it has no window.
+        file.write_all(usage_record_line(ID, 298).as_bytes())
+            .unwrap();
+        assert_eq!(used(tail.read_new(ID)), Some((300, Some(1000))));
+        assert_eq!(tail.read_new(ID).total.unwrap().input_tokens, 298);
     }
 
     #[test]
-    fn what_cannot_be_read_or_is_of_another_thread_is_passed_over() {
+    fn unreadable_and_foreign_lines_are_skipped() {
         let (home, mut file) = home();
         let mut tail = Tail::new(home.path());
         let long = format!("{{\"token_\": \"{}\"}}\n", "x".repeat(LONGEST_LINE * 3));
-        let other = recorded("another", 700);
+        let other = usage_record_line("another", 700);
         for line in [
             long.as_str(),
             &other,
@@ -228,31 +236,32 @@ mod tests {
         ] {
             file.write_all(line.as_bytes()).unwrap();
             assert_eq!(
-                tail.look(ID),
-                Figures::default(),
+                tail.read_new(ID),
+                TokenCounts::default(),
                 "{}",
                 &line[..line.len().min(60)]
             );
         }
         file.write_all(b"\xff\xfetoken_\n").unwrap();
-        file.write_all(counted(98, 98).as_bytes()).unwrap();
-        assert_eq!(used(tail.look(ID)), Some((100, Some(1000))));
+        file.write_all(token_count_line(98, 98).as_bytes()).unwrap();
+        assert_eq!(used(tail.read_new(ID)), Some((100, Some(1000))));
     }
 
     #[test]
-    fn a_rollout_that_appears_later_is_found_and_one_that_never_does_is_let_be() {
+    fn search_for_a_missing_rollout_is_limited() {
         let empty = tempfile::tempdir().unwrap();
         let mut tail = Tail::new(empty.path());
         for _ in 0..50 {
-            assert_eq!(tail.look(ID), Figures::default());
+            assert_eq!(tail.read_new(ID), TokenCounts::default());
         }
-        assert_eq!(tail.searches, MOST_SEARCHES);
+        assert_eq!(tail.searches, MAX_SEARCHES);
         let (home, mut file) = home();
         let mut tail = Tail::new(home.path());
-        file.write_all(counted(98, 98).as_bytes()).unwrap();
+        file.write_all(token_count_line(98, 98).as_bytes()).unwrap();
         tail.skip(ID);
-        assert_eq!(tail.look(ID), Figures::default(), "that was before");
-        file.write_all(counted(198, 98).as_bytes()).unwrap();
-        assert_eq!(used(tail.look(ID)), Some((200, Some(1000))));
+        assert_eq!(tail.read_new(ID), TokenCounts::default(), "that was before");
+        file.write_all(token_count_line(198, 98).as_bytes())
+            .unwrap();
+        assert_eq!(used(tail.read_new(ID)), Some((200, Some(1000))));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a program, through its warden.
+//! Runs a program below its process guard and returns its stdout as the answer.
 
 use std::ffi::OsStr;
 use std::future::pending;
@@ -7,31 +7,31 @@ use segno_core::agent::{Answer, Driver, Error, ErrorKind, Listener, Request};
 use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
-use super::errand::{Errand, Inherit, Launch};
+use super::child_process::{ChildProcess, Inherit, Launch};
 use super::output;
 
-/// The most that an answer may have if nothing else is said.
+/// The default limit of an answer, in bytes.
 const LIMIT: usize = 16 << 20;
 
-/// Asks a program.
+/// Runs a program for each request.
 #[derive(Debug, Clone)]
 pub struct Command {
     argv: Vec<String>,
-    warden: Launch,
+    guard: Launch,
     limit: usize,
 }
 
 impl Command {
-    /// A driver that starts `argv` (the program and its arguments) below a warden.
-    pub fn new(argv: Vec<String>, warden: Launch) -> Self {
+    /// A driver that starts `argv` (the program and its arguments) below a process guard.
+    pub fn new(argv: Vec<String>, guard: Launch) -> Self {
         Self {
             argv,
-            warden,
+            guard,
             limit: LIMIT,
         }
     }
 
-    /// The same, with answers of at most `bytes`.
+    /// Limits answers to `bytes`.
     #[must_use]
     pub fn with_limit(self, bytes: usize) -> Self {
         Self {
@@ -57,8 +57,8 @@ impl Command {
             ("SEGNO_ATTEMPT", request.attempt.to_string()),
             ("SEGNO_STEP_ID", request.key.to_string()),
         ];
-        let errand = Errand {
-            warden: &self.warden,
+        let child = ChildProcess {
+            guard: &self.guard,
             argv: &self.argv,
             workspace: request.workspace,
             inherit: Inherit::All,
@@ -68,9 +68,9 @@ impl Command {
             input: &[request.system, between, request.input],
         };
         let mut answer = output::Answer::new(&self.argv[0], self.limit, listener);
-        // How long it may take is the engine's to say: it drops the future.
-        let ended = errand.run(&mut answer, pending()).await?;
-        match errand.judge(&ended) {
+        // The engine enforces the timeout by dropping the future.
+        let ended = child.run(&mut answer, pending()).await?;
+        match child.check_exit(&ended) {
             None => Ok(Answer {
                 text: without_last_newline(answer.into_text()),
                 usage: Usage::default(),
@@ -80,7 +80,7 @@ impl Command {
     }
 }
 
-/// The line's end that programs put behind their last line is not part of the answer.
+/// The newline after a program's last line is not part of the answer.
 fn without_last_newline(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();

@@ -1,44 +1,45 @@
 //! Any program as an agent: the prompt on its stdin, the answer from its stdout.
 //!
-//! Exit code 0 makes what it wrote the answer; everything else is a failure that carries the end of
-//! its stderr. It starts from an array of arguments, never through a shell, in the request's
+//! With exit code 0, its stdout is the answer; everything else is a failure that contains the end
+//! of its stderr. It starts from an array of arguments, never through a shell, in the request's
 //! workspace, with Segno's environment and `SEGNO_SESSION`, `SEGNO_RUN`, `SEGNO_STEP`,
-//! `SEGNO_ATTEMPT` and `SEGNO_STEP_ID`. A program's name with a slash is looked up from the
-//! workspace, one without in `PATH`. What it used is not known and counts as nothing.
+//! `SEGNO_ATTEMPT` and `SEGNO_STEP_ID`. A program's name with a slash is resolved from the
+//! workspace, one without in `PATH`. Its usage is not known and counts as zero.
 //!
-//! **Nothing it started outlives the attempt.** Between Segno and the agent stands a [`warden`], a
-//! process that adopts every orphan below it (as a child subreaper) and ends whatever is left:
-//! when the agent exits, when the driver's future is dropped, and when Segno itself is killed.
+//! **Nothing it started outlives the attempt.** Between Segno and the agent runs a process guard
+//! ([`warden`]): a process that adopts every orphan below it (as a child subreaper) and kills
+//! whatever is left: when the agent exits, when the driver's future is dropped, and when Segno
+//! itself is killed.
 //!
 //! ```text
-//! segno ──control socket── warden ── agent ── whatever it starts, in any session or group
+//! segno ──control socket── guard ── agent ── whatever it starts, in any session or group
 //!   └──────────────── stdout, stderr ──┘
 //! ```
 //!
-//! The warden's stdin is one end of a socket pair, the control socket. The driver sends an order
+//! The guard's stdin is one end of a socket pair, the control socket. The driver sends a `SpawnRequest`
 //! and the prompt, and keeps its end open for as long as the attempt lives; when that end closes,
-//! however that came about, the warden kills. The warden sends back one line that says how it went.
-//! The agent holds neither end (its stdin is a pipe of its own, and a socket cannot be opened
-//! through `/proc`), so it cannot write that line: without it, there is no answer.
+//! for whatever reason, the guard kills the tree. The guard sends back one line, a `Status`. The
+//! agent holds neither end (its stdin is a pipe of its own, and a socket cannot be opened through
+//! `/proc`), so it cannot write that line; without that line, there is no answer.
 //!
-//! A program that is spoken to for longer, like a server of [`mcp`](crate::mcp), reads what is sent
-//! over the control socket for as long as its owner sends; the rest is the same.
+//! A program with a longer conversation, like a server of [`mcp`](crate::mcp), reads what its owner
+//! sends over the control socket for as long as the owner sends; the rest is the same.
 //!
 //! After a drop the tree ends within milliseconds, but not before the drop returns. An `ask` that
 //! returns has seen the end of the tree.
 //!
-//! This is a broom, not a jail. An agent that kills its warden on purpose leaves its children to
-//! live; work that it hands to a service (`systemd-run`, `at`, a container engine) is not below the
-//! warden; and descriptors that Segno was started with and that were never marked close-on-exec
-//! pass through.
+//! The guard cleans up; it is not a sandbox. If an agent kills its guard on purpose, the agent's
+//! children survive; work that it hands to a service (`systemd-run`, `at`, a container engine) is
+//! not below the guard; and file descriptors that Segno was started with and that were never marked
+//! close-on-exec are inherited.
 
+mod child_process;
 mod driver;
-mod errand;
 pub(crate) mod output;
+mod process_tree;
 pub(crate) mod protocol;
-mod tree;
 pub mod warden;
 
+pub use child_process::Launch;
+pub(crate) use child_process::{ChildProcess, Inherit, describe_status};
 pub use driver::Command;
-pub use errand::Launch;
-pub(crate) use errand::{Errand, Inherit, told};

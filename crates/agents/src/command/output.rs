@@ -1,51 +1,49 @@
-//! What an agent writes: the answer, bounded and made into text piece by piece, and the end of its
-//! stderr, made harmless.
+//! What an agent writes: its stdout as a bounded answer, decoded piece by piece, and the end of its
+//! stderr with control characters escaped.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 << 10;
-/// How much of stderr is kept.
+/// How many bytes of stderr are kept.
 const TAIL: usize = 2 << 10;
 
-/// Takes what a program writes to its stdout, piece by piece.
+/// Receives what a program writes to its stdout, piece by piece.
 pub(crate) trait Sink: Send {
-    /// Takes the next piece. An error ends the program.
-    fn take(&mut self, piece: &[u8]) -> Result<(), Error>;
+    /// An error ends the program.
+    fn push(&mut self, piece: &[u8]) -> Result<(), Error>;
 
-    /// Nothing more comes.
+    /// The program closed its stdout.
     fn end(&mut self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// Reads to the end, and hands everything on.
-pub(super) async fn pour(
+/// Reads to the end and passes every piece to `sink`.
+pub(super) async fn read_into(
     mut from: impl AsyncRead + Unpin,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     let mut piece = vec![0; PIECE];
-    // A pipe that cannot be read has ended: what counts is how the warden says it went.
+    // A pipe that cannot be read has ended; the guard's status decides the outcome.
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        sink.take(&piece[..count])?;
+        sink.push(&piece[..count])?;
     }
     sink.end()
 }
 
-/// An answer that is all that a program writes, reported as it comes.
+/// An answer that consists of all that a program writes, reported to the listener as it arrives.
 pub(crate) struct Answer<'a> {
     text: Text,
-    /// How many bytes came.
+    /// Bytes received so far.
     bytes: usize,
-    /// How many may.
     limit: usize,
     program: &'a str,
     listener: &'a dyn Listener,
 }
 
 impl<'a> Answer<'a> {
-    /// Of `program`, with at most `limit` bytes.
     pub(crate) fn new(program: &'a str, limit: usize, listener: &'a dyn Listener) -> Self {
         Self {
             text: Text::default(),
@@ -56,67 +54,66 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What came.
     pub(crate) fn into_text(self) -> String {
         self.text.whole
     }
 }
 
 impl Sink for Answer<'_> {
-    fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
         self.bytes += piece.len();
         if self.bytes > self.limit {
             let message = format!(
                 "{} was ended: its answer has more than {} bytes",
-                harmless(self.program),
+                escape_controls(self.program),
                 self.limit
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        hear(self.listener, self.text.push(piece));
+        report_text(self.listener, self.text.push(piece));
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        hear(self.listener, self.text.finish());
+        report_text(self.listener, self.text.finish());
         Ok(())
     }
 }
 
-fn hear(listener: &dyn Listener, piece: &str) {
+fn report_text(listener: &dyn Listener, piece: &str) {
     if !piece.is_empty() {
         listener.hear(Event::Text(piece));
     }
 }
 
-/// A line of what a program writes.
+/// A line of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// Without its end.
+    /// Without its newline.
     Whole(&'a [u8]),
-    /// It was too long: what it would have said is not known.
+    /// It was longer than the limit; its content is not known.
     Lost,
 }
 
-/// What a program writes, line by line. A line that is longer than `limit` is left out: whoever reads
-/// on must not be made to hold it.
+/// Splits a program's output into lines. A line longer than `limit` is skipped, so that memory
+/// stays bounded.
 pub(crate) struct Lines<F> {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose newline has not arrived.
     open: Vec<u8>,
     limit: usize,
-    /// Whether the rest of the open line is left out.
+    /// Whether the rest of the open line is skipped.
     skipping: bool,
-    hear: F,
+    on_line: F,
 }
 
 impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<F> {
-    /// Lines of at most `limit` bytes, each handed to `hear`.
-    pub(crate) fn new(limit: usize, hear: F) -> Self {
+    /// Passes each line of at most `limit` bytes to `on_line`.
+    pub(crate) fn new(limit: usize, on_line: F) -> Self {
         Self {
             open: Vec::new(),
             limit,
             skipping: false,
-            hear,
+            on_line,
         }
     }
 
@@ -134,48 +131,48 @@ impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<F> {
 }
 
 impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Sink for Lines<F> {
-    fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             self.add(&rest[..end]);
             rest = &rest[end + 1..];
             if std::mem::take(&mut self.skipping) {
-                (self.hear)(Line::Lost)?;
+                (self.on_line)(Line::Lost)?;
             } else {
-                let heard = (self.hear)(Line::Whole(&self.open));
+                let received = (self.on_line)(Line::Whole(&self.open));
                 self.open.clear();
-                heard?;
+                received?;
             }
         }
         self.add(rest);
         Ok(())
     }
 
-    /// Whether the last line is whole though it has no end is for the reader to see.
+    /// The receiver decides whether a last line without a newline is complete.
     fn end(&mut self) -> Result<(), Error> {
         if self.skipping {
-            return (self.hear)(Line::Lost);
+            return (self.on_line)(Line::Lost);
         }
         match self.open.as_slice() {
             [] => Ok(()),
-            rest => (self.hear)(Line::Whole(rest)),
+            rest => (self.on_line)(Line::Whole(rest)),
         }
     }
 }
 
-/// Reads to the end and returns the last of it, fit to be shown.
-pub(crate) async fn tail(mut from: impl AsyncRead + Unpin) -> String {
+/// Reads to the end and returns the last `TAIL` bytes, safe to show.
+pub(crate) async fn read_tail(mut from: impl AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut piece = vec![0; PIECE];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
         kept.drain(..kept.len().saturating_sub(TAIL));
     }
-    harmless(String::from_utf8_lossy(&kept).trim())
+    escape_controls(String::from_utf8_lossy(&kept).trim())
 }
 
-/// The text with everything that a terminal would act on written out.
-pub(crate) fn harmless(text: &str) -> String {
+/// Escapes control characters, so that a terminal does not act on them. Newlines and tabs stay.
+pub(crate) fn escape_controls(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() && c != '\n' && c != '\t' {
@@ -187,24 +184,24 @@ pub(crate) fn harmless(text: &str) -> String {
     shown
 }
 
-/// Reads one short message to its end. A socket ends with an error where the other side has not read
-/// all that it was sent; what it said before counts.
-pub(crate) async fn message(from: impl AsyncRead + Unpin) -> Vec<u8> {
+/// Reads one short message to its end. A socket ends with an error if the other side closes before
+/// it has read all that it was sent; the bytes that it sent before are still returned.
+pub(crate) async fn read_message(from: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = from.take(PIECE as u64).read_to_end(&mut bytes).await;
     bytes
 }
 
-/// Text that arrives in pieces which know nothing of characters. What is not UTF-8 is replaced.
+/// Decodes UTF-8 that arrives in pieces split anywhere. Invalid bytes are replaced.
 #[derive(Default)]
 struct Text {
     whole: String,
-    /// The beginning of a character whose end has not arrived.
+    /// The first bytes of a character that has not arrived completely.
     open: Vec<u8>,
 }
 
 impl Text {
-    /// Adds bytes; returns the text that is now complete.
+    /// Adds bytes; returns the newly decoded text.
     fn push(&mut self, bytes: &[u8]) -> &str {
         let start = self.whole.len();
         self.open.extend_from_slice(bytes);
@@ -225,7 +222,7 @@ impl Text {
         &self.whole[start..]
     }
 
-    /// Nothing more comes; returns what that makes of the rest.
+    /// Ends the input; returns a replacement character if it ended within a character.
     fn finish(&mut self) -> &str {
         let start = self.whole.len();
         if !self.open.is_empty() {
@@ -243,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_in_any_pieces_is_the_text_in_one() {
+    fn text_decodes_the_same_in_any_pieces() {
         let bytes = b"a\xC3\xA9\xFF\xE2\x82\xAC\xF0\x9F\x8E\xB5\0\xE2\x82x\xF0\x9F";
         let whole = String::from_utf8_lossy(bytes);
         for size in 1..=bytes.len() {
@@ -259,40 +256,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_word_of_one_who_did_not_listen_to_the_end_counts() {
+    async fn message_counts_if_the_sender_read_nothing() {
         let (mut ours, mut theirs) = tokio::net::UnixStream::pair().unwrap();
         ours.write_all(b"never read").await.unwrap();
         theirs.write_all(b"over\n").await.unwrap();
         drop(theirs);
-        assert_eq!(message(ours).await, b"over\n");
+        assert_eq!(read_message(ours).await, b"over\n");
     }
 
     #[test]
-    fn lines_in_any_pieces_are_the_lines_in_one() {
+    fn lines_split_the_same_in_any_pieces() {
         let bytes = b"one\n\ntoo long for it\ntwo\ncut";
         for size in 1..=bytes.len() {
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let mut lines = Lines::new(5, |line: Line<'_>| {
-                heard.push(match line {
+                received.push(match line {
                     Line::Whole(line) => line.to_vec(),
                     Line::Lost => b"(lost)".to_vec(),
                 });
                 Ok(())
             });
             for piece in bytes.chunks(size) {
-                lines.take(piece).unwrap();
+                lines.push(piece).unwrap();
             }
             lines.end().unwrap();
             let expected = ["one", "", "(lost)", "two", "cut"];
             let expected = expected.map(|line| line.as_bytes().to_vec());
-            assert_eq!(heard, expected, "pieces of {size}");
+            assert_eq!(received, expected, "pieces of {size}");
         }
     }
 
     #[test]
-    fn a_terminal_is_not_told_what_to_do() {
+    fn control_characters_are_escaped() {
         assert_eq!(
-            harmless("\u{1b}[31mred\u{7}\r\n\u{9b}2J\tend"),
+            escape_controls("\u{1b}[31mred\u{7}\r\n\u{9b}2J\tend"),
             "\\u{1b}[31mred\\u{7}\\r\n\\u{9b}2J\tend"
         );
     }

@@ -1,71 +1,65 @@
-//! What driver and warden say to each other over the control socket. Both are always the same
-//! build, so the words have no version.
+//! The messages that driver and process guard exchange over the control socket. Both are always the
+//! same build, so the messages have no version.
 //!
-//! Driver: one line of JSON, an [`Order`]; then the prompt's bytes and silence until it closes, or,
-//! if the order says so, whatever the program is to read until then.
-//! Warden: one line of JSON, a [`Status`], when everything is over.
+//! Driver: one line of JSON, a [`SpawnRequest`]; then the prompt's bytes and nothing more until it
+//! closes or, if the request says so, everything that the program is to read until then. Guard: one
+//! line of JSON, a [`Status`], when the tree has ended.
 
 use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
-/// What the warden is to start.
+/// The program that the guard starts.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct SpawnRequest {
     /// The program and its arguments; never empty.
     pub(crate) argv: Vec<String>,
-    /// What the program reads.
     pub(crate) input: Input,
 }
 
-/// What a program reads.
+/// The program's stdin.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Input {
-    /// A prompt of so many bytes, and then its end.
+    /// A prompt of this many bytes, followed by end of file.
     Prompt(u64),
-    /// Everything that is sent, as it comes.
+    /// Everything that is sent, as it arrives.
     Open,
 }
 
-/// How it went.
+/// How the program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// The agent exited with this code.
     Exited(i32),
-    /// The agent was ended by this signal.
     Signaled(i32),
-    /// The agent could not be started.
     NotStarted {
-        /// The system's error number.
         errno: i32,
     },
-    /// The agent is over, but so many of its processes could not be ended.
+    /// The agent has ended, but this many of its processes could not be killed.
     Left(usize),
-    /// The warden could not do its work.
+    /// The guard itself failed.
     Failed(String),
 }
 
-impl Order {
-    /// The order as it is sent.
+impl SpawnRequest {
     pub(crate) fn to_line(&self) -> Vec<u8> {
         line(self)
     }
 
-    /// Reads an order and the prompt after it.
+    /// Reads a request and the prompt that follows it.
     pub(crate) fn read(from: &mut impl BufRead) -> io::Result<(Self, Vec<u8>)> {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line)?;
-        let order: Self = serde_json::from_slice(&line)?;
-        let length = match order.input {
+        let request: Self = serde_json::from_slice(&line)?;
+        let length = match request.input {
             Input::Prompt(length) => length,
             Input::Open => 0,
         };
         let mut prompt = Vec::new();
         from.take(length).read_to_end(&mut prompt)?;
         if prompt.len() as u64 == length {
-            Ok((order, prompt))
+            Ok((request, prompt))
         } else {
             Err(io::ErrorKind::UnexpectedEof.into())
         }
@@ -73,17 +67,16 @@ impl Order {
 }
 
 impl Status {
-    /// The status as it is sent.
     pub(crate) fn to_line(&self) -> Vec<u8> {
         line(self)
     }
 
-    /// Reads a status; `None` if this is not one whole line of it.
+    /// `None` if this is not one complete line.
     pub(crate) fn from_line(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
     }
 
-    /// The warden's own exit code, in the manner of a shell.
+    /// The guard's own exit code, as a shell would set it.
     pub(crate) fn exit_code(&self) -> u8 {
         let code = match self {
             Status::Exited(code) => code & 0xFF,
@@ -106,23 +99,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_reads_back_with_its_prompt() {
-        let order = Order {
+    fn spawn_request_reads_back_with_its_prompt() {
+        let request = SpawnRequest {
             argv: vec!["a\nb".into(), "\"".into()],
             input: Input::Prompt(3),
         };
-        let mut sent = order.to_line();
+        let mut sent = request.to_line();
         sent.extend(b"x\ny");
         assert_eq!(
-            Order::read(&mut sent.as_slice()).unwrap(),
-            (order, b"x\ny".to_vec())
+            SpawnRequest::read(&mut sent.as_slice()).unwrap(),
+            (request, b"x\ny".to_vec())
         );
         sent.pop();
-        assert!(Order::read(&mut sent.as_slice()).is_err());
+        assert!(SpawnRequest::read(&mut sent.as_slice()).is_err());
     }
 
     #[test]
-    fn half_a_status_is_none() {
+    fn incomplete_status_is_none() {
         let line = Status::Exited(0).to_line();
         assert_eq!(Status::from_line(&line), Some(Status::Exited(0)));
         assert_eq!(Status::from_line(&line[..line.len() - 1]), None);
@@ -130,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_what_a_shell_would_give() {
+    fn exit_code_follows_shell_convention() {
         assert_eq!(Status::Exited(3).exit_code(), 3);
         assert_eq!(Status::Signaled(9).exit_code(), 137);
     }

@@ -1,4 +1,4 @@
-//! The client, and where it goes.
+//! The HTTP client and a model's endpoint.
 
 use std::time::Duration;
 
@@ -6,62 +6,60 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use segno_core::agent::{Error, ErrorKind};
 use serde_json::Value;
 
-use super::fault;
+use super::errors;
 use super::stream::Stream;
 
-/// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// How long the other side may be silent in the middle of an answer.
+/// How long the server may be silent in the middle of a response.
 const SILENCE: Duration = Duration::from_mins(10);
 
-/// Speaks HTTP. Clones share their connections.
+/// An HTTP client. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client(reqwest::Client);
 
-/// Where a model is, and what it is called there.
+/// The address and name of a model.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The address that paths are added to, with its version: `https://api.example.com/v1`.
+    /// The base URL, with its version: `https://api.example.com/v1`.
     pub base: String,
-    /// The model's name.
     pub model: String,
-    /// The key, if one is needed.
+    /// The API key, if one is needed.
     pub key: Option<String>,
 }
 
-/// How a model is to answer. What is absent is left to the other side.
+/// Inference parameters. The server chooses those that are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Inference {
-    /// From 0, always the same, to 2.
+    /// From 0 (deterministic) to 2.
     pub temperature: Option<f64>,
-    /// From 0 to 1: how many of the likely words are looked at.
+    /// Nucleus sampling, from 0 to 1.
     pub top_p: Option<f64>,
-    /// How long an answer may be.
+    /// The longest answer, in tokens.
     pub max_tokens: Option<u32>,
 }
 
 impl Client {
-    /// A client with the certificates of this machine.
+    /// A client with this machine's root certificates.
     pub fn new() -> Result<Self, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
-            // A model does not move; whoever sends us elsewhere with a key in hand is not it.
+            // A model's API does not redirect; a redirect would send the key elsewhere.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("segno/", env!("CARGO_PKG_VERSION")))
             .build()
             .map(Self)
-            .map_err(|error| Error::new(ErrorKind::Network, fault::told(&error)))
+            .map_err(|error| Error::new(ErrorKind::Network, errors::describe_error(&error)))
     }
 
-    /// What requests of another shape are made with.
+    /// For requests that the other methods cannot express.
     pub(crate) fn raw(&self) -> &reqwest::Client {
         &self.0
     }
 
-    /// Posts a body, and returns the stream of events that comes back.
+    /// Posts a body, and returns the stream of events of the response.
     pub(crate) async fn post(
         &self,
         url: &str,
@@ -72,26 +70,29 @@ impl Client {
         let response = request
             .send()
             .await
-            .map_err(|error| fault::failed(&error))?;
-        let response = fault::refused(response).await?;
+            .map_err(|error| errors::request_error(&error))?;
+        let response = errors::check_status(response).await?;
         Stream::new(response)
     }
 }
 
 impl Client {
-    /// Posts a body to somebody who has nothing to answer, and does not wait for long.
-    pub(crate) async fn tell<'a>(
+    /// Posts a body and ignores the response's content, with a timeout of its own.
+    pub(crate) async fn post_json<'a>(
         &self,
         url: &str,
         headers: impl Iterator<Item = (&'a str, &'a str)>,
         body: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), String> {
-        let mut request = self.0.post(url).timeout(patience).json(body);
+        let mut request = self.0.post(url).timeout(timeout).json(body);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let response = request.send().await.map_err(|error| fault::told(&error))?;
+        let response = request
+            .send()
+            .await
+            .map_err(|error| errors::describe_error(&error))?;
         match response.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("it answered {status}")),
@@ -99,8 +100,11 @@ impl Client {
     }
 }
 
-/// A header whose value is a secret.
-pub(crate) fn secret(name: &'static str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+/// A sensitive header, which is not logged.
+pub(crate) fn secret_header(
+    name: &'static str,
+    value: &str,
+) -> Result<(HeaderName, HeaderValue), Error> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
         let message = format!("the key for `{name}` has characters that a key cannot have");
         Error::new(ErrorKind::Auth, message)

@@ -1,14 +1,16 @@
-//! What all models behind an API share: the client, streams of events, and what a refusal means.
+//! Shared by all models behind an API: the client, event streams, and the mapping of error
+//! responses.
 
 mod client;
-mod fault;
+mod errors;
 mod reset;
 mod stream;
 
-pub(crate) use client::secret;
+pub(crate) use client::secret_header;
 pub use client::{Client, Endpoint, Inference};
-pub(crate) use fault::{
-    failed, is_too_long, named, only, refused, summary, told, unexpected, words,
+pub(crate) use errors::{
+    body_text, check_status, describe_error, is_too_long, protocol_error, request_error,
+    stream_error, summary, unwrap_list,
 };
 pub(crate) use reset::retry_after;
 #[cfg(feature = "probe")]

@@ -1,14 +1,14 @@
-//! When a server says to come back, in the headers of a refusal.
+//! Parses when to retry from the headers of an error response.
 //!
-//! A moment is measured against the server's own `Date`: its clock is the one that counts, and the one
-//! here may be wrong. Without that header a moment says nothing.
+//! A time is measured against the server's own `Date` header, since the local clock may be wrong.
+//! Without that header a time yields no delay.
 
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use segno_core::time::{Timestamp, WallTime};
 
-/// The counters that providers have, and how their moments are told.
+/// The rate limit counters of providers: the headers with the remaining count and with the reset.
 const COUNTERS: [(&str, &str); 6] = [
     (
         "anthropic-ratelimit-requests-remaining",
@@ -33,37 +33,38 @@ const COUNTERS: [(&str, &str); 6] = [
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
 ];
 
-/// Seconds from here on are a moment rather than a span.
-const MOMENTS: f64 = 1e9;
+/// From here on, a number of seconds is a Unix time rather than a duration.
+const MIN_UNIX_TIME: f64 = 1e9;
 
-/// How long to wait, if that was said: what `retry-after` says, else when the counters that are used up
-/// begin anew, the last of them.
+/// The delay before a retry: `retry-after`, else the latest reset of the exhausted counters.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let millis = text(headers, "retry-after-ms").and_then(|text| text.parse::<f64>().ok());
     if let Some(millis) = millis {
         return Duration::try_from_secs_f64(millis / 1000.0).ok();
     }
     if let Some(after) = text(headers, "retry-after") {
-        let date = || until(headers, date(after)?);
-        return span(after).or_else(date);
+        let date = || wait_until(headers, parse_http_date(after)?);
+        return parse_seconds(after).or_else(date);
     }
     if text(headers, "anthropic-ratelimit-unified-status") == Some("rejected") {
-        return told(headers, "anthropic-ratelimit-unified-reset");
+        return parse_header(headers, "anthropic-ratelimit-unified-reset");
     }
     let used_up = |name: &str| text(headers, name) == Some("0");
     let counters = COUNTERS.iter().filter(|(remaining, _)| used_up(remaining));
-    let waits = counters.filter_map(|(_, reset)| told(headers, reset));
-    waits.max().or_else(|| told(headers, "x-ratelimit-reset"))
+    let waits = counters.filter_map(|(_, reset)| parse_header(headers, reset));
+    waits
+        .max()
+        .or_else(|| parse_header(headers, "x-ratelimit-reset"))
 }
 
-/// What one header says: a span, or a moment of one sort or another.
-fn told(headers: &HeaderMap, name: &str) -> Option<Duration> {
+/// Parses a header that holds a duration or a time, in any of the known formats.
+fn parse_header(headers: &HeaderMap, name: &str) -> Option<Duration> {
     let text = text(headers, name)?;
     match text.parse::<f64>() {
-        Ok(seconds) if seconds >= MOMENTS => until(headers, moment(seconds)?),
-        _ => span(text)
-            .or_else(|| units(text))
-            .or_else(|| until(headers, iso(text)?)),
+        Ok(seconds) if seconds >= MIN_UNIX_TIME => wait_until(headers, timestamp_from(seconds)?),
+        _ => parse_seconds(text)
+            .or_else(|| parse_units(text))
+            .or_else(|| wait_until(headers, parse_iso(text)?)),
     }
 }
 
@@ -71,13 +72,13 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }
 
-/// Seconds.
-fn span(text: &str) -> Option<Duration> {
+/// Parses seconds.
+fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// `6m0s`, `1h2m3.5s`, `20ms`.
-fn units(text: &str) -> Option<Duration> {
+/// Parses `6m0s`, `1h2m3.5s`, `20ms`.
+fn parse_units(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds) = (text, 0.0);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -101,19 +102,19 @@ fn units(text: &str) -> Option<Duration> {
         .filter(|_| !text.is_empty())
 }
 
-fn moment(seconds: f64) -> Option<Timestamp> {
+fn timestamp_from(seconds: f64) -> Option<Timestamp> {
     let span = Duration::try_from_secs_f64(seconds).ok()?;
     Some(Timestamp(i64::try_from(span.as_millis()).ok()?))
 }
 
-/// How long it is from the server's own time to a moment; none if that is over.
-fn until(headers: &HeaderMap, at: Timestamp) -> Option<Duration> {
-    let now = date(text(headers, "date")?)?;
+/// The duration from the server's own time to `at`; `None` if that has passed.
+fn wait_until(headers: &HeaderMap, at: Timestamp) -> Option<Duration> {
+    let now = parse_http_date(text(headers, "date")?)?;
     Some(at.since(now)).filter(|wait| !wait.is_zero())
 }
 
-/// `Wed, 21 Oct 2026 07:28:00 GMT`.
-fn date(text: &str) -> Option<Timestamp> {
+/// Parses `Wed, 21 Oct 2026 07:28:00 GMT`.
+fn parse_http_date(text: &str) -> Option<Timestamp> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
@@ -122,24 +123,24 @@ fn date(text: &str) -> Option<Timestamp> {
     let month = words.next()?;
     let month = MONTHS.iter().position(|known| *known == month)?;
     let year = words.next()?.parse().ok()?;
-    let time = time(words.next()?)?;
+    let time = parse_time(words.next()?)?;
     let date = (year, u32::try_from(month).ok()? + 1, day);
     WallTime { date, time }.moment(|_| 0)
 }
 
-/// `2026-10-21T07:28:00Z`, with parts of a second or without.
-fn iso(text: &str) -> Option<Timestamp> {
+/// Parses `2026-10-21T07:28:00Z`, with or without a fraction of a second.
+fn parse_iso(text: &str) -> Option<Timestamp> {
     let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
     let mut parts = date.split('-');
     let year = parts.next()?.parse().ok()?;
     let (month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let time = time(clock.split('.').next()?)?;
+    let time = parse_time(clock.split('.').next()?)?;
     let date = (year, month, day);
     WallTime { date, time }.moment(|_| 0)
 }
 
-/// `07:28:00`.
-fn time(text: &str) -> Option<(u32, u32, u32)> {
+/// Parses `07:28:00`.
+fn parse_time(text: &str) -> Option<(u32, u32, u32)> {
     let mut parts = text.split(':').map(|part| part.parse().ok());
     let time = (parts.next()??, parts.next()??, parts.next()??);
     parts.next().is_none().then_some(time)
@@ -151,7 +152,7 @@ mod tests {
 
     const DATE: (&str, &str) = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
 
-    fn waits(given: &[(&'static str, &str)]) -> Option<Duration> {
+    fn retry_delay(given: &[(&'static str, &str)]) -> Option<Duration> {
         let mut headers = HeaderMap::new();
         for (name, value) in given {
             headers.insert(*name, value.parse().unwrap());
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_read_in_seconds_and_milliseconds() {
+    fn retry_after_is_parsed_in_s_and_ms() {
         for (name, value, expected) in [
             ("retry-after", "2", Some(Duration::from_secs(2))),
             ("retry-after", "0.5", Some(Duration::from_millis(500))),
@@ -170,24 +171,24 @@ mod tests {
             ("retry-after", "soon", None),
             ("x-other", "2", None),
         ] {
-            assert_eq!(waits(&[(name, value)]), expected, "{name}: {value}");
+            assert_eq!(retry_delay(&[(name, value)]), expected, "{name}: {value}");
         }
     }
 
     #[test]
-    fn a_moment_counts_by_the_clock_of_the_server_alone() {
+    fn retry_time_is_relative_to_the_server_date() {
         let then = "Wed, 21 Oct 2026 07:29:30 GMT";
         let wait = Some(Duration::from_secs(90));
-        assert_eq!(waits(&[DATE, ("retry-after", then)]), wait);
-        assert_eq!(waits(&[("retry-after", then)]), None);
+        assert_eq!(retry_delay(&[DATE, ("retry-after", then)]), wait);
+        assert_eq!(retry_delay(&[("retry-after", then)]), None);
         let over = ("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT");
-        assert_eq!(waits(&[DATE, over]), None);
+        assert_eq!(retry_delay(&[DATE, over]), None);
         for nonsense in [
             "Wed, 32 Oct 2026 07:28:00 GMT",
             "Wed, 21 Oct 2026 07:28:00 CET",
         ] {
             assert_eq!(
-                waits(&[DATE, ("retry-after", nonsense)]),
+                retry_delay(&[DATE, ("retry-after", nonsense)]),
                 None,
                 "{nonsense}"
             );
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wait_the_counters_that_are_used_up_tell_when_they_begin_anew() {
+    fn exhausted_counters_give_the_retry_delay() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let anthropic = [
             DATE,
@@ -204,15 +205,15 @@ mod tests {
             ("anthropic-ratelimit-tokens-remaining", "0"),
             ("anthropic-ratelimit-tokens-reset", "2026-10-21T07:28:45Z"),
         ];
-        assert_eq!(waits(&anthropic), seconds(45));
+        assert_eq!(retry_delay(&anthropic), seconds(45));
         let unified = [
             DATE,
             ("anthropic-ratelimit-unified-status", "rejected"),
             ("anthropic-ratelimit-unified-reset", "1792571340"),
         ];
-        assert_eq!(waits(&unified), seconds(3660));
+        assert_eq!(retry_delay(&unified), seconds(3660));
         let openai = |remaining| {
-            waits(&[
+            retry_delay(&[
                 ("x-ratelimit-remaining-requests", remaining),
                 ("x-ratelimit-reset-requests", "6m0.5s"),
                 ("x-ratelimit-remaining-tokens", "0"),
@@ -221,18 +222,18 @@ mod tests {
         };
         assert_eq!(openai("0"), Some(Duration::from_millis(360_500)));
         assert_eq!(openai("9"), Some(Duration::from_millis(20)));
-        assert_eq!(waits(&[("x-ratelimit-reset", "12")]), seconds(12));
+        assert_eq!(retry_delay(&[("x-ratelimit-reset", "12")]), seconds(12));
         assert_eq!(
-            waits(&[DATE, ("x-ratelimit-reset", "1792567690")]),
+            retry_delay(&[DATE, ("x-ratelimit-reset", "1792567690")]),
             seconds(10)
         );
         for nonsense in ["6q", "m", "6", "1.2.3s", ""] {
-            let told = [
+            let headers = [
                 ("x-ratelimit-remaining-requests", "0"),
                 ("x-ratelimit-reset-requests", nonsense),
             ];
             let expected = if nonsense == "6" { seconds(6) } else { None };
-            assert_eq!(waits(&told), expected, "{nonsense}");
+            assert_eq!(retry_delay(&headers), expected, "{nonsense}");
         }
     }
 }

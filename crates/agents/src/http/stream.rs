@@ -1,27 +1,27 @@
-//! Server-sent events, read as they come and bounded.
+//! Server-sent events, parsed as they arrive and limited in size.
 
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use segno_core::agent::{Error, ErrorKind};
 
-use super::fault;
+use super::errors;
 
-/// An answer that is longer than this is not one.
-const LONGEST: usize = 64 * 1024 * 1024;
+/// The longest accepted response, in bytes.
+const MAX_RESPONSE: usize = 64 * 1024 * 1024;
 
-/// The events of a response. Only their data is of interest.
+/// The events of a response. Only their data is used.
 pub(crate) struct Stream {
     response: Response,
     events: Events,
     seen: usize,
 }
 
-/// Makes events of bytes that arrive in any pieces.
+/// Splits bytes that arrive in any chunks into events.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// What came and was not taken yet.
+    /// Bytes that were received and not yet parsed.
     buffer: Vec<u8>,
-    /// How much of that has no end of an event.
+    /// How many of them are known to hold no end of an event.
     searched: usize,
 }
 
@@ -32,7 +32,7 @@ impl Stream {
         if !kind.starts_with("text/event-stream") {
             let what = if kind.is_empty() { "nothing" } else { kind };
             let message = format!("the server sent {what} instead of a stream of events");
-            return Err(fault::unexpected(message));
+            return Err(errors::protocol_error(message));
         }
         Ok(Self {
             response,
@@ -59,7 +59,7 @@ impl Stream {
                 return Ok(None);
             };
             self.seen += chunk.len();
-            if self.seen > LONGEST {
+            if self.seen > MAX_RESPONSE {
                 return Err(Error::new(
                     ErrorKind::Invalid,
                     "the answer is longer than 64 MB",
@@ -71,12 +71,11 @@ impl Stream {
 }
 
 impl Events {
-    /// Takes bytes in.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The data of the next event that has any; `None` if it has not arrived in full.
+    /// The data of the next event that has any; `None` if it has not arrived completely.
     pub(crate) fn next(&mut self) -> Option<String> {
         while let Some(block) = self.block() {
             if let Some(data) = data(&block) {
@@ -86,10 +85,10 @@ impl Events {
         None
     }
 
-    /// The next whole event, up to its empty line.
+    /// The next complete event, including its empty line.
     fn block(&mut self) -> Option<String> {
         let ends: [&[u8]; 3] = [b"\n\n", b"\r\n\r\n", b"\r\r"];
-        // An end may have begun in what was searched before.
+        // An end may have begun in the bytes that were searched before.
         let from = self.searched.saturating_sub(3);
         let found = ends.iter().filter_map(|end| {
             let mut windows = self.buffer[from..].windows(end.len());
@@ -106,7 +105,7 @@ impl Events {
     }
 }
 
-/// The data in an event, its lines joined; nothing if it has none, like a comment.
+/// The data lines of an event, joined; `None` if it has none, like a comment.
 fn data(block: &str) -> Option<String> {
     let lines: Vec<&str> = block
         .split(['\n', '\r'])
@@ -121,7 +120,7 @@ mod tests {
     use super::data;
 
     #[test]
-    fn the_data_of_an_event_is_what_follows_its_name() {
+    fn data_lines_of_an_event_are_joined() {
         for (block, expected) in [
             ("event: x\ndata: {\"a\": 1}\n\n", Some("{\"a\": 1}")),
             ("data:no space\r\n\r\n", Some("no space")),

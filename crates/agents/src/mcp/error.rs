@@ -1,41 +1,39 @@
-//! Why a server cannot be used.
+//! Errors of MCP servers.
 
 use segno_core::error::Kind;
 
-/// A server cannot be used: which, what was tried, and why.
+/// A server cannot be used: which one, at which operation, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("MCP server `{server}` cannot be used: {tried}: {reason}")]
 pub struct McpError {
-    /// The server's id.
     pub server: String,
-    /// What was tried.
+    /// The operation that failed.
     pub tried: String,
-    /// What came of it, with the end of a program's stderr.
+    /// The reason, with the end of a program's stderr.
     pub reason: String,
     pub(super) kind: Kind,
     pub(super) hint: Option<String>,
 }
 
 impl McpError {
-    /// What sort of trouble it is.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// A way out, if there is one.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
 
-/// Why a server cannot be used, before it is said which.
-pub(super) struct Trouble {
+/// An error before it is attributed to a server.
+pub(super) struct ConnectError {
     pub(super) kind: Kind,
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
 
-impl Trouble {
+impl ConnectError {
     pub(super) fn new(kind: Kind, reason: impl Into<String>) -> Self {
         Self {
             kind,
@@ -52,13 +50,13 @@ impl Trouble {
     }
 }
 
-/// A message could not be sent, or its answer did not come.
+/// A message could not be sent, or its response did not arrive.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Broken {
-    /// The server did not want it, and did nothing.
+pub(crate) enum SendError {
+    /// The server rejected it, and did nothing.
     #[error("{0}")]
     Refused(String),
-    /// What became of it is not known.
+    /// Its effect is not known.
     #[error("{0}")]
     Lost(String),
 }

@@ -1,31 +1,30 @@
-//! Tools of MCP servers: programs that speak the Model Context Protocol over their stdin and stdout,
-//! and addresses that speak it over HTTP.
+//! Tools of MCP servers: programs that speak the Model Context Protocol over their stdin and
+//! stdout, and servers that speak it over HTTP.
 //!
-//! [`Mcp::connect`] starts or calls a server, and asks what it offers. What it offers then is what is
-//! offered for good. A call is sent once and never again: whether one that failed half-way
-//! had an effect is not known, and its error says so. A server that went away is started or called
-//! again for the next call.
+//! [`Mcp::connect`] connects to a server and lists its tools; the list does not change afterwards.
+//! A call is sent once and never repeated: it is not known whether a call that failed half-way had
+//! an effect, and its error says so. The next call reconnects to a server that went away.
 //!
-//! A program stands below a [`warden`](crate::command::warden), like an agent: nothing that it
-//! started outlives the [`Mcp`], nor a Segno that is killed. It has Segno's environment and what the
-//! spec adds to it.
+//! A program runs below a process guard ([`warden`](crate::command::warden)), like an agent:
+//! nothing that it started outlives the [`Mcp`], nor a Segno that is killed. It has Segno's
+//! environment and the variables of the spec.
 //!
-//! What a server says is data from a stranger. Descriptions are bounded and cleaned, answers are
-//! bounded, and its requests are refused: it can neither use the model nor ask the
-//! person. Only the hints about its tools are believed, because nothing else tells what may be
-//! repeated.
+//! A server's output is untrusted. Descriptions are sanitized and limited in length, results are
+//! limited in length, and the server's requests are refused: it can neither use the model nor ask
+//! the user. Only the annotations of its tools are trusted, because nothing else says which calls
+//! may be repeated.
 
-mod address;
-mod answer;
+mod client_handler;
 mod error;
-mod host;
+mod http_transport;
+mod message;
 #[cfg(feature = "probe")]
 pub mod probe;
-pub(crate) mod program;
+pub(crate) mod sanitize;
 mod server;
+pub(crate) mod stdio_transport;
+mod tool_result;
 mod tools;
-mod wire;
-pub(crate) mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,42 +36,40 @@ use crate::{Client, Launch};
 pub use error::McpError;
 pub use tools::Mcp;
 
-/// A server, as a spec has it.
+/// A server of a spec.
 #[derive(Clone)]
 pub struct McpServer {
     /// Its name in the spec.
     pub id: String,
-    /// How it is spoken to.
     pub transport: Transport,
 }
 
-/// How a server is spoken to. What may be secret is in it, so it cannot be printed.
+/// How a server is reached. It may contain secrets, so it cannot be printed.
 #[derive(Clone)]
 pub enum Transport {
-    /// Through a program that is started.
+    /// A program that Segno starts.
     Program {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// What is added to its environment.
+        /// Added to its environment.
         env: Vec<(String, String)>,
-        /// The folder that it starts in.
+        /// Its working folder.
         folder: PathBuf,
     },
     /// Over HTTP.
     Address {
-        /// Where it is.
         url: String,
-        /// What every request carries.
+        /// Sent with every request.
         headers: Vec<(String, String)>,
     },
 }
 
-/// How long things may take.
+/// Timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Until a server was started and has said what it offers.
+    /// For starting a server and listing its tools.
     pub connect: Duration,
-    /// Until a call is answered.
+    /// For the result of a call.
     pub call: Duration,
 }
 
@@ -85,15 +82,13 @@ impl Default for Limits {
     }
 }
 
-/// What is needed to speak to servers.
+/// What a connection needs from its owner.
 #[derive(Clone)]
 pub struct Means {
-    /// How a program's warden is started.
+    /// Starts the process guard.
     pub warden: Launch,
-    /// Speaks HTTP.
     pub client: Client,
-    /// Measures the limits.
+    /// Measures the timeouts.
     pub clock: Arc<dyn Clock>,
-    /// How long things may take.
     pub limits: Limits,
 }

@@ -1,25 +1,25 @@
-//! A door for fuzz targets.
+//! A fuzzing entry point.
 
 use rmcp::model::{CallToolResponse, JsonRpcMessage, RequestId, ServerResult};
 
-use super::{answer, tools, wire};
+use super::{message, tool_result, tools};
 
-/// What is understood of `bytes`, a message in each line.
+/// Parses `bytes`, one message per line, and renders the result.
 pub fn heard(bytes: &[u8]) -> String {
     let lines = bytes.split(|byte| *byte == b'\n');
     lines.map(line).collect()
 }
 
 fn line(line: &[u8]) -> String {
-    let Some(message) = wire::message(line) else {
+    let Some(parsed) = message::parse(line) else {
         return "nothing\n".to_owned();
     };
-    let answers = wire::answers(&message, &RequestId::Number(1));
-    let told = match message {
+    let answers = message::is_response_to(&parsed, &RequestId::Number(1));
+    let shown = match parsed {
         JsonRpcMessage::Response(response) => match response.result {
             ServerResult::CallToolResult(result) => {
-                let told = answer::text(CallToolResponse::Complete(result));
-                format!("{told:?}")
+                let shown = tool_result::text(CallToolResponse::Complete(result));
+                format!("{shown:?}")
             }
             ServerResult::ListToolsResult(listed) => {
                 let offers = listed.tools.iter().map(|tool| tools::offer(tool).tool);
@@ -29,5 +29,5 @@ fn line(line: &[u8]) -> String {
         },
         other => format!("{other:?}"),
     };
-    format!("{answers} {told}\n")
+    format!("{answers} {shown}\n")
 }

@@ -1,4 +1,4 @@
-//! One server: reached when it is needed, and asked.
+//! One server: connected on demand, and called.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use segno_core::ports::Clock;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::address::{self, Link};
-use super::error::{Broken, McpError, Trouble};
-use super::host::Host;
-use super::program::{self, Keeper};
-use super::words::clean;
-use super::{McpServer, Means, Transport, answer};
-use crate::command::output::harmless;
+use super::client_handler::SegnoClient;
+use super::error::{ConnectError, McpError, SendError};
+use super::http_transport::{self, HttpSession};
+use super::sanitize::sanitize;
+use super::stdio_transport::{self, ProcessHandle};
+use super::{McpServer, Means, Transport, tool_result};
+use crate::command::output::escape_controls;
 
-/// The most tools that one server may offer.
-const MOST: usize = 1000;
+/// The most tools that one server may list.
+const MAX_TOOLS: usize = 1000;
 
-/// How much of a server's complaint is told.
-const COMPLAINT: usize = 4 << 10;
+/// How many bytes of a server's error message are shown.
+const MAX_ERROR: usize = 4 << 10;
 
 /// A server, and the connection to it if there is one.
 pub(super) struct Server {
@@ -34,23 +34,22 @@ pub(super) struct Server {
     live: Mutex<Option<Arc<Live>>>,
 }
 
-/// A connection to a server.
 struct Live {
-    service: RunningService<RoleClient, Host>,
-    hold: Hold,
+    service: RunningService<RoleClient, SegnoClient>,
+    handle: TransportHandle,
 }
 
-/// What a connection stands on.
-enum Hold {
-    Program(Keeper),
-    Address(Arc<Link>),
+/// The transport below a connection.
+enum TransportHandle {
+    Program(ProcessHandle),
+    Address(Arc<HttpSession>),
 }
 
 impl Live {
     fn is_over(&self) -> bool {
-        let is_over = match &self.hold {
-            Hold::Program(keeper) => keeper.is_over(),
-            Hold::Address(link) => link.is_stale(),
+        let is_over = match &self.handle {
+            TransportHandle::Program(process) => process.is_over(),
+            TransportHandle::Address(session) => session.is_stale(),
         };
         is_over || self.service.is_transport_closed()
     }
@@ -69,14 +68,14 @@ impl Server {
         &self.spec.id
     }
 
-    /// Reaches the server, and returns all that it offers.
+    /// Connects to the server, and returns all its tools.
     pub(super) async fn connect(&self) -> Result<Vec<Tool>, McpError> {
-        let (live, tools) = self.reach().await.map_err(|trouble| self.error(trouble))?;
+        let (live, tools) = self.open().await.map_err(|error| self.error(error))?;
         *self.live.lock().await = Some(Arc::new(live));
         Ok(tools)
     }
 
-    /// Calls a tool, once. A server that went away before is reached again, once.
+    /// Calls a tool, once. Reconnects first, once, if the server went away before.
     pub(super) async fn call(&self, tool: &str, input: &Value) -> Result<String, String> {
         let params = CallToolRequestParams::new(tool.to_owned());
         let params = match input {
@@ -87,8 +86,8 @@ impl Server {
         let live = self.live().await?;
         let Means { clock, limits, .. } = &self.means;
         let call = live.service.call_tool_once(params);
-        match limited(&**clock, limits.call, call).await {
-            Some(Ok(response)) => answer::text(response),
+        match with_timeout(&**clock, limits.call, call).await {
+            Some(Ok(response)) => tool_result::text(response),
             Some(Err(error)) => Err(self.failure(&live, error).await),
             None => Err(format!(
                 "MCP server `{}` did not answer within {} and was told to stop; whether the call \
@@ -105,73 +104,83 @@ impl Server {
             return Ok(live.clone());
         }
         *slot = None;
-        let reached = self.reach().await;
-        let (live, _) = reached.map_err(|trouble| self.error(trouble).to_string())?;
+        let reached = self.open().await;
+        let (live, _) = reached.map_err(|error| self.error(error).to_string())?;
         Ok(slot.insert(Arc::new(live)).clone())
     }
 
-    async fn reach(&self) -> Result<(Live, Vec<Tool>), Trouble> {
+    async fn open(&self) -> Result<(Live, Vec<Tool>), ConnectError> {
         match &self.spec.transport {
             Transport::Program { argv, env, folder } => {
                 if argv.is_empty() {
-                    return Err(Trouble::new(Kind::Invalid, "it has no command"));
+                    return Err(ConnectError::new(Kind::Invalid, "it has no command"));
                 }
-                let started = program::start(argv, env, folder, &self.means.warden).await;
-                let (wire, keeper) = started.map_err(|error| {
+                let started = stdio_transport::start(argv, env, folder, &self.means.warden).await;
+                let (transport, process) = started.map_err(|error| {
                     if folder.is_dir() {
                         let reason = format!("its warden cannot be started: {error}");
-                        return Trouble::new(Kind::Unavailable, reason);
+                        return ConnectError::new(Kind::Unavailable, reason);
                     }
                     let reason = format!("{} is not a folder", folder.display());
-                    Trouble::new(Kind::Invalid, reason)
+                    ConnectError::new(Kind::Invalid, reason)
                 })?;
-                let host = Host {
+                let host = SegnoClient {
                     folder: Some(folder.clone()),
                 };
-                match self.greet(host, wire).await {
-                    Ok((service, tools)) => Ok((live(service, Hold::Program(keeper)), tools)),
-                    Err(greeting) => Err(greeting.of_program(&keeper).await),
+                match self.handshake(host, transport).await {
+                    Ok((service, tools)) => {
+                        Ok((live(service, TransportHandle::Program(process)), tools))
+                    }
+                    Err(error) => Err(error.of_program(&process).await),
                 }
             }
             Transport::Address { url, headers } => {
-                let (web, link) = address::prepare(url, headers, &self.means.client)?;
-                match self.greet(Host { folder: None }, web).await {
-                    Ok((service, tools)) => Ok((live(service, Hold::Address(link)), tools)),
-                    Err(greeting) => Err(greeting.of_address()),
+                let (transport, session) =
+                    http_transport::prepare(url, headers, &self.means.client)?;
+                match self
+                    .handshake(SegnoClient { folder: None }, transport)
+                    .await
+                {
+                    Ok((service, tools)) => {
+                        Ok((live(service, TransportHandle::Address(session)), tools))
+                    }
+                    Err(error) => Err(error.of_address()),
                 }
             }
         }
     }
 
-    /// Says hello and asks what is offered, within the limit.
-    async fn greet(
+    /// Initializes the session and lists the tools, within the timeout.
+    async fn handshake(
         &self,
-        host: Host,
-        transport: impl RmcpTransport<RoleClient, Error = Broken> + 'static,
-    ) -> Result<(RunningService<RoleClient, Host>, Vec<Tool>), Unheard> {
+        host: SegnoClient,
+        transport: impl RmcpTransport<RoleClient, Error = SendError> + 'static,
+    ) -> Result<(RunningService<RoleClient, SegnoClient>, Vec<Tool>), HandshakeError> {
         let Means { clock, limits, .. } = &self.means;
         let hello = async {
-            let service = serve_client(host, transport).await.map_err(initial)?;
-            let tools = offered(service.peer()).await?;
+            let service = serve_client(host, transport)
+                .await
+                .map_err(handshake_error)?;
+            let tools = list_tools(service.peer()).await?;
             Ok((service, tools))
         };
-        let done = limited(&**clock, limits.connect, hello).await;
-        done.unwrap_or(Err(Unheard::Late(limits.connect)))
+        let done = with_timeout(&**clock, limits.connect, hello).await;
+        done.unwrap_or(Err(HandshakeError::Late(limits.connect)))
     }
 
-    /// What a failed call is told as.
+    /// The message for a failed call.
     async fn failure(&self, live: &Live, error: ServiceError) -> String {
         let id = self.id();
         let why = match error {
             ServiceError::McpError(error) if error.message.is_empty() => {
                 return format!("MCP server `{id}` refused the call without a word");
             }
-            ServiceError::McpError(error) => return clean(&error.message, COMPLAINT),
+            ServiceError::McpError(error) => return sanitize(&error.message, MAX_ERROR),
             ServiceError::UnexpectedResponse => {
                 return format!("MCP server `{id}` answered with something that is no result");
             }
             ServiceError::TransportSend(error) => match error.error.downcast_ref() {
-                Some(Broken::Refused(why)) => {
+                Some(SendError::Refused(why)) => {
                     return format!("MCP server `{id}` refused the call: {why}");
                 }
                 _ => error.error.to_string(),
@@ -179,9 +188,9 @@ impl Server {
             ServiceError::TransportClosed => "the connection was closed".to_owned(),
             other => other.to_string(),
         };
-        let why = match &live.hold {
-            Hold::Program(keeper) => keeper.end().await.told(),
-            Hold::Address(_) => why,
+        let why = match &live.handle {
+            TransportHandle::Program(process) => process.end().await.describe(),
+            TransportHandle::Address(_) => why,
         };
         format!(
             "MCP server `{id}` went away during the call: {why}; whether the call had an effect is \
@@ -189,30 +198,30 @@ impl Server {
         )
     }
 
-    fn error(&self, trouble: Trouble) -> McpError {
+    fn error(&self, error: ConnectError) -> McpError {
         let tried = match &self.spec.transport {
             Transport::Program { argv, .. } => match argv.first() {
-                Some(program) => format!("starting `{}`", harmless(program)),
+                Some(program) => format!("starting `{}`", escape_controls(program)),
                 None => "starting it".to_owned(),
             },
-            Transport::Address { url, .. } => format!("calling {}", place(url)),
+            Transport::Address { url, .. } => format!("calling {}", host_of(url)),
         };
         McpError {
             server: self.spec.id.clone(),
             tried,
-            reason: trouble.reason,
-            kind: trouble.kind,
-            hint: trouble.hint,
+            reason: error.reason,
+            kind: error.kind,
+            hint: error.hint,
         }
     }
 }
 
-fn live(service: RunningService<RoleClient, Host>, hold: Hold) -> Live {
-    Live { service, hold }
+fn live(service: RunningService<RoleClient, SegnoClient>, handle: TransportHandle) -> Live {
+    Live { service, handle }
 }
 
-/// The part of an address that holds no key.
-fn place(url: &str) -> String {
+/// The host and port of a URL: the part without secrets.
+fn host_of(url: &str) -> String {
     let url = reqwest::Url::parse(url).ok();
     let host = url.as_ref().and_then(|url| url.host_str());
     let port = url.as_ref().and_then(reqwest::Url::port);
@@ -223,85 +232,89 @@ fn place(url: &str) -> String {
     }
 }
 
-/// Why a server did not say what it offers.
-enum Unheard {
-    /// It took too long.
+/// Why a server did not list its tools.
+enum HandshakeError {
     Late(Duration),
     /// The connection was closed, or could not be used.
     Closed(String),
-    /// It said something else.
+    /// It sent something unexpected.
     Wrong(String),
 }
 
-impl Unheard {
-    async fn of_program(self, keeper: &Keeper) -> Trouble {
-        let ending = keeper.end().await;
-        // Its arguments are not told: they may hold a key.
-        let by_hand = "run its command by hand to see what it does";
+impl HandshakeError {
+    async fn of_program(self, process: &ProcessHandle) -> ConnectError {
+        let ending = process.end().await;
+        // Its arguments are not shown: they may contain a key.
+        let run_by_hand = "run its command by hand to see what it does";
         match self {
-            Unheard::Late(limit) => {
+            HandshakeError::Late(limit) => {
                 let late = format!("no answer within {}", seconds(limit));
-                let hint = format!("{by_hand}; a first start may have to download something");
-                Trouble::new(Kind::Unavailable, with(late, &ending.last_words)).hint(hint)
+                let hint = format!("{run_by_hand}; a first start may have to download something");
+                ConnectError::new(Kind::Unavailable, with_stderr(late, &ending.stderr_tail))
+                    .hint(hint)
             }
-            Unheard::Closed(_) if ending.kind == ErrorKind::NotFound => {
+            HandshakeError::Closed(_) if ending.kind == ErrorKind::NotFound => {
                 let hint = "look whether the program is installed and in PATH";
-                Trouble::new(Kind::NotFound, ending.told()).hint(hint)
+                ConnectError::new(Kind::NotFound, ending.describe()).hint(hint)
             }
-            Unheard::Closed(_) => Trouble::new(Kind::Unavailable, ending.told()).hint(by_hand),
-            Unheard::Wrong(reason) => {
-                Trouble::new(Kind::Invalid, with(reason, &ending.last_words)).hint(by_hand)
+            HandshakeError::Closed(_) => {
+                ConnectError::new(Kind::Unavailable, ending.describe()).hint(run_by_hand)
+            }
+            HandshakeError::Wrong(reason) => {
+                ConnectError::new(Kind::Invalid, with_stderr(reason, &ending.stderr_tail))
+                    .hint(run_by_hand)
             }
         }
     }
 
-    fn of_address(self) -> Trouble {
+    fn of_address(self) -> ConnectError {
         match self {
-            Unheard::Late(limit) => {
+            HandshakeError::Late(limit) => {
                 let reason = format!("no answer within {}", seconds(limit));
-                Trouble::new(Kind::Unavailable, reason)
+                ConnectError::new(Kind::Unavailable, reason)
             }
-            Unheard::Closed(reason) => Trouble::new(Kind::Unavailable, reason),
-            Unheard::Wrong(reason) => Trouble::new(Kind::Invalid, reason),
+            HandshakeError::Closed(reason) => ConnectError::new(Kind::Unavailable, reason),
+            HandshakeError::Wrong(reason) => ConnectError::new(Kind::Invalid, reason),
         }
         .hint("look whether the address, with its path, and the headers are right")
     }
 }
 
-fn with(reason: String, last_words: &str) -> String {
-    match last_words {
+fn with_stderr(reason: String, stderr_tail: &str) -> String {
+    match stderr_tail {
         "" => reason,
         words => format!("{reason}: {words}"),
     }
 }
 
-fn initial(error: ClientInitializeError) -> Unheard {
+fn handshake_error(error: ClientInitializeError) -> HandshakeError {
     match error {
         ClientInitializeError::ConnectionClosed(_) => {
-            Unheard::Closed("the connection was closed".to_owned())
+            HandshakeError::Closed("the connection was closed".to_owned())
         }
         ClientInitializeError::TransportError { error, .. } => {
-            Unheard::Closed(error.error.to_string())
+            HandshakeError::Closed(error.error.to_string())
         }
         ClientInitializeError::JsonRpcError(error) => {
-            let message = clean(&error.message, COMPLAINT);
-            Unheard::Wrong(format!("it does not want to be spoken to: {message}"))
+            let message = sanitize(&error.message, MAX_ERROR);
+            HandshakeError::Wrong(format!("it does not want to be spoken to: {message}"))
         }
-        _ => Unheard::Wrong("its first answer is not one that MCP knows".to_owned()),
+        _ => HandshakeError::Wrong("its first answer is not one that MCP knows".to_owned()),
     }
 }
 
-/// All that a server offers, of all pages.
-async fn offered(server: &Peer<RoleClient>) -> Result<Vec<Tool>, Unheard> {
+/// All tools of a server, of all pages.
+async fn list_tools(server: &Peer<RoleClient>) -> Result<Vec<Tool>, HandshakeError> {
     let info = server.peer_info();
-    let info = info.ok_or_else(|| Unheard::Wrong("it did not introduce itself".to_owned()))?;
+    let info =
+        info.ok_or_else(|| HandshakeError::Wrong("it did not introduce itself".to_owned()))?;
     let version = &info.protocol_version;
     if !ProtocolVersion::KNOWN_VERSIONS.contains(version) {
         let known = ProtocolVersion::KNOWN_VERSIONS.iter();
         let known: Vec<&str> = known.map(ProtocolVersion::as_str).collect();
-        return Err(Unheard::Wrong(format!(
+        return Err(HandshakeError::Wrong(format!(
             "it speaks version {} of MCP, and Segno speaks {}",
-            clean(version.as_str(), 64),
+            sanitize(version.as_str(), 64),
             known.join(", ")
         )));
     }
@@ -312,12 +325,12 @@ async fn offered(server: &Peer<RoleClient>) -> Result<Vec<Tool>, Unheard> {
     }
     loop {
         let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
-        let page = server.list_tools(Some(page)).await.map_err(listing)?;
+        let page = server.list_tools(Some(page)).await.map_err(list_error)?;
         tools.extend(page.tools);
         let endless = page.next_cursor.is_some() && page.next_cursor == cursor;
-        if endless || tools.len() > MOST {
-            let problem = format!("its list of tools has no end, or more than {MOST} entries");
-            return Err(Unheard::Wrong(problem));
+        if endless || tools.len() > MAX_TOOLS {
+            let problem = format!("its list of tools has no end, or more than {MAX_TOOLS} entries");
+            return Err(HandshakeError::Wrong(problem));
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -326,22 +339,22 @@ async fn offered(server: &Peer<RoleClient>) -> Result<Vec<Tool>, Unheard> {
     }
 }
 
-fn listing(error: ServiceError) -> Unheard {
+fn list_error(error: ServiceError) -> HandshakeError {
     match error {
         ServiceError::McpError(error) => {
-            let message = clean(&error.message, COMPLAINT);
-            Unheard::Wrong(format!("it does not say what it offers: {message}"))
+            let message = sanitize(&error.message, MAX_ERROR);
+            HandshakeError::Wrong(format!("it does not say what it offers: {message}"))
         }
         ServiceError::UnexpectedResponse => {
-            Unheard::Wrong("its list of tools is not one that MCP knows".to_owned())
+            HandshakeError::Wrong("its list of tools is not one that MCP knows".to_owned())
         }
-        ServiceError::TransportSend(error) => Unheard::Closed(error.error.to_string()),
-        other => Unheard::Closed(other.to_string()),
+        ServiceError::TransportSend(error) => HandshakeError::Closed(error.error.to_string()),
+        other => HandshakeError::Closed(other.to_string()),
     }
 }
 
-/// What comes of `work`, or nothing if it takes longer than the limit.
-async fn limited<T>(
+/// The output of `work`; `None` if it takes longer than the limit.
+async fn with_timeout<T>(
     clock: &dyn Clock,
     limit: Duration,
     work: impl Future<Output = T>,
@@ -358,16 +371,16 @@ fn seconds(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::host_of;
 
     #[test]
-    fn an_address_is_told_without_what_may_be_secret() {
+    fn url_is_shown_without_secrets() {
         for (url, expected) in [
             ("https://a.example/key/mcp?key=x#y", "a.example"),
             ("https://me:secret@a.example:81/mcp", "a.example:81"),
             ("no address", "it"),
         ] {
-            assert_eq!(place(url), expected, "{url}");
+            assert_eq!(host_of(url), expected, "{url}");
         }
     }
 }

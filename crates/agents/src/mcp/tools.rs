@@ -2,28 +2,28 @@
 
 use std::path::Path;
 
-use rmcp::model::Tool as Listed;
+use rmcp::model::Tool as McpTool;
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::tool::{Class, Offer, Tools};
 use serde_json::{Value, json};
 
+use super::sanitize::sanitize;
 use super::server::Server;
-use super::words::clean;
 use super::{McpError, McpServer, Means};
 
-/// How much of a description is passed on.
-const DESCRIPTION: usize = 4 << 10;
+/// How many bytes of a description are passed on.
+const MAX_DESCRIPTION: usize = 4 << 10;
 
-/// A server and what it offers. When this is dropped, a program ends.
+/// A server and its tools. Dropping this ends a server that is a program.
 pub struct Mcp {
     server: Server,
     offers: Vec<Offer>,
 }
 
 impl Mcp {
-    /// Starts or calls a server, and asks what it offers. Of two tools with the same name, only the
-    /// first can be called.
+    /// Connects to a server and lists its tools. Of two tools with the same name, only the first
+    /// can be called.
     pub async fn connect(server: McpServer, means: Means) -> Result<Self, McpError> {
         let server = Server::new(server, means);
         let mut offers: Vec<Offer> = Vec::new();
@@ -46,7 +46,7 @@ impl Tools for Mcp {
     }
 }
 
-pub(super) fn offer(tool: &Listed) -> Offer {
+pub(super) fn offer(tool: &McpTool) -> Offer {
     let hints = tool.annotations.as_ref();
     let class = match hints.map(|hints| (hints.read_only_hint, hints.idempotent_hint)) {
         Some((Some(true), _)) => Class::ReadOnly,
@@ -58,31 +58,31 @@ pub(super) fn offer(tool: &Listed) -> Offer {
     if !schema["type"].is_string() {
         schema["type"] = json!("object");
     }
-    tidy(&mut schema);
+    sanitize_descriptions(&mut schema);
     Offer {
         tool: Tool {
             name: tool.name.clone().into_owned(),
-            description: clean(description, DESCRIPTION),
+            description: sanitize(description, MAX_DESCRIPTION),
             schema,
         },
         class,
     }
 }
 
-/// Cleans the descriptions inside a schema. Everything else in it is compared, not read.
-fn tidy(schema: &mut Value) {
+/// Sanitizes the descriptions inside a schema. Models do not read the rest of it as text.
+fn sanitize_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match value {
                     Value::String(text) if name == "description" || name == "title" => {
-                        *text = clean(text, DESCRIPTION);
+                        *text = sanitize(text, MAX_DESCRIPTION);
                     }
-                    other => tidy(other),
+                    other => sanitize_descriptions(other),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(sanitize_descriptions),
         _ => {}
     }
 }

@@ -3,8 +3,8 @@ use segno_core::agent::{Error, Listener};
 use segno_core::model::{Call, Model, Reply};
 use segno_core::ports::Boxed;
 
-use super::protocol::{self, Reading};
-use crate::http::{Client, Endpoint, Inference, secret};
+use super::protocol::{self, ReplyBuilder};
+use crate::http::{Client, Endpoint, Inference, secret_header};
 
 /// A model behind chat completions.
 pub struct OpenAi {
@@ -17,20 +17,19 @@ pub struct OpenAi {
 /// How a key is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyHeader {
-    /// As a bearer's.
+    /// As a bearer token.
     Bearer,
-    /// In a header of its own, as Azure wants it.
+    /// In an `api-key` header, for Azure.
     ApiKey,
 }
 
 impl OpenAi {
-    /// Where OpenAI is unless told otherwise.
+    /// OpenAI's base URL.
     pub const BASE: &str = "https://api.openai.com/v1";
 
-    /// Where Gemini speaks chat completions.
+    /// Gemini's base URL for chat completions.
     pub const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 
-    /// Speaks to the model at `endpoint`.
     pub fn new(
         client: Client,
         endpoint: Endpoint,
@@ -57,21 +56,21 @@ impl Model for OpenAi {
             let mut headers = HeaderMap::new();
             if let Some(key) = &self.endpoint.key {
                 headers.extend([match self.header {
-                    KeyHeader::Bearer => secret("authorization", &format!("Bearer {key}"))?,
-                    KeyHeader::ApiKey => secret("api-key", key)?,
+                    KeyHeader::Bearer => secret_header("authorization", &format!("Bearer {key}"))?,
+                    KeyHeader::ApiKey => secret_header("api-key", key)?,
                 }]);
             }
             let vendor = self.endpoint.base == Self::BASE;
             let body = protocol::request(&self.endpoint.model, &self.inference, vendor, &call);
             let mut stream = self.client.post(&url, headers, &body).await?;
-            let mut reading = Reading::default();
+            let mut builder = ReplyBuilder::default();
             while let Some(data) = stream.next().await? {
                 if data.trim() == "[DONE]" {
-                    return reading.reply();
+                    return builder.reply();
                 }
-                reading.take(&data, listener)?;
+                builder.handle(&data, listener)?;
             }
-            reading.reply()
+            builder.reply()
         })
     }
 }

@@ -1,23 +1,23 @@
-//! A door for fuzz targets.
+//! A fuzzing entry point.
 
-use super::protocol::Reading;
+use super::protocol::ReplyBuilder;
 use crate::http::Events;
-use crate::probe::Heard;
+use crate::probe::EventLog;
 
-/// What comes of a server that answers with `bytes`, so many at once.
+/// Feeds `bytes` in chunks of `piece`, as a server's response.
 pub fn heard(bytes: &[u8], piece: usize) -> String {
-    let (heard, mut events) = (Heard::default(), Events::default());
-    let mut reading = Reading::default();
+    let (log, mut events) = (EventLog::default(), Events::default());
+    let mut builder = ReplyBuilder::default();
     for piece in bytes.chunks(piece) {
         events.push(piece);
         while let Some(data) = events.next() {
             if data.trim() == "[DONE]" {
-                return heard.with(&reading.reply());
+                return log.with_outcome(&builder.reply());
             }
-            if let Err(error) = reading.take(&data, &heard) {
-                return heard.with(&error);
+            if let Err(error) = builder.handle(&data, &log) {
+                return log.with_outcome(&error);
             }
         }
     }
-    heard.with(&reading.reply())
+    log.with_outcome(&builder.reply())
 }

@@ -1,13 +1,13 @@
-//! Bodies and events of chat completions.
+//! Request bodies and events of chat completions.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Inference, named, only, unexpected};
+use crate::http::{Inference, protocol_error, stream_error, unwrap_list};
 
-/// `vendor` if this goes to OpenAI itself, whose newer models know the limit by another name.
+/// `vendor` is set for OpenAI itself, whose newer models use another name for the token limit.
 pub(super) fn request(model: &str, inference: &Inference, vendor: bool, call: &Call<'_>) -> Value {
     let mut messages = Vec::new();
     if !call.system.is_empty() {
@@ -30,13 +30,13 @@ pub(super) fn request(model: &str, inference: &Inference, vendor: bool, call: &C
             body[key] = value.into();
         }
     }
-    if let Some(most) = inference.max_tokens {
+    if let Some(limit) = inference.max_tokens {
         let key = if vendor {
             "max_completion_tokens"
         } else {
             "max_tokens"
         };
-        body[key] = most.into();
+        body[key] = limit.into();
     }
     if !call.tools.is_empty() {
         let tool = |tool: &segno_core::model::Tool| {
@@ -68,7 +68,7 @@ fn message(message: &Message, into: &mut Vec<Value>) {
             let calls: Vec<Value> = parts
                 .iter()
                 .filter_map(|part| match part {
-                    Part::Call(call) => Some(asked(call, parts)),
+                    Part::Call(call) => Some(call_json(call, parts)),
                     _ => None,
                 })
                 .collect();
@@ -90,9 +90,9 @@ fn message(message: &Message, into: &mut Vec<Value>) {
     }
 }
 
-/// A call as it was made, with what its vendor wants to see again.
-fn asked(call: &ToolCall, parts: &[Part]) -> Value {
-    let mut told = json!({
+/// A call, with the extra content that its vendor wants back.
+fn call_json(call: &ToolCall, parts: &[Part]) -> Value {
+    let mut json = json!({
         "id": call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": call.input.to_string()},
@@ -102,42 +102,42 @@ fn asked(call: &ToolCall, parts: &[Part]) -> Value {
         _ => None,
     });
     if let Some(extra) = extra {
-        told[EXTRA] = extra.clone();
+        json[EXTRA] = extra.clone();
     }
-    told
+    json
 }
 
-/// Where Gemini puts signatures of its thoughts; without them it refuses what follows a call.
+/// The field in which Gemini puts signatures of its thoughts; without them it rejects what follows
+/// a call.
 const EXTRA: &str = "extra_content";
 
-/// An answer, as far as it has come.
+/// A reply, as far as it has arrived.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ReplyBuilder {
     text: String,
-    calls: Vec<Asked>,
+    calls: Vec<PartialCall>,
     usage: Usage,
     stop: Option<Stop>,
 }
 
 #[derive(Default)]
-struct Asked {
+struct PartialCall {
     id: String,
     name: String,
     arguments: String,
     extra: Option<Value>,
 }
 
-impl Reading {
-    /// Takes an event in.
-    pub(super) fn take(&mut self, data: &str, listener: &dyn Listener) -> Result<(), Error> {
+impl ReplyBuilder {
+    pub(super) fn handle(&mut self, data: &str, listener: &dyn Listener) -> Result<(), Error> {
         let event: Value = serde_json::from_str(data)
-            .map_err(|error| unexpected(format!("an event is not JSON: {error}")))?;
-        let error = only(&event).get("error");
+            .map_err(|error| protocol_error(format!("an event is not JSON: {error}")))?;
+        let error = unwrap_list(&event).get("error");
         if let Some(error) = error.filter(|error| !error.is_null()) {
             let word = |key: &str| error[key].as_str().unwrap_or_default();
             let names = ["code", "type", "status"].map(word);
             let name = names.into_iter().find(|name| !name.is_empty());
-            return Err(named(name.unwrap_or_default(), word("message")));
+            return Err(stream_error(name.unwrap_or_default(), word("message")));
         }
         let choice = &event["choices"][0];
         let delta = &choice["delta"];
@@ -146,15 +146,15 @@ impl Reading {
             self.text.push_str(piece);
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.grow(call)?;
+            self.apply_delta(call)?;
         }
         if let Some(word) = choice["finish_reason"].as_str() {
-            self.stop = Some(stop(word)?);
+            self.stop = Some(stop_reason(word)?);
         }
         if event["usage"].is_object() {
             let count = |key: &str| event["usage"][key].as_u64().unwrap_or_default();
             self.usage.input_tokens = count("prompt_tokens");
-            // Gemini counts what it thought in the total alone.
+            // Gemini counts thinking tokens in the total only.
             let rest = count("total_tokens").saturating_sub(self.usage.input_tokens);
             self.usage.output_tokens = count("completion_tokens").max(rest);
             listener.hear(Event::Usage(self.usage));
@@ -162,38 +162,38 @@ impl Reading {
         Ok(())
     }
 
-    fn grow(&mut self, call: &Value) -> Result<(), Error> {
+    fn apply_delta(&mut self, call: &Value) -> Result<(), Error> {
         let index = call["index"].as_u64().unwrap_or(self.calls.len() as u64);
         let index = usize::try_from(index).ok().filter(|index| *index < 1000);
         let index = index.filter(|_| self.calls.len() < 1000);
         let mut index =
-            index.ok_or_else(|| unexpected("more tools at once than anyone asks for"))?;
+            index.ok_or_else(|| protocol_error("more tools at once than anyone asks for"))?;
         if self
             .calls
             .get(index)
             .is_some_and(|known| known.is_other(call))
         {
-            // A piece of the newest call, or the next one: Gemini numbers all of them 0.
+            // A chunk of the newest call, or the next call: Gemini numbers all of them 0.
             let newest = self.calls.len() - 1;
             index = newest + usize::from(self.calls[newest].is_other(call));
         }
         if self.calls.len() <= index {
-            self.calls.resize_with(index + 1, Asked::default);
+            self.calls.resize_with(index + 1, PartialCall::default);
         }
-        let asked = &mut self.calls[index];
+        let partial = &mut self.calls[index];
         let word = |piece: &Value| piece.as_str().unwrap_or_default().to_owned();
-        // Some say with every piece whose it is.
+        // Some servers repeat id and name in every chunk.
         for (piece, field) in [
-            (&call["id"], &mut asked.id),
-            (&call["function"]["name"], &mut asked.name),
+            (&call["id"], &mut partial.id),
+            (&call["function"]["name"], &mut partial.name),
         ] {
             if *field != word(piece) {
                 field.push_str(&word(piece));
             }
         }
-        asked.arguments += &word(&call["function"]["arguments"]);
+        partial.arguments += &word(&call["function"]["arguments"]);
         if let Some(extra) = call.get(EXTRA).filter(|extra| !extra.is_null()) {
-            asked.extra = Some(extra.clone());
+            partial.extra = Some(extra.clone());
         }
         Ok(())
     }
@@ -211,15 +211,15 @@ impl Reading {
         if !self.text.is_empty() {
             parts.push(Part::Text { text: self.text });
         }
-        // Some servers say `stop` and ask for tools all the same.
+        // Some servers report `stop` and request tools all the same.
         let stop = if self.calls.is_empty() {
             stop
         } else {
             Stop::Tools
         };
-        for (number, asked) in self.calls.into_iter().enumerate() {
-            let extra = asked.extra.clone();
-            let call = asked.call(number)?;
+        for (number, partial) in self.calls.into_iter().enumerate() {
+            let extra = partial.extra.clone();
+            let call = partial.call(number)?;
             if let Some(extra) = extra {
                 let value = json!({"tool_call": call.id, EXTRA: extra});
                 parts.push(Part::Raw { value });
@@ -234,8 +234,8 @@ impl Reading {
     }
 }
 
-impl Asked {
-    /// Whether a piece belongs to another call than this.
+impl PartialCall {
+    /// Whether a chunk belongs to another call than this one.
     fn is_other(&self, piece: &Value) -> bool {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (id, name) = (word(&piece["id"]), word(&piece["function"]["name"]));
@@ -252,7 +252,7 @@ impl Asked {
             Value::Object(Map::new())
         } else {
             serde_json::from_str(&self.arguments)
-                .map_err(|error| unexpected(format!("a tool's input is not JSON: {error}")))?
+                .map_err(|error| protocol_error(format!("a tool's input is not JSON: {error}")))?
         };
         let id = if self.id.is_empty() {
             format!("call_{number}")
@@ -267,14 +267,14 @@ impl Asked {
     }
 }
 
-/// Gemini tells its own words too, alone or behind a colon.
-fn stop(word: &str) -> Result<Stop, Error> {
+/// Gemini also uses its own values, alone or after a colon.
+fn stop_reason(word: &str) -> Result<Stop, Error> {
     let (first, second) = word.split_once(": ").unwrap_or((word, word));
     Ok(match (first, second) {
         ("tool_calls" | "function_call", _) => Stop::Tools,
         ("length" | "MAX_TOKENS", _) => Stop::Length,
         ("function_call_filter", _) | (_, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
-            return Err(unexpected(format!("the model failed: {word}")));
+            return Err(protocol_error(format!("the model failed: {word}")));
         }
         ("content_filter", _)
         | (_, "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII") => {

@@ -1,4 +1,4 @@
-//! Giving the scripted answers.
+//! The driver that gives scripted answers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use segno_core::ports::{Boxed, Clock};
 
 use super::{Ledger, Script};
 
-/// Answers as a script says.
 pub struct Scripted {
     script: Script,
     clock: Arc<dyn Clock>,
@@ -15,8 +14,8 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// A driver that follows `script`. Its delays go by `clock`; its calls are noted in `ledger`,
-    /// which the caller opens where [`Script::ledger`] points.
+    /// A driver that follows `script`. Its delays go by `clock`; its calls are appended to
+    /// `ledger`, which the caller opens at the path of [`Script::ledger`].
     pub fn new(script: Script, clock: Arc<dyn Clock>, ledger: Option<Ledger>) -> Self {
         Self {
             script,
@@ -27,8 +26,8 @@ impl Scripted {
 
     async fn answer(&self, request: Request<'_>, listener: &dyn Listener) -> Result<Answer, Error> {
         if let Some(ledger) = &self.ledger {
-            // A call that cannot be counted is not answered: the count is what tests rely on.
-            ledger.note(&request).map_err(|error| {
+            // A call that cannot be counted is not answered: tests rely on the count.
+            ledger.append(&request).map_err(|error| {
                 let message = format!("the ledger cannot be written: {error}");
                 Error::new(ErrorKind::Crashed, message)
             })?;

@@ -1,4 +1,4 @@
-//! The count of calls that is kept outside of Segno's journal.
+//! The count of calls, kept outside of Segno's journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use segno_core::agent::Request;
 
 /// A file that gets one line for every call.
 ///
-/// It does not go through `ports::Disk`: that door makes whole files durable, while a ledger is
-/// added to by many processes and needs no more than to outlive them.
+/// It does not go through `ports::Disk`: that port writes whole durable files, while many processes
+/// append to a ledger, which only has to outlive them.
 #[derive(Debug)]
 pub struct Ledger(File);
 
 impl Ledger {
-    /// Opens the ledger at `path`, or begins it.
+    /// Opens the ledger at `path`, or creates it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options
@@ -26,8 +26,8 @@ impl Ledger {
             .map(Self)
     }
 
-    /// Adds the line of this call. One append, so that lines of several processes never mix.
-    pub(super) fn note(&self, request: &Request<'_>) -> io::Result<()> {
+    /// Appends the line of this call with one write, so that lines of several processes never mix.
+    pub(super) fn append(&self, request: &Request<'_>) -> io::Result<()> {
         let line = format!(
             "{} {} {} {} {}\n",
             request.run, request.attempt, request.path, request.key, request.agent

@@ -1,7 +1,7 @@
 //! An agent that answers from a file: the offline default of the demo, the guide and the tests.
 //!
-//! Which answer is given depends only on the request (step, agent, input, attempt), never on
-//! earlier calls, because the process may die between any two. The file is YAML or JSON:
+//! The answer depends only on the request (step, agent, input, attempt), never on earlier calls,
+//! because the process may die between any two. The file is YAML or JSON:
 //!
 //! ```yaml
 //! ledger: calls.log            # optional: every call adds a line here before it is answered
@@ -23,7 +23,7 @@
 //!       retry_after_ms: 10     # only with rate_limited
 //! ```
 //!
-//! Keys that are not listed here are refused. A request that nothing matches fails as *not found*.
+//! Unknown keys are rejected. A request that nothing matches fails as *not found*.
 //!
 //! A ledger line is `run attempt path key agent`, separated by spaces. It counts calls outside of
 //! Segno's journal, so that a test can tell what was really asked from what the journal says.

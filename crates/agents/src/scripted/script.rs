@@ -1,4 +1,5 @@
-//! Reading a script. What it says is checked here, once, so that answering cannot go wrong.
+//! Parses a script. All checks happen here, once, so that answering cannot fail because of the
+//! script.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use segno_core::step::Path;
 use segno_core::usage::{Cost, Usage};
 use serde::Deserialize;
 
-/// The longest answer that `repeat` makes.
+/// The longest answer that `repeat` makes, in bytes.
 const REPEAT_LIMIT: usize = 64 << 20;
 
-/// What a scripted agent says, and when.
+/// What a scripted agent answers, and when.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -20,24 +21,23 @@ pub struct Script {
     answers: Vec<Entry>,
 }
 
-/// Why a text is not a script: the place and the reason.
+/// Why a text is not a script: the position and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScriptError(String);
 
 impl Script {
-    /// Reads a script from YAML or JSON.
+    /// Parses YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         serde_saphyr::from_str(text)
             .map_err(|error| ScriptError(error.without_snippet().to_string()))
     }
 
-    /// Where calls are to be noted, as the script has it: relative paths are the caller's to resolve.
+    /// The ledger's path as written in the script; the caller resolves relative paths.
     pub fn ledger(&self) -> Option<&str> {
         self.ledger.as_deref()
     }
 
-    /// The entry for this request.
     pub(super) fn find(&self, request: &Request<'_>) -> Option<&Entry> {
         self.answers
             .iter()
@@ -46,7 +46,6 @@ impl Script {
     }
 }
 
-/// One answer with its conditions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "RawEntry")]
 pub(super) struct Entry {
@@ -69,7 +68,7 @@ impl Entry {
                 .is_none_or(|part| request.input.contains(part.as_str()))
     }
 
-    /// The error that this attempt ends with, if it is one of those that fail.
+    /// The error of this attempt, if the entry makes it fail.
     pub(super) fn failure(&self, attempt: u32) -> Option<Error> {
         let fail = self.fail.as_ref()?;
         fail.attempts
@@ -78,7 +77,6 @@ impl Entry {
     }
 }
 
-/// The entry for requests that no other matches.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Entry")]
 struct Fallback(Entry);
@@ -94,7 +92,6 @@ impl TryFrom<Entry> for Fallback {
     }
 }
 
-/// How an entry fails.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "RawFail")]
 struct Fail {
@@ -103,7 +100,7 @@ struct Fail {
     attempts: Option<u32>,
 }
 
-/// An entry as it is written.
+/// An entry as it is written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawEntry {
@@ -137,17 +134,17 @@ struct RawUsage {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFail {
-    kind: Word,
+    kind: KindName,
     #[serde(default)]
     message: String,
     attempts: Option<u32>,
     retry_after_ms: Option<u64>,
 }
 
-/// The words of [`ErrorKind::as_str`].
+/// The names of [`ErrorKind::as_str`].
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum KindName {
     RateLimited,
     Auth,
     ContextFull,
@@ -207,20 +204,20 @@ impl TryFrom<RawFail> for Fail {
 
     fn try_from(raw: RawFail) -> Result<Self, Self::Error> {
         let kind = match raw.kind {
-            Word::RateLimited => {
+            KindName::RateLimited => {
                 ErrorKind::RateLimited(raw.retry_after_ms.map(Duration::from_millis))
             }
             _ if raw.retry_after_ms.is_some() => {
                 return Err("`retry_after_ms` goes with rate_limited only");
             }
-            Word::Auth => ErrorKind::Auth,
-            Word::ContextFull => ErrorKind::ContextFull,
-            Word::NotFound => ErrorKind::NotFound,
-            Word::Invalid => ErrorKind::Invalid,
-            Word::Network => ErrorKind::Network,
-            Word::Server => ErrorKind::Server,
-            Word::Crashed => ErrorKind::Crashed,
-            Word::Timeout => ErrorKind::Timeout,
+            KindName::Auth => ErrorKind::Auth,
+            KindName::ContextFull => ErrorKind::ContextFull,
+            KindName::NotFound => ErrorKind::NotFound,
+            KindName::Invalid => ErrorKind::Invalid,
+            KindName::Network => ErrorKind::Network,
+            KindName::Server => ErrorKind::Server,
+            KindName::Crashed => ErrorKind::Crashed,
+            KindName::Timeout => ErrorKind::Timeout,
         };
         let message = if raw.message.is_empty() {
             format!("scripted failure: {}", kind.as_str())
@@ -240,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn script_errors_name_the_line() {
         for (text, line, reason) in [
             ("answers:\n  - txet: a\n", 2, "txet"),
             (
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_nothing_at_all_are_scripts_too() {
+    fn json_and_empty_scripts_are_accepted() {
         let script = Script::parse(r#"{"ledger": "calls.log", "answers": [{"text": "a\nb"}]}"#);
         let script = script.unwrap();
         assert_eq!(script.ledger(), Some("calls.log"));
@@ -291,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_text_has_the_length_it_was_given() {
+    fn repeated_text_has_the_requested_length() {
         let text = |yaml: &str| Script::parse(yaml).unwrap().answers[0].text.clone();
         assert_eq!(text("answers: [{repeat: {text: ab, bytes: 5}}]"), "ababa");
         assert_eq!(text("answers: [{repeat: {text: é, bytes: 5}}]"), "éé");

@@ -1,23 +1,23 @@
-//! Arithmetic as Python writes it.
+//! Arithmetic in Python's syntax.
 
 use segno_core::tool::Class;
 
-use super::{Native, Run, text};
+use super::{BuiltinTool, Run, text};
 
-pub(super) const CALCULATOR: Native = Native {
+pub(super) const CALCULATOR: BuiltinTool = BuiltinTool {
     name: "calculator",
     description: "Computes an arithmetic expression with + - * / // % ** and parentheses.",
     class: Class::ReadOnly,
-    takes: &[("expression", "string", true, "like `(2 + 3) * 4`")],
-    run: Run::Now(|input, _| {
+    params: &[("expression", "string", true, "like `(2 + 3) * 4`")],
+    run: Run::Sync(|input, _| {
         let expression = text(input, "expression");
         let value = compute(expression)?;
         Ok(format!("{} = {}", expression.trim(), shown(value)))
     }),
 };
 
-/// Deeper nesting is not something a person writes.
-const DEEPEST: usize = 100;
+/// The deepest accepted nesting.
+const MAX_DEPTH: usize = 100;
 
 fn compute(text: &str) -> Result<f64, String> {
     let mut reader = Reader {
@@ -49,8 +49,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes a word off, if it comes next.
-    fn take(&mut self, word: &str) -> bool {
+    /// Consumes `word` if it comes next; returns whether it did.
+    fn eat(&mut self, word: &str) -> bool {
         let Some(rest) = self.rest.strip_prefix(word) else {
             return false;
         };
@@ -61,9 +61,9 @@ impl Reader<'_> {
     fn sum(&mut self) -> Result<f64, String> {
         let mut value = self.product()?;
         loop {
-            if self.take("+") {
+            if self.eat("+") {
                 value += self.product()?;
-            } else if self.take("-") {
+            } else if self.eat("-") {
                 value -= self.product()?;
             } else {
                 return Ok(value);
@@ -77,8 +77,8 @@ impl Reader<'_> {
             if self.rest.starts_with("**") {
                 return Ok(value);
             }
-            let (whole, modulo) = (self.take("//"), self.take("%"));
-            if whole || modulo || self.take("/") {
+            let (whole, modulo) = (self.eat("//"), self.eat("%"));
+            if whole || modulo || self.eat("/") {
                 let by = self.signed()?;
                 if by == 0.0 {
                     return Err("nothing can be divided by zero".to_owned());
@@ -88,7 +88,7 @@ impl Reader<'_> {
                     (_, true) => value - by * (value / by).floor(),
                     _ => value / by,
                 };
-            } else if self.take("*") {
+            } else if self.eat("*") {
                 value *= self.signed()?;
             } else {
                 return Ok(value);
@@ -98,16 +98,16 @@ impl Reader<'_> {
 
     fn signed(&mut self) -> Result<f64, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err("it is nested too deeply".to_owned());
         }
-        let value = if self.take("-") {
+        let value = if self.eat("-") {
             -self.signed()?
-        } else if self.take("+") {
+        } else if self.eat("+") {
             self.signed()?
         } else {
             let base = self.atom()?;
-            if self.take("**") {
+            if self.eat("**") {
                 base.powf(self.signed()?)
             } else {
                 base
@@ -118,9 +118,9 @@ impl Reader<'_> {
     }
 
     fn atom(&mut self) -> Result<f64, String> {
-        if self.take("(") {
+        if self.eat("(") {
             let value = self.sum()?;
-            return if self.take(")") {
+            return if self.eat(")") {
                 Ok(value)
             } else {
                 Err("a parenthesis is not closed".to_owned())
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arithmetic_is_what_python_makes_of_it() {
+    fn arithmetic_matches_python() {
         for (expression, expected) in [
             ("1 + 2 * 3", "7"),
             ("(1 + 2) * 3", "9"),

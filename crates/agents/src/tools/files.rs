@@ -1,29 +1,29 @@
-//! Whole files.
+//! Tools that read and write whole files.
 
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::{Bench, Native, Run, flag, text};
+use super::{BuiltinTool, CallContext, Run, flag, text};
 
-pub(super) const FILE_READ: Native = Native {
+pub(super) const FILE_READ: BuiltinTool = BuiltinTool {
     name: "file_read",
     description: "Reads a text file of the workspace.",
     class: Class::ReadOnly,
-    takes: &[(
+    params: &[(
         "path",
         "string",
         true,
         "the file, relative to the workspace",
     )],
-    run: Run::Now(|input, bench| bench.place.read(text(input, "path"))),
+    run: Run::Sync(|input, context| context.files.read(text(input, "path"))),
 };
 
-pub(super) const FILE_WRITE: Native = Native {
+pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
     name: "file_write",
     description: "Writes a text file of the workspace, instead of what is there.",
-    // The same text again is the same file.
+    // Writing the same text again gives the same file.
     class: Class::Repeatable,
-    takes: &[
+    params: &[
         (
             "path",
             "string",
@@ -38,12 +38,12 @@ pub(super) const FILE_WRITE: Native = Native {
             "make missing folders (false)",
         ),
     ],
-    run: Run::Now(write),
+    run: Run::Sync(write),
 };
 
-fn write(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
+fn write(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
     let (path, content) = (text(input, "path"), text(input, "content"));
     let create = flag(input, "create_dirs", false);
-    bench.place.write(path, content, create)?;
+    context.files.write(path, content, create)?;
     Ok(format!("wrote {} bytes to {path}", content.len()))
 }

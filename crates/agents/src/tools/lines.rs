@@ -1,4 +1,4 @@
-//! Lines of a file: the first, the last, those that match.
+//! Tools that show lines of a file: the first, the last, those that match.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use regex::RegexBuilder;
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::{Bench, Native, Run, flag, number, text};
+use super::{BuiltinTool, CallContext, Run, flag, number, text};
 
-/// A pattern that compiles to more than this is refused.
-const LARGEST: usize = 1 << 20;
+/// A pattern that compiles to more bytes than this is refused.
+const MAX_REGEX_SIZE: usize = 1 << 20;
 
 const PATH: (&str, &str, bool, &str) = (
     "path",
@@ -18,11 +18,11 @@ const PATH: (&str, &str, bool, &str) = (
     "the file, relative to the workspace",
 );
 
-pub(super) const GREP: Native = Native {
+pub(super) const GREP: BuiltinTool = BuiltinTool {
     name: "grep",
     description: "Shows the lines of a file that match a regular expression, with the lines around them.",
     class: Class::ReadOnly,
-    takes: &[
+    params: &[
         ("pattern", "string", true, "a regular expression"),
         PATH,
         (
@@ -44,11 +44,11 @@ pub(super) const GREP: Native = Native {
             "how many matches are shown (100)",
         ),
     ],
-    run: Run::Now(|input, bench| {
+    run: Run::Sync(|input, context| {
         let pattern = text(input, "pattern");
         matches(
             input,
-            bench,
+            context,
             pattern,
             flag(input, "ignore_case", false),
             number(input, "context_lines", 3),
@@ -57,11 +57,11 @@ pub(super) const GREP: Native = Native {
     }),
 };
 
-pub(super) const SEARCH: Native = Native {
+pub(super) const SEARCH: BuiltinTool = BuiltinTool {
     name: "search",
     description: "Shows the lines of a file that have some words in them.",
     class: Class::ReadOnly,
-    takes: &[
+    params: &[
         ("query", "string", true, "what to look for"),
         PATH,
         (
@@ -83,7 +83,7 @@ pub(super) const SEARCH: Native = Native {
             "how many matches are shown (50)",
         ),
     ],
-    run: Run::Now(|input, bench| {
+    run: Run::Sync(|input, context| {
         let query = text(input, "query");
         let pattern = if flag(input, "is_regex", false) {
             query.to_owned()
@@ -92,7 +92,7 @@ pub(super) const SEARCH: Native = Native {
         };
         matches(
             input,
-            bench,
+            context,
             &pattern,
             flag(input, "ignore_case", true),
             0,
@@ -101,25 +101,25 @@ pub(super) const SEARCH: Native = Native {
     }),
 };
 
-pub(super) const HEAD: Native = Native {
+pub(super) const HEAD: BuiltinTool = BuiltinTool {
     name: "head",
     description: "Shows the first lines of a file.",
     class: Class::ReadOnly,
-    takes: &[PATH, ("lines", "integer", false, "how many (10)")],
-    run: Run::Now(|input, bench| {
-        let file = bench.place.read(text(input, "path"))?;
+    params: &[PATH, ("lines", "integer", false, "how many (10)")],
+    run: Run::Sync(|input, context| {
+        let file = context.files.read(text(input, "path"))?;
         let lines = file.lines().enumerate().take(number(input, "lines", 10));
         Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
     }),
 };
 
-pub(super) const TAIL: Native = Native {
+pub(super) const TAIL: BuiltinTool = BuiltinTool {
     name: "tail",
     description: "Shows the last lines of a file.",
     class: Class::ReadOnly,
-    takes: &[PATH, ("lines", "integer", false, "how many (10)")],
-    run: Run::Now(|input, bench| {
-        let file = bench.place.read(text(input, "path"))?;
+    params: &[PATH, ("lines", "integer", false, "how many (10)")],
+    run: Run::Sync(|input, context| {
+        let file = context.files.read(text(input, "path"))?;
         let skipped = file
             .lines()
             .count()
@@ -131,22 +131,22 @@ pub(super) const TAIL: Native = Native {
 
 fn matches(
     input: &Value,
-    bench: &Bench<'_>,
+    context: &CallContext<'_>,
     pattern: &str,
     ignore_case: bool,
     around: usize,
-    most: usize,
+    max_matches: usize,
 ) -> Result<String, String> {
     let regex = RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
-        .size_limit(LARGEST)
+        .size_limit(MAX_REGEX_SIZE)
         .build()
         .map_err(|error| error.to_string())?;
-    let file = bench.place.read(text(input, "path"))?;
+    let file = context.files.read(text(input, "path"))?;
     let lines: Vec<&str> = file.lines().collect();
     let found: Vec<usize> = (0..lines.len())
         .filter(|n| regex.is_match(lines[*n]))
-        .take(most)
+        .take(max_matches)
         .collect();
     if found.is_empty() {
         return Ok("no line matches".to_owned());

@@ -1,15 +1,15 @@
-//! The tools that Segno brings along. Those that touch files do so only inside the workspace, those
-//! that call others only what is in [`Reach`].
+//! Segno's built-in tools. Those that access files do so only inside the workspace; those that use
+//! the network only reach what [`Reach`] allows.
 
 mod calculator;
 mod files;
 mod lines;
-pub(crate) mod place;
+mod network_policy;
 mod python;
-mod reach;
 mod skill;
 mod time;
 mod web;
+pub(crate) mod workspace_files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,53 +20,49 @@ use segno_core::tool::{Class, Offer, Tools};
 use serde_json::{Value, json};
 
 use crate::command::Launch;
-use place::Place;
-pub use reach::{NotAHost, Reach};
+pub use network_policy::{NotAHost, Reach};
 pub use skill::Skills;
 pub use web::{Executor, Executors, Search, Web};
+use workspace_files::WorkspaceFiles;
 
-/// What the tools that Segno brings along are given.
+/// The dependencies of the built-in tools.
 #[derive(Clone)]
 pub struct Gear {
-    /// Files.
     pub disk: Arc<dyn Disk>,
-    /// Time, and how long things may take.
+    /// The time, and timeouts.
     pub clock: Arc<dyn Clock>,
-    /// The web, as far as it may be called.
     pub web: Web,
-    /// Where is searched.
     pub search: Search,
-    /// What ends programs that a tool starts.
+    /// Starts the process guard of programs that a tool runs.
     pub warden: Launch,
-    /// Folders that are seen in the workspace under these names.
+    /// Folders that appear in the workspace under these names.
     pub mounts: Vec<(String, PathBuf)>,
 }
 
-/// What a tool works with.
-struct Bench<'a> {
-    place: Place<'a>,
-    gear: &'a Gear,
+/// What one tool call works with.
+struct CallContext<'a> {
+    files: WorkspaceFiles<'a>,
+    deps: &'a Gear,
 }
 
-/// A tool that Segno brings along.
-struct Native {
+/// A built-in tool.
+struct BuiltinTool {
     name: &'static str,
     description: &'static str,
     class: Class,
-    /// What it takes: names, sorts, whether it is needed, and what it is.
-    takes: &'static [(&'static str, &'static str, bool, &'static str)],
+    /// Its parameters: name, type, whether it is required, description.
+    params: &'static [(&'static str, &'static str, bool, &'static str)],
     run: Run,
 }
 
-/// How a tool runs.
 enum Run {
-    /// At once.
-    Now(fn(&Value, &Bench<'_>) -> Result<String, String>),
-    /// It waits for others.
-    Later(for<'a> fn(&'a Value, &'a Bench<'a>) -> Boxed<'a, Result<String, String>>),
+    /// Synchronously.
+    Sync(fn(&Value, &CallContext<'_>) -> Result<String, String>),
+    /// Asynchronously.
+    Async(for<'a> fn(&'a Value, &'a CallContext<'a>) -> Boxed<'a, Result<String, String>>),
 }
 
-const NATIVE: &[Native] = &[
+const BUILTIN_TOOLS: &[BuiltinTool] = &[
     calculator::CALCULATOR,
     time::CURRENT_TIME,
     files::FILE_READ,
@@ -82,17 +78,17 @@ const NATIVE: &[Native] = &[
     python::PYTHON_EXEC,
 ];
 
-impl Native {
+impl BuiltinTool {
     fn offer(&self) -> Offer {
-        let properties = self.takes.iter().map(|(name, sort, _, what)| {
-            let property = json!({"type": sort, "description": what});
+        let properties = self.params.iter().map(|(name, type_name, _, what)| {
+            let property = json!({"type": type_name, "description": what});
             ((*name).to_owned(), property)
         });
-        let needed = self.takes.iter().filter(|(_, _, needed, _)| *needed);
+        let required = self.params.iter().filter(|(_, _, required, _)| *required);
         let schema = json!({
             "type": "object",
             "properties": properties.collect::<serde_json::Map<_, _>>(),
-            "required": needed.map(|(name, ..)| *name).collect::<Vec<_>>(),
+            "required": required.map(|(name, ..)| *name).collect::<Vec<_>>(),
         });
         Offer {
             tool: Tool {
@@ -104,12 +100,12 @@ impl Native {
         }
     }
 
-    /// Refuses what it does not take.
+    /// Checks the input against the parameters.
     fn check(&self, input: &Value) -> Result<(), String> {
         let given = input.as_object().ok_or("the input must be an object")?;
-        for (name, sort, needed, _) in self.takes {
-            let fits = match (given.get(*name), *sort) {
-                (None | Some(Value::Null), _) if *needed => {
+        for (name, type_name, required, _) in self.params {
+            let fits = match (given.get(*name), *type_name) {
+                (None | Some(Value::Null), _) if *required => {
                     return Err(format!("`{name}` is missing"));
                 }
                 (None | Some(Value::Null), _) => true,
@@ -119,10 +115,10 @@ impl Native {
                 (Some(value), _) => value.is_boolean(),
             };
             if !fits {
-                return Err(format!("`{name}` must be of type {sort}"));
+                return Err(format!("`{name}` must be of type {type_name}"));
             }
         }
-        let known = |name: &String| self.takes.iter().any(|(known, ..)| known == name);
+        let known = |name: &String| self.params.iter().any(|(known, ..)| known == name);
         match given.keys().find(|name| !known(name)) {
             Some(name) => Err(format!("`{name}` is not something that this tool takes")),
             None => Ok(()),
@@ -130,23 +126,27 @@ impl Native {
     }
 }
 
-/// Some of the tools that Segno brings along.
+/// A selection of the built-in tools.
 pub struct NativeTools {
-    gear: Gear,
+    deps: Gear,
     offers: Vec<Offer>,
 }
 
 impl NativeTools {
-    /// The names of all there are.
+    /// The names of all built-in tools.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NATIVE.iter().map(|tool| tool.name)
+        BUILTIN_TOOLS.iter().map(|tool| tool.name)
     }
 
-    /// Those with these names; others are left out.
-    pub fn new(names: &[String], gear: Gear) -> Self {
-        let wanted = |tool: &&Native| names.iter().any(|name| name == tool.name);
-        let offers = NATIVE.iter().filter(wanted).map(Native::offer).collect();
-        Self { gear, offers }
+    /// The tools with these names; unknown names are ignored.
+    pub fn new(names: &[String], deps: Gear) -> Self {
+        let wanted = |tool: &&BuiltinTool| names.iter().any(|name| name == tool.name);
+        let offers = BUILTIN_TOOLS
+            .iter()
+            .filter(wanted)
+            .map(BuiltinTool::offer)
+            .collect();
+        Self { deps, offers }
     }
 }
 
@@ -162,18 +162,18 @@ impl Tools for NativeTools {
     ) -> Boxed<'a, Result<String, String>> {
         Box::pin(async move {
             let offered = self.offers.iter().any(|offer| offer.tool.name == call.name);
-            let tool = NATIVE.iter().find(|tool| tool.name == call.name);
+            let tool = BUILTIN_TOOLS.iter().find(|tool| tool.name == call.name);
             let tool = tool
                 .filter(|_| offered)
                 .ok_or_else(|| format!("there is no tool `{}`", call.name))?;
             tool.check(&call.input)?;
-            let bench = Bench {
-                place: Place::new(workspace, &self.gear.mounts, &*self.gear.disk)?,
-                gear: &self.gear,
+            let context = CallContext {
+                files: WorkspaceFiles::new(workspace, &self.deps.mounts, &*self.deps.disk)?,
+                deps: &self.deps,
             };
             match tool.run {
-                Run::Now(run) => run(&call.input, &bench),
-                Run::Later(run) => run(&call.input, &bench).await,
+                Run::Sync(run) => run(&call.input, &context),
+                Run::Async(run) => run(&call.input, &context).await,
             }
         })
     }
@@ -183,11 +183,11 @@ fn text<'a>(input: &'a Value, name: &str) -> &'a str {
     input[name].as_str().unwrap_or_default()
 }
 
-fn number(input: &Value, name: &str, otherwise: usize) -> usize {
+fn number(input: &Value, name: &str, default: usize) -> usize {
     let given = input[name].as_u64().and_then(|n| usize::try_from(n).ok());
-    given.unwrap_or(otherwise)
+    given.unwrap_or(default)
 }
 
-fn flag(input: &Value, name: &str, otherwise: bool) -> bool {
-    input[name].as_bool().unwrap_or(otherwise)
+fn flag(input: &Value, name: &str, default: bool) -> bool {
+    input[name].as_bool().unwrap_or(default)
 }

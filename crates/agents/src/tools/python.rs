@@ -1,7 +1,8 @@
-//! Code that a model wrote.
+//! Runs Python code that a model wrote.
 //!
-//! It runs below a warden, so that nothing it starts outlives it, and without the environment, where
-//! keys are. That is a broom and not a jail: it can do what the person who started Segno can do.
+//! The code runs below a process guard, so that nothing it starts outlives it, and without Segno's
+//! environment, which may contain keys. This is no sandbox: the code can do what the user who
+//! started Segno can do.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::{Bench, Native, Run, text};
+use super::{BuiltinTool, CallContext, Run, text};
 use crate::command::output::Answer;
-use crate::command::{Errand, Inherit};
+use crate::command::{ChildProcess, Inherit};
 
-/// How many seconds it may run if nothing is said, and at most.
-const USUAL: u64 = 30;
-const LONGEST: u64 = 300;
+/// The default and the longest timeout, in seconds.
+const DEFAULT_SECONDS: u64 = 30;
+const MAX_SECONDS: u64 = 300;
 
-/// How much it may write.
-const LIMIT: usize = 1 << 20;
+/// How many bytes it may print.
+const MAX_OUTPUT: usize = 1 << 20;
 
-pub(super) const PYTHON_EXEC: Native = Native {
+pub(super) const PYTHON_EXEC: BuiltinTool = BuiltinTool {
     name: "python_exec",
     description: "Runs Python code in the workspace, and tells what it printed.",
     class: Class::Effectful,
-    takes: &[
+    params: &[
         ("code", "string", true, "the program"),
         (
             "timeout",
@@ -34,17 +35,17 @@ pub(super) const PYTHON_EXEC: Native = Native {
             "how many seconds it may run (30, at most 300)",
         ),
     ],
-    run: Run::Later(|input, bench| Box::pin(python(input, bench))),
+    run: Run::Async(|input, context| Box::pin(python(input, context))),
 };
 
-async fn python(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
-    let seconds = input["timeout"].as_u64().unwrap_or(USUAL);
-    if !(1..=LONGEST).contains(&seconds) {
-        return Err(format!("`timeout` must be from 1 to {LONGEST} seconds"));
+async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
+    let seconds = input["timeout"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    if !(1..=MAX_SECONDS).contains(&seconds) {
+        return Err(format!("`timeout` must be from 1 to {MAX_SECONDS} seconds"));
     }
-    let workspace = bench.place.root();
-    let errand = Errand {
-        warden: &bench.gear.warden,
+    let workspace = context.files.root();
+    let child = ChildProcess {
+        guard: &context.deps.warden,
         // Isolated: neither the environment nor files of the workspace decide what is imported.
         argv: &["python3", "-I", "-"].map(str::to_owned),
         workspace,
@@ -56,15 +57,15 @@ async fn python(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
         input: &[text(input, "code")],
     };
     let stop = async {
-        bench.gear.clock.sleep(Duration::from_secs(seconds)).await;
+        context.deps.clock.sleep(Duration::from_secs(seconds)).await;
         let message = format!("python3 was ended: it ran longer than {seconds} seconds");
         Error::new(ErrorKind::Timeout, message)
     };
-    let mut printed = Answer::new("python3", LIMIT, &Nobody);
-    let ended = errand.run(&mut printed, stop).await;
+    let mut printed = Answer::new("python3", MAX_OUTPUT, &NoListener);
+    let ended = child.run(&mut printed, stop).await;
     let ended = ended.map_err(|error| error.message)?;
     let printed = printed.into_text();
-    match errand.judge(&ended) {
+    match child.check_exit(&ended) {
         None if printed.is_empty() => Ok("it ran, and printed nothing".to_owned()),
         None => Ok(printed),
         Some(failure) => Err(match printed.trim_end() {
@@ -74,9 +75,9 @@ async fn python(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
     }
 }
 
-/// What is printed is told at the end.
-struct Nobody;
+/// Ignores all events: the output is returned at the end.
+struct NoListener;
 
-impl Listener for Nobody {
+impl Listener for NoListener {
     fn hear(&self, _: Event<'_>) {}
 }

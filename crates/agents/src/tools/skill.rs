@@ -1,4 +1,4 @@
-//! What an agent can learn when it needs it: folders with a `SKILL.md`, named by the spec.
+//! Skills: folders with a `SKILL.md`, named by the spec, which an agent loads when it needs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,19 +8,18 @@ use segno_core::ports::{Boxed, Disk};
 use segno_core::tool::{Class, Offer, Tools};
 use serde_json::json;
 
-/// The longest file that is learnt.
-const LONGEST: u64 = 1024 * 1024;
+/// The longest file of a skill, in bytes.
+const MAX_FILE: u64 = 1024 * 1024;
 
-/// Skills, by name, and where each is kept.
+/// Skills by name, with their folders or files.
 pub struct Skills {
     disk: Arc<dyn Disk>,
-    places: Vec<(String, PathBuf)>,
+    locations: Vec<(String, PathBuf)>,
     offers: Vec<Offer>,
 }
 
 impl Skills {
-    /// These skills.
-    pub fn new(places: Vec<(String, PathBuf)>, disk: Arc<dyn Disk>) -> Self {
+    pub fn new(locations: Vec<(String, PathBuf)>, disk: Arc<dyn Disk>) -> Self {
         let tool = Tool {
             name: "Skill".to_owned(),
             description:
@@ -35,16 +34,16 @@ impl Skills {
         let class = Class::ReadOnly;
         Self {
             disk,
-            places,
+            locations,
             offers: vec![Offer { tool, class }],
         }
     }
 
     fn load(&self, wanted: &str) -> Result<String, String> {
         let (id, module) = wanted.split_once('/').unwrap_or((wanted, ""));
-        let known = self.places.iter().find(|(known, _)| known == id);
-        let (_, place) = known.ok_or_else(|| {
-            let ids: Vec<&str> = self.places.iter().map(|(id, _)| id.as_str()).collect();
+        let known = self.locations.iter().find(|(known, _)| known == id);
+        let (_, location) = known.ok_or_else(|| {
+            let ids: Vec<&str> = self.locations.iter().map(|(id, _)| id.as_str()).collect();
             format!("there is no skill `{id}`, only {}", ids.join(", "))
         })?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
@@ -52,13 +51,13 @@ impl Skills {
             return Err(format!("`{module}` is not the name of a module"));
         }
         let files = match module {
-            "" if place.is_file() => vec![place.clone()],
-            "" => vec![place.join("SKILL.md"), place.join("README.md")],
-            module => vec![place.join(format!("{module}.md"))],
+            "" if location.is_file() => vec![location.clone()],
+            "" => vec![location.join("SKILL.md"), location.join("README.md")],
+            module => vec![location.join(format!("{module}.md"))],
         };
         let mut problem = String::new();
         for file in files {
-            match self.disk.read(&file, LONGEST) {
+            match self.disk.read(&file, MAX_FILE) {
                 Ok(bytes) => {
                     return String::from_utf8(bytes)
                         .map_err(|_| format!("skill `{wanted}` is not text"));

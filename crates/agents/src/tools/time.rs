@@ -1,16 +1,16 @@
-//! What time it is.
+//! A tool that returns the current time.
 
 use segno_core::tool::Class;
 
-use super::{Native, Run};
+use super::{BuiltinTool, Run};
 
-pub(super) const CURRENT_TIME: Native = Native {
+pub(super) const CURRENT_TIME: BuiltinTool = BuiltinTool {
     name: "current_time",
     description: "Tells the time, in UTC.",
     class: Class::ReadOnly,
-    takes: &[("format", "string", false, "`iso` (the default) or `unix`")],
-    run: Run::Now(|input, bench| {
-        let now = bench.gear.clock.now();
+    params: &[("format", "string", false, "`iso` (the default) or `unix`")],
+    run: Run::Sync(|input, context| {
+        let now = context.deps.clock.now();
         match input["format"].as_str() {
             None | Some("iso") => Ok(now.to_string()),
             Some("unix") => Ok((now.0 / 1000).to_string()),

@@ -1,77 +1,70 @@
-//! What is wrong with a line, and where it is.
+//! Damaged lines of a transcript: position and reason.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Where a line is in its file.
+/// The position of a line in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// Its number, from 1.
+    /// Counted from 1.
     pub line: u64,
-    /// Where it begins, in bytes.
+    /// In bytes.
     pub offset: u64,
-    /// Its length in bytes, without its end.
+    /// In bytes, without the newline.
     pub length: u64,
 }
 
-/// A line that could not be read as it should.
+/// A line that could not be read as expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Where.
     pub at: Span,
-    /// Why.
     pub reason: Reason,
 }
 
-/// Why a line could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The last line ends in its middle.
+    /// The last line is incomplete.
     Torn,
-    /// It is not JSON.
     NotJson,
-    /// It holds bytes of zero, as a power cut leaves them.
+    /// It contains NUL bytes, as a power cut leaves them.
     Nul,
-    /// It is not UTF-8.
     NotUtf8,
-    /// It is JSON, but not an object.
     NotAnObject,
-    /// It is nested too deep to be looked into.
+    /// It is nested too deep to be parsed.
     TooDeep,
-    /// An object in it says the same thing twice.
+    /// An object in it has the same key twice.
     DuplicateKey,
-    /// It is too long to be looked into.
+    /// It is too long to be parsed.
     TooLong,
-    /// A record of a known type has something else in this field than it should.
+    /// A record of a known type has an unexpected value in this field.
     Shape(&'static str),
-    /// It follows a record that is not there; it is read as following the one before it.
+    /// Its parent record is missing; it is read as following the record before it.
     LostParent,
-    /// The last line is whole but has no end, so that the next record would be glued to it.
+    /// The last line is complete but has no newline, so that the next record would be glued to it.
     NoNewline,
 }
 
-/// What can be done about a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// Nobody can read it.
+    /// No program can read it.
     Broken,
-    /// The agent may be able to read it, and it may say anything.
+    /// The agent may be able to read it, and it may contain anything.
     Opaque,
     /// It was read.
     Odd,
 }
 
 impl Damage {
-    /// Whether the agent's own program loses something by it when it goes on: what it cannot read, what
-    /// stands before a gap, or what it would write onto the end of an open line.
+    /// Whether the CLI agent loses something by this damage when it resumes: what it cannot read,
+    /// what precedes a gap, or what it would append to an unfinished line.
     pub(crate) fn breaks_a_resume(&self) -> bool {
         self.reason.severity() == Severity::Broken
             || matches!(self.reason, Reason::LostParent | Reason::NoNewline)
     }
 
-    /// Whether something may have stood there, or before it, that is not known now.
+    /// Whether this damage may hide a record, here or before it.
     pub(crate) fn hides_something(&self) -> bool {
         self.reason.severity() == Severity::Broken || self.reason == Reason::LostParent
     }

@@ -1,4 +1,4 @@
-//! JSON from outside, read strictly.
+//! Strict parsing of JSON from outside.
 
 use std::fmt;
 
@@ -8,13 +8,11 @@ use serde_json::{Map, Number, Value};
 
 use super::Reason;
 
-/// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// How deep the reader goes.
+/// The deepest nesting that is parsed.
 const DEPTH: usize = 120;
 
-/// Reads one line.
 pub(crate) fn parse(line: &[u8]) -> Result<Object, Reason> {
     if line.contains(&0) {
         return Err(Reason::Nul);
@@ -26,8 +24,10 @@ pub(crate) fn parse(line: &[u8]) -> Result<Object, Reason> {
         return Err(Reason::TooDeep);
     }
     match read(line) {
-        // A text that was cut between the halves of a character is written so by JavaScript.
-        Err(Reason::NotJson) => mend(line).map_or(Err(Reason::NotJson), |mended| read(&mended)),
+        // JavaScript writes a lone surrogate if it cut a text within a character.
+        Err(Reason::NotJson) => {
+            replace_lone_surrogates(line).map_or(Err(Reason::NotJson), |replaced| read(&replaced))
+        }
         other => other,
     }
 }
@@ -41,7 +41,7 @@ fn read(line: &[u8]) -> Result<Object, Reason> {
     }
 }
 
-/// The deepest nesting, as far as brackets outside of texts tell.
+/// The deepest nesting, counting brackets outside of strings.
 fn depth(line: &[u8]) -> usize {
     let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while at < line.len() {
@@ -59,7 +59,7 @@ fn depth(line: &[u8]) -> usize {
     deepest
 }
 
-/// Where the text that begins at `at` ends: after its closing quote, or at the end of the line.
+/// The end of the string that begins at `at`: after its closing quote, or at the end of the line.
 pub(super) fn text_end(line: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while at < line.len() {
@@ -72,38 +72,37 @@ pub(super) fn text_end(line: &[u8], at: usize) -> usize {
     line.len()
 }
 
-/// The line with every half of a character (`\ud83d` alone) replaced by the sign for that; `None`
-/// if there is none.
-fn mend(line: &[u8]) -> Option<Vec<u8>> {
-    let mut mended = line.to_vec();
+/// Replaces every lone surrogate (`\ud83d` alone) by U+FFFD; `None` if there is none.
+fn replace_lone_surrogates(line: &[u8]) -> Option<Vec<u8>> {
+    let mut replaced = line.to_vec();
     let (mut at, mut changed) = (0, false);
     while at < line.len() {
         if line[at] != b'\\' {
             at += 1;
             continue;
         }
-        match (unit(line, at), unit(line, at + 6)) {
+        match (utf16_unit(line, at), utf16_unit(line, at + 6)) {
             (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => at += 12,
             (Some(0xD800..=0xDFFF), _) => {
-                mended[at..at + 6].copy_from_slice(b"\\ufffd");
+                replaced[at..at + 6].copy_from_slice(b"\\ufffd");
                 changed = true;
                 at += 6;
             }
             _ => at += 2,
         }
     }
-    changed.then_some(mended)
+    changed.then_some(replaced)
 }
 
-/// The number of a `\uXXXX` at this place.
-fn unit(line: &[u8], at: usize) -> Option<u16> {
+/// The code unit of a `\uXXXX` at this position.
+fn utf16_unit(line: &[u8], at: usize) -> Option<u16> {
     let digits = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok()?;
     let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     plain.then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
-/// A value in which no object says the same thing twice.
+/// A value in which no object has the same key twice.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -164,7 +163,7 @@ impl<'de> Visitor<'de> for Strictly {
     }
 }
 
-/// A member that is a text.
+/// The member `key`, if it is a string.
 pub(crate) fn text<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
     object.get(key).and_then(Value::as_str)
 }
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_line_is_told_apart() {
+    fn json_errors_are_distinguished() {
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         for (line, reason) in [
             (&b"{\"a\":1"[..], Reason::NotJson),
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_read_as_the_sign_for_that() {
+    fn lone_surrogate_becomes_a_replacement_character() {
         let line = br#"{"a":"\ud83d","b":"\\ud83d","c":"\ud83d\ude00","d":"\udc00x"}"#;
         let object = parse(line).unwrap();
         let read: Vec<_> = object.values().filter_map(Value::as_str).collect();

@@ -1,4 +1,4 @@
-//! Lines of a file, however long, with one of them in memory at most.
+//! Reads lines of any length, with at most one of them in memory.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 
@@ -16,24 +16,20 @@ pub(crate) struct Lines<R> {
     number: u64,
 }
 
-/// A line that was found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) at: Span,
-    /// Whether it is in memory: it was not too long.
+    /// Whether it is in memory: it is not longer than the limit.
     whole: bool,
-    /// Whether it has an end.
+    /// Whether it has a newline.
     pub(crate) ended: bool,
 }
 
-/// What a line holds.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Nothing but space.
+    /// Only white space.
     Blank,
-    /// A record.
     Record(Object),
-    /// Something that cannot be read.
     Unreadable(Reason),
 }
 
@@ -49,17 +45,16 @@ impl<R: Read + Seek> Lines<R> {
         })
     }
 
-    /// Back to the beginning.
     pub(crate) fn rewind(&mut self) -> io::Result<()> {
         self.source.rewind()?;
         (self.next, self.number) = (0, 0);
         Ok(())
     }
 
-    /// Finds the next line. What is over the limit is read past and not kept.
+    /// Finds the next line. The part beyond the limit is skipped.
     pub(crate) fn next(&mut self) -> io::Result<Option<Found>> {
         self.line.clear();
-        // A buffer that one long line has stretched would stay for a gigabyte of short ones.
+        // A buffer that one long line has grown would stay that large for all short ones.
         self.line.shrink_to(BUFFER);
         let (mut length, mut ended) = (0_u64, false);
         while !ended {
@@ -97,12 +92,12 @@ impl<R: Read + Seek> Lines<R> {
         Ok(Some(Found { at, whole, ended }))
     }
 
-    /// The bytes of the line that was found last; none if it is too long.
+    /// The bytes of the current line; none if it is too long.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.line
     }
 
-    /// What the line that was found last holds.
+    /// Parses the current line.
     pub(crate) fn content(&self, found: Found) -> Content {
         if !found.whole {
             return Content::Unreadable(Reason::TooLong);
@@ -113,12 +108,12 @@ impl<R: Read + Seek> Lines<R> {
         match json::parse(&self.line) {
             Ok(object) => Content::Record(object),
             Err(reason) if found.ended || reason == Reason::Nul => Content::Unreadable(reason),
-            // Without its end, whatever cannot be read may just be unfinished.
+            // Without a newline, a line that cannot be parsed may just be unfinished.
             Err(_) => Content::Unreadable(Reason::Torn),
         }
     }
 
-    /// Copies a line that was found last, without its end, also if it is too long for memory.
+    /// Copies the current line without its newline, also if it is too long for memory.
     pub(crate) fn copy(&mut self, found: Found, to: &mut dyn Write) -> io::Result<()> {
         if found.whole {
             return to.write_all(&self.line);
@@ -142,7 +137,7 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn a_long_line_is_passed_over_and_still_copied() {
+    fn long_line_is_skipped_and_still_copied() {
         let text = format!("{{}}\n{}\nlast", "x".repeat(200_000));
         let mut lines = Lines::new(Cursor::new(text.as_bytes()), 1000).unwrap();
         let mut copy = Vec::new();

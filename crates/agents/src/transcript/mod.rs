@@ -1,53 +1,53 @@
-//! The transcripts that agents keep themselves: read, examined, repaired, moved and written.
+//! Reads, examines, repairs, moves and writes the transcripts that CLI agents keep.
 //!
-//! [`Native`] names whose transcript it is; what its records mean stands in `claude_code::transcript`
-//! and `codex::transcript`. Transcripts come from outside and may be torn, wrong or huge: everything
+//! [`Native`] says whose transcript it is; `claude_code::transcript` and `codex::transcript` know
+//! what its records mean. Transcripts come from outside and may be torn, wrong or huge: everything
 //! here reads line by line, holds one line at a time (at most [`Limits::line`] bytes of it), never
-//! guesses, and tells every line that it could not read (P9, P10).
+//! guesses, and reports every line that it could not read (P9, P10).
 //!
-//! Files are opened and made by the caller.
+//! The caller opens and creates the files.
 
 mod damage;
+mod folder;
 mod json;
-mod library;
 mod lines;
-mod moment;
-mod place;
+mod paths;
 mod reader;
-mod rehome;
+mod relocate;
 mod repair;
 mod report;
 mod spans;
+mod timestamp;
 mod uuid;
 mod version;
 mod write;
 
 pub use damage::{Damage, Reason, Span};
-pub use library::Library;
-pub use place::{List, NotAnId};
+pub use folder::Library;
+pub use paths::{List, NotAnId};
 pub use reader::{Item, Reader};
-pub use rehome::{Move, Moved};
+pub use relocate::{Move, Relocated};
 pub use repair::{Closed, Repair};
-pub use report::{Followed, Report};
-pub use version::Adapted;
+pub use report::{BranchStatus, Report};
+pub use version::VersionSupport;
 pub use write::{Target, Written};
 
 pub(crate) use json::{Object, parse, text};
 pub(crate) use lines::{Content, Found, Lines};
-pub(crate) use moment::moment;
-pub(crate) use place::entries;
-pub(crate) use rehome::{Field, Way};
-pub(crate) use repair::{Closing, Mend};
+pub(crate) use paths::list_entries;
+pub(crate) use relocate::{Field, FieldPath};
+pub(crate) use repair::{Closing, Repairer};
+pub(crate) use timestamp::parse_timestamp;
 pub(crate) use uuid::uuid;
-pub(crate) use version::{Adapter, Reading};
-pub(crate) use write::{Dialect, Timed};
+pub(crate) use version::{Adapter, ParsedRecord};
+pub(crate) use write::{TimedTurn, ToolCallFormat};
 
 use std::io::{self, Read, Seek};
 
 use segno_core::companion::Program;
 use serde::{Deserialize, Serialize};
 
-/// Whose transcript it is.
+/// The CLI agent that wrote a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Native {
@@ -57,12 +57,12 @@ pub enum Native {
     Codex,
 }
 
-/// How much is held at a time.
+/// How much is held in memory at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest line that is looked into, in bytes. A longer one is told and left where it is.
+    /// The longest line that is parsed, in bytes. A longer one is reported and kept as it is.
     pub line: usize,
-    /// In how many linked records branches are followed, at about 40 bytes each.
+    /// Up to how many linked records branches are followed, at about 40 bytes each.
     pub records: usize,
 }
 
@@ -76,7 +76,7 @@ impl Default for Limits {
 }
 
 impl Native {
-    /// That of a program; `None` if its transcripts are its own affair.
+    /// `None` if Segno cannot read the program's transcripts.
     pub fn of(program: Program) -> Option<Self> {
         match program {
             Program::ClaudeCode => Some(Self::ClaudeCode),
@@ -85,7 +85,6 @@ impl Native {
         }
     }
 
-    /// The program that keeps it.
     pub fn program(self) -> Program {
         match self {
             Self::ClaudeCode => Program::ClaudeCode,
@@ -93,7 +92,7 @@ impl Native {
         }
     }
 
-    /// Its name in what is kept.
+    /// Its name in stored data.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude_code",
@@ -102,12 +101,11 @@ impl Native {
     }
 
     /// Reads a transcript from its beginning, entry by entry. Claude Code's are read twice, since
-    /// only the end tells which branch is the current one.
+    /// only the end of the file determines the current branch.
     pub fn read<R: Read + Seek>(self, source: R) -> io::Result<Reader<R>> {
         self.read_within(source, Limits::default())
     }
 
-    /// The same within other limits.
     pub fn read_within<R: Read + Seek>(self, source: R, limits: Limits) -> io::Result<Reader<R>> {
         Reader::new(self, source, limits)
     }
@@ -120,17 +118,17 @@ impl Native {
     }
 }
 
-/// What a transcript says about its session, apart from what was said.
+/// What a transcript says about its session, apart from the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// The session or thread, as its first record has it.
+    /// The session or thread id of the first record.
     pub session: Option<String>,
-    /// The folder that it was begun in.
+    /// The folder in which the session began.
     pub cwd: Option<String>,
     /// The version of the program that wrote last.
     pub version: Option<String>,
-    /// The model that was chosen last.
+    /// The model that was used last.
     pub model: Option<String>,
-    /// The branch of the folder, as it was told last.
+    /// The last reported git branch.
     pub git_branch: Option<String>,
 }

@@ -6,23 +6,22 @@ use std::io::{self, Read, Seek};
 use segno_core::conversation::{Branch, Entry, Said};
 
 use super::damage::Severity;
-use super::version::{Adapted, choose};
+use super::version::{VersionSupport, choose_adapter};
 use super::{
     Adapter, Content, Damage, Facts, Found, Limits, Lines, Native, Object, Reason, Span, text,
 };
-use crate::claude_code::transcript::{Newest, Tree};
+use crate::claude_code::transcript::{LatestResultTime, Tree};
 
-/// What is found in a transcript, in its order.
+/// What a transcript contains, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something that was said.
+    /// A part of the conversation.
     Entry {
-        /// What.
         entry: Entry,
-        /// The line that says it.
+        /// The line that contains it.
         at: Span,
     },
-    /// A line that could not be read as it should.
+    /// A line that could not be read as expected.
     Damage(Damage),
 }
 
@@ -43,11 +42,11 @@ impl<R: Read + Seek> Reader<R> {
     pub(super) fn new(native: Native, source: R, limits: Limits) -> io::Result<Self> {
         let mut lines = Lines::new(source, limits.line)?;
         let tree = match native {
-            Native::ClaudeCode => Some(Tree::grow(&mut lines, limits.records)?),
+            Native::ClaudeCode => Some(Tree::build(&mut lines, limits.records)?),
             Native::Codex => None,
         };
         lines.rewind()?;
-        let (adapter, _) = choose(native.adapters(), None);
+        let (adapter, _) = choose_adapter(native.adapters(), None);
         Ok(Self {
             native,
             lines,
@@ -60,10 +59,10 @@ impl<R: Read + Seek> Reader<R> {
         })
     }
 
-    /// Begins again. Which branch is the current one is known by now.
+    /// Starts again at the beginning. The current branch is already known.
     pub(super) fn restart(&mut self) -> io::Result<()> {
         self.lines.rewind()?;
-        (self.adapter, _) = choose(self.native.adapters(), None);
+        (self.adapter, _) = choose_adapter(self.native.adapters(), None);
         self.facts = Facts::default();
         (self.records, self.bytes) = (0, 0);
         self.ready.clear();
@@ -75,36 +74,35 @@ impl<R: Read + Seek> Reader<R> {
         &self.facts
     }
 
-    /// Records that were read so far.
+    /// The number of records read so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes that were read so far.
+    /// The number of bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How well the version that was told so far is known.
-    pub fn adapted(&self) -> Adapted {
-        choose(self.native.adapters(), self.facts.version.as_deref()).1
+    /// How well the version reported so far is known.
+    pub fn adapted(&self) -> VersionSupport {
+        choose_adapter(self.native.adapters(), self.facts.version.as_deref()).1
     }
 
-    /// The line that a record goes on with which follows one that is not there.
-    pub(super) fn instead(&self, line: u64) -> Option<u64> {
-        self.tree.as_ref()?.instead(line)
+    /// The line that replaces the missing parent of the record in `line`.
+    pub(super) fn replacement_parent(&self, line: u64) -> Option<u64> {
+        self.tree.as_ref()?.replacement_parent(line)
     }
 
-    /// How new an answer to a call in this line may be.
-    pub(super) fn newest(&self, line: u64) -> Option<Newest> {
+    /// The latest timestamp that a result of a call in this line may have.
+    pub(super) fn latest_result_time(&self, line: u64) -> Option<LatestResultTime> {
         match &self.tree {
-            Some(tree) => tree.newest(line),
-            None => Some(Newest::AsCalled),
+            Some(tree) => tree.latest_result_time(line),
+            None => Some(LatestResultTime::AsCalled),
         }
     }
 
-    /// The next line that holds something, with its record if it can be read. What it says goes to
-    /// `ready`.
+    /// Reads the next line and queues its items.
     fn advance(&mut self) -> io::Result<Option<()>> {
         let Some(found) = self.lines.next()? else {
             return Ok(None);
@@ -125,9 +123,10 @@ impl<R: Read + Seek> Reader<R> {
         let branch = self.branch(at, object);
         let reading = (self.adapter.read)(object, &mut self.facts);
         if self.facts.version != before {
-            (self.adapter, _) = choose(self.native.adapters(), self.facts.version.as_deref());
+            (self.adapter, _) =
+                choose_adapter(self.native.adapters(), self.facts.version.as_deref());
         }
-        let lost = self.instead(at.line).is_some();
+        let lost = self.replacement_parent(at.line).is_some();
         let reasons = [
             reading.shape.map(Reason::Shape),
             lost.then_some(Reason::LostParent),

@@ -1,10 +1,11 @@
-//! Makes a transcript that the agent takes whole out of one that was broken.
+//! Repairs a damaged transcript, so that the agent accepts all of it.
 //!
-//! Lines that nobody can read are left out, calls without an answer are answered with the sentence
-//! that their outcome is unknown, and where a record's parent was in a broken line a note takes its
-//! place. Every other byte of every other line stays as it is, so that a healthy transcript comes out
-//! unchanged, and so does a repaired one. What is too long or too deep to be looked into, or is not as
-//! it should be, stays too; since it may hold answers, calls before it are left as they are.
+//! The repair drops lines that no program can read, answers calls without a result with the
+//! sentence that their outcome is unknown, and inserts a record where a record's parent was in a
+//! broken line. Every other byte of every other line stays as it is, so that a healthy transcript
+//! comes out unchanged, and so does a repaired one. Lines that are too long or too deep to be
+//! parsed, or have an unexpected shape, stay too; since they may hold results, calls before them
+//! stay open.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -15,49 +16,48 @@ use serde::Serialize;
 
 use super::damage::Severity;
 use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason, text};
-use crate::claude_code::transcript::Newest;
+use crate::claude_code::transcript::LatestResultTime;
 use crate::{claude_code, codex};
 
-/// How many of a sort are listed; more are only counted.
-const LISTED: usize = 1000;
-/// How many unanswered calls are closed at most.
-const CLOSED: usize = 1 << 16;
-/// How many answers are remembered, at 32 bytes each.
-const ANSWERED: usize = 1 << 16;
-/// The longest id or name of a call that is closed.
-const NAME: usize = 1024;
+/// How many of each kind are listed; more are only counted.
+const MAX_LISTED: usize = 1000;
+/// How many open calls are closed at most.
+const MAX_CLOSED: usize = 1 << 16;
+/// How many results are remembered, at 32 bytes each.
+const MAX_ANSWERED: usize = 1 << 16;
+/// The longest id or name of a call that is closed, in bytes.
+const MAX_NAME: usize = 1024;
 
-/// What was done to a transcript.
+/// What a repair changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Repair {
-    /// Lines that were left out.
+    /// Lines that were dropped.
     pub dropped: Vec<Damage>,
-    /// How many more were left out.
+    /// How many more lines were dropped.
     pub dropped_unlisted: u64,
-    /// Calls that were answered with an unknown outcome.
+    /// Calls that got a result of unknown outcome.
     pub closed: Vec<Closed>,
-    /// How many more were.
+    /// How many more calls were closed.
     pub closed_unlisted: u64,
-    /// Calls without an answer that were left so: a line that cannot be looked into may have it, or
-    /// the branch would end elsewhere, or there are too many.
+    /// Calls without a result that stay open: a line that cannot be parsed may hold the result, or
+    /// closing would change where the branch ends, or there are too many.
     pub left_open: u64,
-    /// Records of broken lines in whose place a note stands, since others follow them.
+    /// Broken records that were replaced by an inserted one, since others follow them.
     pub bridged: u64,
-    /// Whether the last line was given its missing end.
+    /// Whether the last line got its missing newline.
     pub ended: bool,
 }
 
-/// A call that was answered with an unknown outcome.
+/// A call that got a result of unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Closed {
-    /// The call.
     pub id: String,
     /// The tool.
     pub name: String,
 }
 
 impl Repair {
-    /// Whether the transcript was whole, and came out byte for byte the same.
+    /// Whether the transcript was healthy and came out byte for byte the same.
     pub fn is_nothing(&self) -> bool {
         let open = Self {
             left_open: self.left_open,
@@ -67,46 +67,45 @@ impl Repair {
     }
 }
 
-/// The calls of a record that are to be answered.
+/// The calls of a record that get a result of unknown outcome.
 #[derive(Debug)]
 pub(crate) struct Closing {
     pub(crate) calls: Vec<Closed>,
-    pub(crate) newest: Newest,
+    pub(crate) latest: LatestResultTime,
 }
 
-/// How one agent's records are made.
-pub(crate) trait Mend {
-    /// What must stand before a record: a note in the place of its lost parent, which follows
+/// Makes the records that a repair inserts, for one agent's format.
+pub(crate) trait Repairer {
+    /// The record that must precede `record`: it replaces the lost parent and itself follows
     /// `parent`.
     fn bridge(&mut self, record: &Object, parent: &str) -> Option<Vec<u8>>;
 
-    /// Hears of every record, before it is copied.
-    fn hear(&mut self, record: &Object);
+    /// Is called with every record before it is copied.
+    fn observe(&mut self, record: &Object);
 
-    /// The answers that must stand right after a record, for its calls of unknown outcome.
+    /// The results that must directly follow a record, for its calls of unknown outcome.
     fn close(&mut self, record: &Object, closing: &Closing) -> Vec<Vec<u8>>;
 
-    /// The records that must stand at the end.
+    /// The records that must be at the end of the file.
     fn end(&mut self) -> Vec<Vec<u8>>;
 }
 
 impl Native {
-    /// Writes a transcript that the agent takes whole.
+    /// Writes a repaired copy of the transcript.
     pub fn repair<R: Read + Seek>(self, source: R, to: &mut dyn Write) -> io::Result<Repair> {
         self.repair_within(source, to, Limits::default())
     }
 
-    /// The same within other limits.
     pub fn repair_within<R: Read + Seek>(
         self,
         mut source: R,
         to: &mut dyn Write,
         limits: Limits,
     ) -> io::Result<Repair> {
-        let plan = Plan::make(self, &mut source, limits)?;
-        let mut mender: Box<dyn Mend> = match self {
-            Self::ClaudeCode => Box::new(claude_code::transcript::Mender::default()),
-            Self::Codex => Box::new(codex::transcript::Mender::default()),
+        let plan = Plan::build(self, &mut source, limits)?;
+        let mut repairer: Box<dyn Repairer> = match self {
+            Self::ClaudeCode => Box::new(claude_code::transcript::ClaudeCodeRepairer::default()),
+            Self::Codex => Box::new(codex::transcript::CodexRepairer::default()),
         };
         let mut lines = Lines::new(source, limits.line)?;
         let mut anchors: HashMap<u64, String> = HashMap::new();
@@ -130,9 +129,9 @@ impl Native {
                 let line = found.at.line;
                 if let Some(before) = plan.bridges.get(&line)
                     && let Some(parent) = anchors.get(before)
-                    && let Some(note) = mender.bridge(record, parent)
+                    && let Some(inserted) = repairer.bridge(record, parent)
                 {
-                    put(to, &note)?;
+                    write_record(to, &inserted)?;
                     repair.bridged += 1;
                 }
                 if plan.anchors.contains(&line)
@@ -140,18 +139,18 @@ impl Native {
                 {
                     anchors.insert(line, id.to_owned());
                 }
-                mender.hear(record);
+                repairer.observe(record);
             }
             repair.ended |= copy(&mut lines, found, to)?;
             if let (Some(record), Some(closing)) = (&record, plan.closing.get(&found.at.line)) {
                 repair.close(&closing.calls);
-                for answer in mender.close(record, closing) {
-                    put(to, &answer)?;
+                for answer in repairer.close(record, closing) {
+                    write_record(to, &answer)?;
                 }
             }
         }
-        for answer in mender.end() {
-            put(to, &answer)?;
+        for answer in repairer.end() {
+            write_record(to, &answer)?;
         }
         to.flush()?;
         Ok(repair)
@@ -160,7 +159,7 @@ impl Native {
 
 impl Repair {
     fn drop(&mut self, damage: Damage) {
-        if self.dropped.len() < LISTED {
+        if self.dropped.len() < MAX_LISTED {
             self.dropped.push(damage);
         } else {
             self.dropped_unlisted += 1;
@@ -169,7 +168,7 @@ impl Repair {
 
     fn close(&mut self, calls: &[Closed]) {
         for call in calls {
-            if self.closed.len() < LISTED {
+            if self.closed.len() < MAX_LISTED {
                 self.closed.push(call.clone());
             } else {
                 self.closed_unlisted += 1;
@@ -178,12 +177,12 @@ impl Repair {
     }
 }
 
-fn put(to: &mut dyn Write, record: &[u8]) -> io::Result<()> {
+fn write_record(to: &mut dyn Write, record: &[u8]) -> io::Result<()> {
     to.write_all(record)?;
     to.write_all(b"\n")
 }
 
-/// Copies a line with its end; whether the end was missing.
+/// Copies a line with its newline; returns whether the newline was missing.
 fn copy<R: Read + Seek>(
     lines: &mut Lines<R>,
     found: Found,
@@ -197,39 +196,38 @@ fn copy<R: Read + Seek>(
     Ok(missing)
 }
 
-/// What is to be done, by line.
+/// The changes to make, by line.
 #[derive(Debug, Default)]
 struct Plan {
     closing: BTreeMap<u64, Closing>,
-    /// The records whose lost parent is replaced, each with the record that comes before.
+    /// The records whose lost parent is replaced, each with the record that precedes it.
     bridges: HashMap<u64, u64>,
     anchors: HashSet<u64>,
     left_open: u64,
 }
 
-/// Calls without an answer so far, and what was answered: a record may stand twice in a file, and
-/// an answer before its call.
+/// Calls without a result so far, and calls with one: a record may occur twice in a file, and a
+/// result before its call.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCalls {
     calls: BTreeMap<String, Call>,
     answered: HashSet<Digest>,
 }
 
-/// A call without an answer so far.
 #[derive(Debug)]
 struct Call {
     line: u64,
-    /// Which one in its record.
+    /// Its index in its record.
     order: usize,
     name: String,
-    /// The record's own name.
+    /// The record's own id.
     record: Option<String>,
 }
 
 impl Plan {
-    fn make<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
+    fn build<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
         let mut plan = Self::default();
-        let mut open = Open::default();
+        let mut open = OpenCalls::default();
         let (mut broken, mut opaque, mut odd) = (None, None, None);
         let mut lost = Vec::new();
         let mut reader = native.read_within(source, limits)?;
@@ -238,40 +236,41 @@ impl Plan {
                 Item::Damage(damage) => match damage.reason.severity() {
                     Severity::Broken => broken = Some(damage.at.line),
                     Severity::Opaque => opaque = Some(damage.at.line),
-                    // Only what a broken line took away is put back: a transcript from which
-                    // records were left out on purpose has lost parents and is taken whole.
+                    // Only the parents in broken lines are replaced. A transcript from which
+                    // records were removed on purpose has lost parents, too, and the agent accepts
+                    // it.
                     Severity::Odd => match damage.reason {
                         Reason::LostParent if broken.is_some() => lost.push(damage.at.line),
                         Reason::Shape(_) => odd = Some(damage.at.line),
                         _ => {}
                     },
                 },
-                Item::Entry { entry, at } => plan.left_open += open.hear(&entry, at.line),
+                Item::Entry { entry, at } => plan.left_open += open.observe(&entry, at.line),
             }
         }
-        // A line that cannot be looked into may be the parent.
+        // A line that cannot be parsed may be the parent.
         if opaque.is_none() {
-            let instead = |line| Some((line, reader.instead(line)?));
-            plan.bridges = lost.into_iter().filter_map(instead).collect();
+            let replacement = |line| Some((line, reader.replacement_parent(line)?));
+            plan.bridges = lost.into_iter().filter_map(replacement).collect();
             plan.anchors = plan.bridges.values().copied().collect();
         }
-        // The last line that may answer anything.
+        // The last line that may hold any result.
         let unclear = opaque.max(odd);
         let mut calls: Vec<_> = open.calls.into_iter().collect();
         calls.sort_by_key(|(_, call)| (call.line, call.order));
         for (id, call) in calls {
             let Call { line, name, .. } = call;
-            // What has no name cannot be followed by an answer.
+            // A result cannot follow a record without an id.
             let followed = native == Native::Codex || call.record.is_some();
-            let newest = reader.newest(line).filter(|_| followed);
-            let (Some(newest), false) = (newest, unclear.is_some_and(|unclear| unclear > line))
+            let latest = reader.latest_result_time(line).filter(|_| followed);
+            let (Some(latest), false) = (latest, unclear.is_some_and(|unclear| unclear > line))
             else {
                 plan.left_open += 1;
                 continue;
             };
             let closing = plan.closing.entry(line).or_insert_with(|| Closing {
                 calls: Vec::new(),
-                newest,
+                latest,
             });
             closing.calls.push(Closed { id, name });
         }
@@ -279,25 +278,25 @@ impl Plan {
     }
 }
 
-impl Open {
-    /// Opens and closes calls; how many could not be opened.
-    fn hear(&mut self, entry: &Entry, line: u64) -> u64 {
+impl OpenCalls {
+    /// Opens and closes calls; returns how many could not be opened.
+    fn observe(&mut self, entry: &Entry, line: u64) -> u64 {
         if entry.branch == Branch::Side {
             return 0;
         }
-        let mut over = 0;
+        let mut unopened = 0;
         match &entry.said {
             Said::Assistant { parts, .. } => {
                 for (order, part) in parts.iter().enumerate() {
                     let Utterance::Call(call) = part else {
                         continue;
                     };
-                    let long = call.id.len().max(call.name.len()) > NAME;
+                    let long = call.id.len().max(call.name.len()) > MAX_NAME;
                     if self.answered.contains(&Digest::of(call.id.as_bytes())) {
                         continue;
                     }
-                    if long || self.calls.len() == CLOSED {
-                        over += 1;
+                    if long || self.calls.len() == MAX_CLOSED {
+                        unopened += 1;
                         continue;
                     }
                     let opened = Call {
@@ -311,12 +310,12 @@ impl Open {
             }
             Said::Result(answer) => {
                 self.calls.remove(&answer.id);
-                if self.answered.len() < ANSWERED {
+                if self.answered.len() < MAX_ANSWERED {
                     self.answered.insert(Digest::of(answer.id.as_bytes()));
                 }
             }
             _ => {}
         }
-        over
+        unopened
     }
 }

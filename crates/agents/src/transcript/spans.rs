@@ -1,11 +1,11 @@
-//! Where the members of a record are in its bytes, so that one can be changed and no other byte.
+//! Finds the byte ranges of a record's members, so that one can be changed and no other byte.
 
 use std::ops::Range;
 
 use super::json::text_end;
 
-/// Where the value of a member of an object is. `line[object]` must be an object that
-/// [`parse`] has read; `None` if it has no such member.
+/// The range of a member's value. `line[object]` must be an object that [`parse`] accepted; `None`
+/// if it has no such member.
 pub(crate) fn member(line: &[u8], object: Range<usize>, key: &str) -> Option<Range<usize>> {
     let mut at = space_end(line, object.start);
     if line.get(at) != Some(&b'{') {
@@ -32,7 +32,7 @@ pub(crate) fn member(line: &[u8], object: Range<usize>, key: &str) -> Option<Ran
     }
 }
 
-/// Where the items of an array are.
+/// The ranges of the items of an array.
 pub(crate) fn items(line: &[u8], array: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = space_end(line, array.start);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_found_where_they_are_and_nowhere_else() {
+    fn members_are_found_at_their_byte_ranges() {
         let line = br#" {"x":{"cwd":"no"}, "t":"\"cwd\":\"no\"" , "cw\u0064" : "yes" ,"l":[1,"a,]",{"b":[]}]}"#;
         assert!(parse(line).is_ok());
         let all = 0..line.len();

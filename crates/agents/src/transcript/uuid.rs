@@ -1,9 +1,9 @@
-//! Ids for records that are added: made from what they stand for, so that doing it again gives the
-//! same ones.
+//! Ids for inserted records: derived from their content, so that repeating a repair gives the same
+//! ids.
 
 use segno_core::digest::Digest;
 
-/// An id in the form of a random UUID.
+/// A digest of `fields` in the form of a random UUID.
 pub(crate) fn uuid(fields: &[&[u8]]) -> String {
     let mut hex = Digest::of_fields(fields).to_string();
     hex.truncate(32);
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_form_of_a_uuid_and_is_the_same_for_the_same() {
+    fn derived_uuid_is_well_formed_and_deterministic() {
         let id = uuid(&[b"a", b"b"]);
         assert_eq!(id, uuid(&[b"a", b"b"]));
         assert_ne!(id, uuid(&[b"ab", b""]));

@@ -1,54 +1,56 @@
-//! Which version of a transcript is read by what.
+//! Selects the adapter for a transcript's version.
 
 use segno_core::conversation::Entry;
 use serde::Serialize;
 
 use super::{Facts, Object};
 
-/// Reads the records of some versions of an agent's program.
+/// Reads the records of some versions of a CLI agent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adapter {
-    /// The versions that it was seen to read.
+    /// The versions that it was tested with.
     pub(crate) versions: &'static [&'static str],
-    /// Says what a record says, and learns from it about the session.
-    pub(crate) read: fn(&Object, &mut Facts) -> Reading,
+    /// Parses a record, and updates the facts about the session.
+    pub(crate) read: fn(&Object, &mut Facts) -> ParsedRecord,
 }
 
-/// What a record says.
+/// A parsed record.
 #[derive(Debug)]
-pub(crate) struct Reading {
-    /// Its entries; a record that is not as it should be is one raw entry.
+pub(crate) struct ParsedRecord {
+    /// A record of unexpected shape is one raw entry.
     pub(crate) entries: Vec<Entry>,
-    /// The field that is not as it should be.
+    /// The field with an unexpected value.
     pub(crate) shape: Option<&'static str>,
 }
 
 /// How well a transcript's version is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Adapted {
-    /// Transcripts of this version were seen.
+pub enum VersionSupport {
+    /// Segno was tested with transcripts of this version.
     Known(String),
-    /// None was seen; it is read as the newest that is known.
-    Unseen(String),
-    /// The transcript does not say.
-    Unsaid,
+    /// It was not; the transcript is read like the newest known version.
+    #[serde(rename = "unseen")]
+    Untested(String),
+    /// The transcript does not report its version.
+    #[serde(rename = "unsaid")]
+    Unreported,
 }
 
 /// The adapter for a version, or the newest one.
-pub(crate) fn choose(
+pub(crate) fn choose_adapter(
     adapters: &'static [Adapter],
     version: Option<&str>,
-) -> (&'static Adapter, Adapted) {
+) -> (&'static Adapter, VersionSupport) {
     let newest = adapters.last().expect("every agent has an adapter");
     let Some(version) = version else {
-        return (newest, Adapted::Unsaid);
+        return (newest, VersionSupport::Unreported);
     };
     let known = adapters
         .iter()
         .find(|adapter| adapter.versions.contains(&version));
     match known {
-        Some(adapter) => (adapter, Adapted::Known(version.to_owned())),
-        None => (newest, Adapted::Unseen(version.to_owned())),
+        Some(adapter) => (adapter, VersionSupport::Known(version.to_owned())),
+        None => (newest, VersionSupport::Untested(version.to_owned())),
     }
 }

@@ -1,7 +1,7 @@
-//! Makes a native transcript out of a conversation, so that another agent can go on with it.
+//! Writes a conversation as a native transcript, so that another agent can resume it.
 //!
-//! Calls and answers stay structured wherever the target takes them, and become quoted text where it
-//! does not. Nothing is made up; what is not carried over, or not as it was, is told.
+//! Calls and results stay structured wherever the target accepts them, and become quoted text where
+//! it does not. Nothing is invented; what is lost or changed is reported.
 
 use std::io::{self, Write};
 
@@ -12,36 +12,33 @@ use segno_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::place::check;
+use super::paths::check_id;
 use super::{Native, uuid};
 use crate::{claude_code, codex};
 
-/// What the transcript is made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The session: a UUID.
+    /// A UUID.
     pub session: String,
-    /// The folder that it works in.
+    /// The working folder.
     pub cwd: String,
-    /// The model that goes on. All that was said by a model is said to be by this one, since agents
-    /// go on with the model that spoke last.
+    /// The model that continues. All assistant messages are attributed to it, since agents continue
+    /// with the model of the last message.
     pub model: String,
-    /// The time of what has none.
+    /// The timestamp of entries that have none.
     pub now: Timestamp,
 }
 
-/// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Records.
     pub records: u64,
-    /// What is not in them.
+    /// What the records do not contain.
     pub losses: Losses,
 }
 
-/// What a target takes for a call.
-pub(crate) struct Dialect {
-    /// A call's input as the target takes it; `None` if it takes no such thing.
+/// What a target accepts as a tool call.
+pub(crate) struct ToolCallFormat {
+    /// Converts a call's input; `None` if the target does not accept it.
     pub(crate) input: fn(&Value) -> Option<Value>,
 }
 
@@ -53,21 +50,21 @@ impl Native {
         target: &Target,
         to: &mut dyn Write,
     ) -> io::Result<Written> {
-        if let Err(error) = check(&target.session) {
+        if let Err(error) = check_id(&target.session) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         }
         let (turns, mut losses) = turns(entries);
-        let dialect = match self {
-            Self::ClaudeCode => claude_code::transcript::DIALECT,
-            Self::Codex => codex::transcript::DIALECT,
+        let format = match self {
+            Self::ClaudeCode => claude_code::transcript::TOOL_CALL_FORMAT,
+            Self::Codex => codex::transcript::TOOL_CALL_FORMAT,
         };
-        let turns = Fitting {
-            dialect: &dialect,
+        let turns = TurnConverter {
+            format: &format,
             target,
             losses: &mut losses,
             made: Vec::new(),
         }
-        .fit(turns);
+        .convert(turns);
         let records = match self {
             Self::ClaudeCode => claude_code::transcript::records(&turns, target, &mut losses),
             Self::Codex => codex::transcript::records(&turns, target, &mut losses),
@@ -84,19 +81,18 @@ impl Native {
     }
 }
 
-/// A turn with its time.
-pub(crate) type Timed = (Timestamp, Turn);
+pub(crate) type TimedTurn = (Timestamp, Turn);
 
-/// Makes turns such that the target takes them.
-struct Fitting<'a> {
-    dialect: &'a Dialect,
+/// Converts turns to what the target accepts.
+struct TurnConverter<'a> {
+    format: &'a ToolCallFormat,
     target: &'a Target,
     losses: &'a mut Losses,
     made: Vec<Turn>,
 }
 
-impl Fitting<'_> {
-    fn fit(mut self, turns: Vec<Turn>) -> Vec<Timed> {
+impl TurnConverter<'_> {
+    fn convert(mut self, turns: Vec<Turn>) -> Vec<TimedTurn> {
         let mut turns = turns.into_iter();
         while let Some(turn) = turns.next() {
             match turn {
@@ -127,14 +123,14 @@ impl Fitting<'_> {
                     let answers = if called { turns.next() } else { None };
                     self.exchange(when, parts, usage, answers);
                 }
-                // Answers come after calls, and are taken with them.
+                // Results follow their calls and are consumed together with them.
                 Turn::Results { .. } => {}
             }
         }
-        timed(self.made, self.target.now)
+        with_timestamps(self.made, self.target.now)
     }
 
-    /// A model's turn and the answers to it.
+    /// An assistant turn and the results of its calls.
     fn exchange(
         &mut self,
         when: Option<Timestamp>,
@@ -189,13 +185,13 @@ impl Fitting<'_> {
         }
     }
 
-    /// The call as the target takes it; `None` if it does not.
+    /// Converts a call; `None` if the target does not accept it.
     fn call(&mut self, call: &ToolCall) -> Option<ToolCall> {
-        if !is_plain(&call.name, 64) {
+        if !is_valid_name(&call.name, 64) {
             return None;
         }
-        let input = (self.dialect.input)(&call.input)?;
-        let id = if is_plain(&call.id, 64) {
+        let input = (self.format.input)(&call.input)?;
+        let id = if is_valid_name(&call.id, 64) {
             call.id.clone()
         } else {
             let made = uuid(&[b"call", call.id.as_bytes()]).replace('-', "");
@@ -219,7 +215,7 @@ impl Fitting<'_> {
         }
     }
 
-    /// Parts with words and pictures that are there.
+    /// Drops empty texts, and replaces pictures that are not stored here by a text.
     fn parts(&mut self, parts: Vec<Part>) -> Vec<Part> {
         let mut kept = Vec::new();
         for part in parts {
@@ -247,14 +243,15 @@ fn quote(name: &str, answer: &Answer) -> Part {
     }
 }
 
-/// Letters, digits, `_` and `-`: what every vendor takes for a name.
-fn is_plain(name: &str, most: usize) -> bool {
+/// Letters, digits, `_` and `-`: what every vendor accepts as a name.
+fn is_valid_name(name: &str, max_length: usize) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    !name.is_empty() && name.len() <= most && name.bytes().all(plain)
+    !name.is_empty() && name.len() <= max_length && name.bytes().all(plain)
 }
 
-/// Gives every turn a time, none before the one before: the newest record is taken for the last.
-fn timed(turns: Vec<Turn>, now: Timestamp) -> Vec<Timed> {
+/// Gives every turn a timestamp, none before the previous one: agents take the newest record for
+/// the last.
+fn with_timestamps(turns: Vec<Turn>, now: Timestamp) -> Vec<TimedTurn> {
     let own = |turn: &Turn| match turn {
         Turn::User { when, .. } | Turn::Assistant { when, .. } | Turn::Results { when, .. } => {
             *when

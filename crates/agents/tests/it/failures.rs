@@ -1,11 +1,11 @@
-//! What is no answer, and how that is told.
+//! Failures, and how they are reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use segno_core::agent::{Error, ErrorKind};
 
-use crate::world::{World, command, sh, until, write};
+use crate::fixture::{Fixture, command, sh, until, write};
 
 #[track_caller]
 fn assert_error(error: &Error, kind: ErrorKind, message: &str) {
@@ -14,8 +14,8 @@ fn assert_error(error: &Error, kind: ErrorKind, message: &str) {
 }
 
 #[test]
-fn a_bad_end_tells_its_code_and_the_last_words() {
-    let world = World::new();
+fn failure_reports_exit_code_and_stderr() {
+    let fixture = Fixture::new();
     for (script, message) in [
         (
             "echo half; echo no luck >&2; exit 1",
@@ -26,15 +26,15 @@ fn a_bad_end_tells_its_code_and_the_last_words() {
         ("kill -9 $$", "sh was ended by signal 9"),
         ("kill -SEGV $$", "sh was ended by signal 11"),
     ] {
-        let error = world.ask_sh(script).unwrap_err();
+        let error = fixture.ask_sh(script).unwrap_err();
         assert_eq!(error, Error::new(ErrorKind::Crashed, message), "{script}");
     }
 }
 
 #[test]
-fn last_words_are_short_and_harmless() {
+fn stderr_in_errors_is_short_and_escaped() {
     let script = "yes noise | head -c 1000000 >&2; printf '\\033[2J\\377end' >&2; exit 1";
-    let error = World::new().ask_sh(script).unwrap_err();
+    let error = Fixture::new().ask_sh(script).unwrap_err();
     assert_error(
         &error,
         ErrorKind::Crashed,
@@ -44,14 +44,14 @@ fn last_words_are_short_and_harmless() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_not_found() {
-    let world = World::new();
-    write(&world.folder().join("plain"), b"#!/bin/sh\necho hi\n");
-    write(&world.folder().join("orphan"), b"#!/no/such/shell\n");
-    write(&world.folder().join("noise"), b"\x01\x02\x03");
+fn program_that_cannot_be_started_is_not_found() {
+    let fixture = Fixture::new();
+    write(&fixture.folder().join("plain"), b"#!/bin/sh\necho hi\n");
+    write(&fixture.folder().join("orphan"), b"#!/no/such/shell\n");
+    write(&fixture.folder().join("noise"), b"\x01\x02\x03");
     for name in ["orphan", "noise"] {
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(world.folder().join(name), mode).unwrap();
+        fs::set_permissions(fixture.folder().join(name), mode).unwrap();
     }
     for program in [
         "no-such-program",
@@ -62,89 +62,89 @@ fn a_program_that_cannot_be_started_is_not_found() {
         "/",
         "",
     ] {
-        let error = world.ask(&command(&[program])).unwrap_err();
+        let error = fixture.ask(&command(&[program])).unwrap_err();
         assert_error(&error, ErrorKind::NotFound, "cannot be started");
     }
 }
 
 #[test]
-fn a_program_is_looked_up_from_the_workspace() {
-    let world = World::new();
-    let path = world.folder().join("agent");
+fn program_path_is_resolved_from_the_workspace() {
+    let fixture = Fixture::new();
+    let path = fixture.folder().join("agent");
     write(&path, b"#!/bin/sh\necho hi\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    // Linux refuses to start a file while any process still holds it open for writing, as one
-    // that another test just forked may do for a moment.
+    // Linux refuses to start a file while any process still holds it open for writing; a process
+    // that another test just forked may do so briefly.
     until("the file is free", || {
-        world
+        fixture
             .ask(&command(&["./agent"]))
             .is_ok_and(|answer| answer.text == "hi")
     });
 }
 
 #[test]
-fn what_can_never_be_started_is_invalid() {
-    let world = World::new();
-    let error = world.ask(&command(&[])).unwrap_err();
+fn impossible_commands_are_invalid() {
+    let fixture = Fixture::new();
+    let error = fixture.ask(&command(&[])).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "agent writer has no command");
-    let error = world.ask(&command(&["echo", "a\0b"])).unwrap_err();
+    let error = fixture.ask(&command(&["echo", "a\0b"])).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "echo cannot be started");
-    let nowhere = World::lent(&world.folder().join("nowhere"));
+    let nowhere = Fixture::in_folder(&fixture.folder().join("nowhere"));
     let error = nowhere.ask(&command(&["true"])).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "is not a folder");
 }
 
 #[test]
-fn an_answer_that_is_too_long_ends_the_agent() {
-    let world = World::new();
-    let error = world.ask(&command(&["yes"])).unwrap_err();
+fn too_long_answer_kills_the_agent() {
+    let fixture = Fixture::new();
+    let error = fixture.ask(&command(&["yes"])).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "more than 16777216 bytes");
-    world.assert_empty();
-    let error = world.ask_sh("head -c 100000000 /dev/zero").unwrap_err();
+    fixture.assert_empty();
+    let error = fixture.ask_sh("head -c 100000000 /dev/zero").unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "more than 16777216 bytes");
-    world.assert_empty();
+    fixture.assert_empty();
 }
 
 #[test]
-fn the_limit_is_the_length_that_is_still_allowed() {
-    let world = World::new();
+fn answer_limit_is_inclusive() {
+    let fixture = Fixture::new();
     let script = "printf 12345";
-    let answer = world.ask(&sh(script).with_limit(5)).unwrap();
+    let answer = fixture.ask(&sh(script).with_limit(5)).unwrap();
     assert_eq!(answer.text, "12345");
-    let error = world.ask(&sh(script).with_limit(4)).unwrap_err();
+    let error = fixture.ask(&sh(script).with_limit(4)).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "more than 4 bytes");
 }
 
 #[test]
-fn an_agent_cannot_claim_a_success() {
+fn agent_cannot_forge_a_success_status() {
     let script = r#"
         trap '' PIPE; ok='{"exited":0}'
         echo "$ok"; echo "$ok" >&2; echo "$ok" >&0
         for fd in /proc/$PPID/fd/*; do echo "$ok" >"$fd"; done
         exit 5"#;
-    let error = World::new().ask_sh(script).unwrap_err();
+    let error = Fixture::new().ask_sh(script).unwrap_err();
     assert_error(&error, ErrorKind::Crashed, "exit code 5");
 }
 
 #[test]
-fn an_agent_that_kills_its_warden_gives_no_answer() {
-    let world = World::new();
+fn killed_process_guard_gives_no_answer() {
+    let fixture = Fixture::new();
     let script = "echo answer; kill -9 $PPID; while [ ! -e go ]; do sleep 0.01; done";
-    let error = world.ask_sh(script).unwrap_err();
+    let error = fixture.ask_sh(script).unwrap_err();
     assert_error(&error, ErrorKind::Crashed, "the warden of sh was killed");
-    world.touch("go");
-    until("the agent has seen it", || world.living().is_empty());
+    fixture.touch("go");
+    until("the agent has seen it", || fixture.processes().is_empty());
 }
 
 #[test]
-fn without_a_warden_nothing_starts() {
-    let world = World::new();
+fn nothing_starts_without_a_process_guard() {
+    let fixture = Fixture::new();
     let launch = segno_agents::Launch {
         program: "/no/such/warden".into(),
         args: Vec::new(),
     };
     let driver = segno_agents::Command::new(vec!["true".to_owned()], launch);
-    let error = world.ask(&driver).unwrap_err();
+    let error = fixture.ask(&driver).unwrap_err();
     assert_error(
         &error,
         ErrorKind::Crashed,

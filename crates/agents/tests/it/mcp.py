@@ -1,4 +1,4 @@
-"""An MCP server that misbehaves as it is told: over stdin and stdout, or (`http`) over HTTP."""
+"""An MCP server that misbehaves on demand: over stdin and stdout, or (`http`) over HTTP."""
 
 import http.server
 import json
@@ -85,7 +85,7 @@ def read():
 
 
 def ask():
-    """Asks everything that a server can ask, and returns what is answered."""
+    """Sends every request that a server can send, and returns the responses."""
     answers = []
     requests = [
         ("roots/list", {}),
@@ -155,7 +155,7 @@ def serve():
             write({**answer, "result": result} if result else {**answer, "error": error})
 
 
-# Over HTTP: answers are JSON, except those of `hang_up`, `silent` and `huge`.
+# Over HTTP: responses are JSON, except those of `hang_up`, `silent` and `huge`.
 
 SESSIONS = set()
 

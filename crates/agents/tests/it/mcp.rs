@@ -1,5 +1,5 @@
-//! Servers of MCP: real ones, which `make test` puts where this finds them (`SEGNO_NPM` names another
-//! place), and one that misbehaves.
+//! MCP servers: real ones, which `make test` installs (`SEGNO_NPM` names another folder), and one
+//! that misbehaves.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,22 +16,22 @@ use segno_core::tool::{Class, Tools};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{World, read, runtime, until};
+use crate::fixture::{Fixture, read, runtime, until};
 
-/// Time that passes only when it is turned.
-struct Hand(watch::Sender<Duration>);
+/// A clock that a test advances.
+struct ManualClock(watch::Sender<Duration>);
 
-impl Hand {
+impl ManualClock {
     fn new() -> Arc<Self> {
         Arc::new(Self(watch::channel(Duration::ZERO).0))
     }
 
-    fn turn(&self, by: Duration) {
+    fn advance(&self, by: Duration) {
         self.0.send_modify(|now| *now += by);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -60,15 +60,15 @@ fn means(clock: Arc<dyn Clock>) -> Means {
     }
 }
 
-/// A program in the world's folder, marked as the world's.
-fn program(world: &World, id: &str, argv: &[&str]) -> McpServer {
-    let mark = ("SEGNO_SESSION".to_owned(), world.session().to_string());
+/// A program in the fixture's folder, with the fixture's marker in its environment.
+fn program(fixture: &Fixture, id: &str, argv: &[&str]) -> McpServer {
+    let mark = ("SEGNO_SESSION".to_owned(), fixture.session().to_string());
     McpServer {
         id: id.to_owned(),
         transport: Transport::Program {
             argv: argv.iter().map(ToString::to_string).collect(),
             env: vec![mark, ("ADDED".to_owned(), "by the spec".to_owned())],
-            folder: world.folder().to_owned(),
+            folder: fixture.folder().to_owned(),
         },
     }
 }
@@ -89,11 +89,11 @@ fn script() -> String {
 }
 
 /// The server that misbehaves.
-fn odd(world: &World, mode: &str) -> McpServer {
-    program(world, "odd", &["python3", &script(), mode])
+fn odd(fixture: &Fixture, mode: &str) -> McpServer {
+    program(fixture, "odd", &["python3", &script(), mode])
 }
 
-/// A real server's entry point.
+/// The entry point of a real server.
 fn real(name: &str) -> String {
     let place = match std::env::var_os("SEGNO_NPM") {
         Some(place) => PathBuf::from(place),
@@ -109,22 +109,22 @@ fn real(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn everything(world: &World) -> McpServer {
-    program(world, "everything", &["node", &real("server-everything")])
+fn everything(fixture: &Fixture) -> McpServer {
+    program(fixture, "everything", &["node", &real("server-everything")])
 }
 
-fn filesystem(world: &World, id: &str) -> McpServer {
-    let folder = world.folder().to_str().unwrap();
-    program(world, id, &["node", &real("server-filesystem"), folder])
+fn filesystem(fixture: &Fixture, id: &str) -> McpServer {
+    let folder = fixture.folder().to_str().unwrap();
+    program(fixture, id, &["node", &real("server-filesystem"), folder])
 }
 
 async fn connect(server: McpServer) -> Mcp {
-    let connected = Mcp::connect(server, means(Hand::new())).await;
+    let connected = Mcp::connect(server, means(ManualClock::new())).await;
     connected.unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn refused(server: McpServer) -> McpError {
-    let connected = Mcp::connect(server, means(Hand::new())).await;
+    let connected = Mcp::connect(server, means(ManualClock::new())).await;
     connected.err().unwrap()
 }
 
@@ -147,9 +147,9 @@ fn class(tools: &dyn Tools, name: &str) -> Class {
     offers.find(|offer| offer.tool.name == name).unwrap().class
 }
 
-/// Waits in a thread, so that others can go on meanwhile.
-async fn until_there(world: &World, name: &'static str) {
-    let there = World::lent(world.folder());
+/// Waits in a thread, so that other tasks can run meanwhile.
+async fn until_there(fixture: &Fixture, name: &'static str) {
+    let there = Fixture::in_folder(fixture.folder());
     let waiting = move || until(name, || there.has(name));
     tokio::task::spawn_blocking(waiting).await.unwrap();
 }
@@ -161,10 +161,10 @@ struct Web {
 }
 
 impl Web {
-    fn odd(world: &World) -> Self {
+    fn odd(fixture: &Fixture) -> Self {
         let mut child = Command::new("python3")
             .args([&script(), "http"])
-            .current_dir(world.folder())
+            .current_dir(fixture.folder())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -217,10 +217,10 @@ fn port(pid: u32) -> Option<u16> {
 }
 
 #[test]
-fn a_real_program_offers_its_tools_and_answers() {
-    let world = World::new();
+fn real_stdio_server_lists_and_runs_tools() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(everything(&world)).await;
+        let mcp = connect(everything(&fixture)).await;
         let echo = &mcp.offers()[names(&mcp).iter().position(|n| *n == "echo").unwrap()];
         assert_eq!(echo.tool.schema["properties"]["message"]["type"], "string");
         let said = call(&mcp, "echo", json!({"message": "hi"})).await;
@@ -235,17 +235,17 @@ fn a_real_program_offers_its_tools_and_answers() {
         assert!(wrong.unwrap_err().contains("number"));
         let env = call(&mcp, "get-env", json!({})).await.unwrap();
         assert!(env.contains("by the spec") && env.contains("PATH"), "{env}");
-        assert!(!world.living().is_empty());
+        assert!(!fixture.processes().is_empty());
     });
-    until("the server is gone", || world.living().is_empty());
+    until("the server is gone", || fixture.processes().is_empty());
 }
 
 #[test]
-fn a_real_server_works_with_files_and_says_what_may_be_repeated() {
-    let world = World::new();
+fn real_server_reads_and_writes_files() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(filesystem(&world, "files")).await;
-        let path = world.folder().join("note.txt");
+        let mcp = connect(filesystem(&fixture, "files")).await;
+        let path = fixture.folder().join("note.txt");
         let written = json!({"path": path, "content": "kept"});
         call(&mcp, "write_file", written).await.unwrap();
         assert_eq!(read(&path), b"kept");
@@ -260,7 +260,7 @@ fn a_real_server_works_with_files_and_says_what_may_be_repeated() {
 }
 
 #[test]
-fn a_real_server_over_http_answers_in_streams() {
+fn real_http_server_responds_in_streams() {
     let web = Web::everything();
     runtime().block_on(async {
         let mcp = connect(address("web", web.url(), &[])).await;
@@ -279,9 +279,9 @@ fn a_real_server_over_http_answers_in_streams() {
 }
 
 #[test]
-fn an_address_may_answer_in_json_and_wants_its_headers_and_session() {
-    let world = World::new();
-    let web = Web::odd(&world);
+fn http_server_gets_headers_and_session() {
+    let fixture = Fixture::new();
+    let web = Web::odd(&fixture);
     runtime().block_on(async {
         let mcp = connect(address(
             "web",
@@ -296,14 +296,14 @@ fn an_address_may_answer_in_json_and_wants_its_headers_and_session() {
         let huge = call(&mcp, "huge", json!({})).await.unwrap();
         assert!(huge.ends_with("x\n[cut: these are the first 2097152 of 12582912 bytes]"));
         drop(mcp);
-        until_there(&world, "left").await;
+        until_there(&fixture, "left").await;
     });
 }
 
 #[test]
-fn an_address_that_forgot_the_session_or_hung_up_is_called_anew() {
-    let world = World::new();
-    let web = Web::odd(&world);
+fn lost_http_session_is_reconnected() {
+    let fixture = Fixture::new();
+    let web = Web::odd(&fixture);
     runtime().block_on(async {
         let mcp = connect(address(
             "web",
@@ -313,8 +313,8 @@ fn an_address_that_forgot_the_session_or_hung_up_is_called_anew() {
         .await;
         call(&mcp, "forget", json!({})).await.unwrap();
         let lost = call(&mcp, "echo", json!({})).await.unwrap_err();
-        let told = "MCP server `web` refused the call: 404 Not Found: session not found";
-        assert_eq!(lost, told);
+        let expected = "MCP server `web` refused the call: 404 Not Found: session not found";
+        assert_eq!(lost, expected);
         assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
         let cut = call(&mcp, "hang_up", json!({})).await.unwrap_err();
         assert!(cut.contains("ended before the answer"), "{cut}");
@@ -327,17 +327,17 @@ fn an_address_that_forgot_the_session_or_hung_up_is_called_anew() {
 }
 
 #[test]
-fn an_address_that_refuses_is_named_without_its_key() {
-    let world = World::new();
-    let web = Web::odd(&world);
+fn refusing_http_server_is_named_without_its_key() {
+    let fixture = Fixture::new();
+    let web = Web::odd(&fixture);
     runtime().block_on(async {
         let url = format!("{}?key=secret", web.url());
         let error = refused(address("web", url, &[("Authorization", "Bearer secret")])).await;
-        let told = format!(
+        let expected = format!(
             "MCP server `web` cannot be used: calling 127.0.0.1:{}: 401",
             web.port
         );
-        assert!(error.to_string().starts_with(&told), "{error}");
+        assert!(error.to_string().starts_with(&expected), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(error.hint().unwrap().contains("headers"));
         for (url, headers, reason) in [
@@ -367,54 +367,54 @@ fn an_address_that_refuses_is_named_without_its_key() {
 }
 
 #[test]
-fn a_program_has_the_folder_and_the_environment_and_nothing_of_it_stays() {
-    let world = World::new();
+fn stdio_server_gets_folder_and_env_and_ends() {
+    let fixture = Fixture::new();
     let runtime = runtime();
     let mcp = runtime.block_on(async {
-        let mcp = connect(odd(&world, "plain")).await;
-        let told = call(&mcp, "where", json!({})).await.unwrap();
-        let told: Value = serde_json::from_str(&told).unwrap();
-        let folder = world.folder().canonicalize().unwrap();
+        let mcp = connect(odd(&fixture, "plain")).await;
+        let expected = call(&mcp, "where", json!({})).await.unwrap();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        let folder = fixture.folder().canonicalize().unwrap();
         assert_eq!(
-            told,
+            expected,
             json!([folder, "by the spec", std::env::var("HOME").unwrap()])
         );
         mcp
     });
-    // The warden, Python, and a child of its in a session of its own.
-    until("all are there", || world.living().len() == 3);
-    // Nobody runs the runtime: the end does not depend on anyone waiting for it.
+    // The guard, Python, and a child of Python in a session of its own.
+    until("all are there", || fixture.processes().len() == 3);
+    // The runtime does not run: the tree ends although no task waits for it.
     drop(mcp);
-    until("all are gone", || world.living().is_empty());
+    until("all are gone", || fixture.processes().is_empty());
 }
 
 #[test]
 fn nothing_stays_when_segno_is_killed() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let mut segno = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "mcp::holds_a_program_until_it_is_killed",
             "--ignored",
         ])
-        .env("SEGNO_TEST_FOLDER", world.folder())
+        .env("SEGNO_TEST_FOLDER", fixture.folder())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    until("a call is under way", || world.has("silent"));
-    until("all are there", || world.living().len() == 3);
+    until("a call is under way", || fixture.has("silent"));
+    until("all are there", || fixture.processes().len() == 3);
     segno.kill().unwrap();
     segno.wait().unwrap();
-    until("all are gone", || world.living().is_empty());
+    until("all are gone", || fixture.processes().is_empty());
 }
 
 #[test]
 #[ignore = "is killed by `nothing_stays_when_segno_is_killed`"]
 fn holds_a_program_until_it_is_killed() {
     let folder = std::env::var_os("SEGNO_TEST_FOLDER").unwrap();
-    let world = World::lent(Path::new(&folder));
+    let fixture = Fixture::in_folder(Path::new(&folder));
     runtime().block_on(async {
-        let mcp = connect(odd(&world, "plain")).await;
+        let mcp = connect(odd(&fixture, "plain")).await;
         call(&mcp, "where", json!({})).await.unwrap();
         let ended = call(&mcp, "silent", json!({})).await;
         panic!("ended: {ended:?}");
@@ -422,11 +422,11 @@ fn holds_a_program_until_it_is_killed() {
 }
 
 #[test]
-fn a_server_that_dies_in_a_call_says_so_and_is_started_for_the_next() {
-    let world = World::new();
+fn server_that_dies_in_a_call_is_restarted() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(odd(&world, "plain")).await;
-        let first = world.living();
+        let mcp = connect(odd(&fixture, "plain")).await;
+        let first = fixture.processes();
         let died = call(&mcp, "crash", json!({})).await.unwrap_err();
         assert_eq!(
             died,
@@ -434,92 +434,96 @@ fn a_server_that_dies_in_a_call_says_so_and_is_started_for_the_next() {
              cheese; whether the call had an effect is not known; the server is asked anew at the \
              next call"
         );
-        world.assert_empty();
+        fixture.assert_empty();
         assert_eq!(
             call(&mcp, "echo", json!({"a": 1})).await.unwrap(),
             r#"{"a": 1}"#
         );
-        let second = world.living();
+        let second = fixture.processes();
         assert!(!second.is_empty() && second.iter().all(|pid| !first.contains(pid)));
     });
 }
 
 #[test]
-fn a_server_that_died_between_calls_is_not_missed() {
-    let world = World::new();
+fn server_that_died_between_calls_is_restarted() {
+    let fixture = Fixture::new();
     let runtime = runtime();
-    let mcp = runtime.block_on(connect(odd(&world, "plain")));
+    let mcp = runtime.block_on(connect(odd(&fixture, "plain")));
     let is_python = |pid: &i32| read(format!("/proc/{pid}/comm")).starts_with(b"python");
-    let python = world.living().into_iter().find(is_python).unwrap();
+    let python = fixture.processes().into_iter().find(is_python).unwrap();
     let mut kill = Command::new("kill");
     let killed = kill.args(["-9", &python.to_string()]).status();
     assert!(killed.unwrap().success());
-    until("it is gone", || world.living().is_empty());
-    // Nobody has run the runtime meanwhile, so nobody has heard of it.
+    until("it is gone", || fixture.processes().is_empty());
+    // The runtime has not run meanwhile, so no task has noticed the end.
     let answer = runtime.block_on(call(&mcp, "echo", json!({})));
     assert_eq!(answer.unwrap(), "{}");
 }
 
 #[test]
-fn a_server_that_cannot_be_started_again_says_why() {
-    let world = World::new();
-    let copy = world.folder().join("odd.py");
+fn failed_restart_is_reported() {
+    let fixture = Fixture::new();
+    let copy = fixture.folder().join("odd.py");
     std::fs::copy(script(), &copy).unwrap();
     runtime().block_on(async {
-        let server = program(&world, "odd", &["python3", copy.to_str().unwrap(), "plain"]);
+        let server = program(
+            &fixture,
+            "odd",
+            &["python3", copy.to_str().unwrap(), "plain"],
+        );
         let mcp = connect(server).await;
         call(&mcp, "crash", json!({})).await.unwrap_err();
-        crate::world::write(&copy, b"import sys; sys.exit('gone for good')");
+        crate::fixture::write(&copy, b"import sys; sys.exit('gone for good')");
         let error = call(&mcp, "echo", json!({})).await.unwrap_err();
-        let told = "MCP server `odd` cannot be used: starting `python3`: `python3` ended with exit \
+        let expected = "MCP server `odd` cannot be used: starting `python3`: `python3` ended with exit \
                     code 1: gone for good";
-        assert_eq!(error, told);
+        assert_eq!(error, expected);
     });
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_cancelled_and_the_server_stays() {
-    let (world, clock) = (World::new(), Hand::new());
+fn call_timeout_cancels_and_keeps_the_server() {
+    let (fixture, clock) = (Fixture::new(), ManualClock::new());
     runtime().block_on(async {
-        let mcp = Mcp::connect(odd(&world, "plain"), means(clock.clone()));
+        let mcp = Mcp::connect(odd(&fixture, "plain"), means(clock.clone()));
         let mcp = mcp.await.unwrap_or_else(|error| panic!("{error}"));
-        let living = world.living();
+        let living = fixture.processes();
         let turn = async {
-            until_there(&world, "silent").await;
-            clock.turn(Limits::default().call);
+            until_there(&fixture, "silent").await;
+            clock.advance(Limits::default().call);
         };
         let (late, ()) = tokio::join!(call(&mcp, "silent", json!({})), turn);
-        let told = "MCP server `odd` did not answer within 120 s and was told to stop; whether the \
+        let expected = "MCP server `odd` did not answer within 120 s and was told to stop; whether the \
                     call had an effect is not known";
-        assert_eq!(late.unwrap_err(), told);
-        until_there(&world, "cancelled").await;
+        assert_eq!(late.unwrap_err(), expected);
+        until_there(&fixture, "cancelled").await;
         assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
-        assert_eq!(world.living(), living);
+        assert_eq!(fixture.processes(), living);
     });
 }
 
 #[test]
-fn a_call_that_is_given_up_is_cancelled() {
-    let (here, there) = (World::new(), World::new());
+fn dropped_call_is_cancelled() {
+    let (here, there) = (Fixture::new(), Fixture::new());
     let web = Web::odd(&there);
     runtime().block_on(async {
         let header = [("Authorization", "Bearer tok")];
         let web = connect(address("web", web.url(), &header)).await;
         let program = connect(odd(&here, "plain")).await;
-        for (world, mcp) in [(&here, program), (&there, web)] {
+        for (fixture, mcp) in [(&here, program), (&there, web)] {
             tokio::select! {
                 ended = call(&mcp, "silent", json!({})) => panic!("ended: {ended:?}"),
-                () = until_there(world, "silent") => {}
+                () = until_there(fixture, "silent") => {}
             }
-            until_there(world, "cancelled").await;
+            until_there(fixture, "cancelled").await;
             assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
         }
     });
 }
 
 #[test]
-fn a_server_that_never_answers_is_ended_after_the_limit() {
-    let clock = Hand::new();
+fn server_that_never_responds_is_killed() {
+    let clock = ManualClock::new();
     for (mode, last_words) in [
         ("deaf", "downloading the internet"),
         (
@@ -527,56 +531,56 @@ fn a_server_that_never_answers_is_ended_after_the_limit() {
             "(it wrote `Server is ready!`, which is no message)",
         ),
     ] {
-        let world = World::new();
+        let fixture = Fixture::new();
         let error = runtime().block_on(async {
             let turn = async {
-                until_there(&world, "deaf").await;
-                clock.turn(Limits::default().connect);
+                until_there(&fixture, "deaf").await;
+                clock.advance(Limits::default().connect);
             };
-            let connect = Mcp::connect(odd(&world, mode), means(clock.clone()));
+            let connect = Mcp::connect(odd(&fixture, mode), means(clock.clone()));
             tokio::join!(connect, turn).0.err().unwrap()
         });
-        let told = format!(
+        let expected = format!(
             "MCP server `odd` cannot be used: starting `python3`: no answer within 30 s: {last_words}"
         );
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("download"), "{error:?}");
         assert_eq!(error.kind(), Kind::Unavailable);
-        world.assert_empty();
+        fixture.assert_empty();
     }
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_named_with_the_reason() {
-    let world = World::new();
-    let missing = program(&world, "odd", &["/nowhere/at-all"]);
-    let mut homeless = odd(&world, "plain");
+fn unusable_server_is_named_with_the_reason() {
+    let fixture = Fixture::new();
+    let missing = program(&fixture, "odd", &["/nowhere/at-all"]);
+    let mut homeless = odd(&fixture, "plain");
     if let Transport::Program { folder, .. } = &mut homeless.transport {
         *folder = "/nowhere".into();
     }
     let runtime = runtime();
     for (server, kind, reason, hint) in [
         (
-            odd(&world, "noise"),
+            odd(&fixture, "noise"),
             Kind::Unavailable,
             "`python3` ended with exit code 2: missing option (it wrote `Usage: odd [options]`, \
              which is no message)",
             "by hand",
         ),
         (
-            odd(&world, "version"),
+            odd(&fixture, "version"),
             Kind::Invalid,
             "it speaks version 1999-01-01 of MCP, and Segno speaks 2024-11-05",
             "by hand",
         ),
         (
-            odd(&world, "endless"),
+            odd(&fixture, "endless"),
             Kind::Invalid,
             "its list of tools has no end",
             "by hand",
         ),
         (
-            odd(&world, "many"),
+            odd(&fixture, "many"),
             Kind::Invalid,
             "its list of tools has no end, or more than 1000 entries",
             "by hand",
@@ -589,7 +593,7 @@ fn a_server_that_cannot_be_used_is_named_with_the_reason() {
         ),
         (homeless, Kind::Invalid, "/nowhere is not a folder", ""),
         (
-            program(&world, "odd", &[]),
+            program(&fixture, "odd", &[]),
             Kind::Invalid,
             "it has no command",
             "",
@@ -600,15 +604,15 @@ fn a_server_that_cannot_be_used_is_named_with_the_reason() {
         assert!(error.reason.starts_with(reason), "{error}");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.hint().unwrap_or_default().contains(hint), "{error:?}");
-        world.assert_empty();
+        fixture.assert_empty();
     }
 }
 
 #[test]
-fn all_pages_are_read_and_what_strangers_say_is_cleaned() {
-    let world = World::new();
+fn all_tool_pages_are_read_and_sanitized() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(odd(&world, "pages")).await;
+        let mcp = connect(odd(&fixture, "pages")).await;
         assert_eq!(
             names(&mcp),
             ["one", "twice", "odd.name/ü", "repeat", "wordy"]
@@ -626,17 +630,17 @@ fn all_pages_are_read_and_what_strangers_say_is_cleaned() {
             json!({"type": "string", "description": "ab", "pattern": "\u{7}"})
         );
         assert_eq!(wordy.schema["type"], "object");
-        let none = connect(odd(&world, "no_tools")).await;
+        let none = connect(odd(&fixture, "no_tools")).await;
         assert!(none.offers().is_empty());
     });
 }
 
 #[test]
-fn strange_answers_are_answers_or_errors_but_never_silence() {
-    let world = World::new();
+fn malformed_responses_become_results_or_errors() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(odd(&world, "plain")).await;
-        let living = world.living();
+        let mcp = connect(odd(&fixture, "plain")).await;
+        let living = fixture.processes();
         assert_eq!(
             call(&mcp, "garbage", json!({})).await.unwrap(),
             "after garbage"
@@ -660,7 +664,7 @@ fn strange_answers_are_answers_or_errors_but_never_silence() {
         assert_eq!(refused, "there is no such [1mtool");
         let unfit = call(&mcp, "echo", json!([1])).await.unwrap_err();
         assert_eq!(unfit, "the input must be an object");
-        assert_eq!(world.living(), living);
+        assert_eq!(fixture.processes(), living);
         let endless = call(&mcp, "endless_line", json!({})).await.unwrap_err();
         assert!(
             endless.contains("a message has more than 16777216 bytes"),
@@ -671,13 +675,13 @@ fn strange_answers_are_answers_or_errors_but_never_silence() {
 }
 
 #[test]
-fn a_server_gets_the_folder_and_nothing_else() {
-    let world = World::new();
+fn server_gets_the_root_and_nothing_else() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mcp = connect(odd(&world, "plain")).await;
+        let mcp = connect(odd(&fixture, "plain")).await;
         let answers = call(&mcp, "ask", json!({})).await.unwrap();
         let answers: Value = serde_json::from_str(&answers).unwrap();
-        let folder = format!("file://{}/", world.folder().display());
+        let folder = format!("file://{}/", fixture.folder().display());
         assert_eq!(answers[0]["roots"], json!([{"uri": folder}]));
         assert_eq!(answers[1]["code"], -32601);
         assert_eq!(answers[2]["action"], "decline");

@@ -1,4 +1,4 @@
-//! A server on this machine that says what it is told to say, and keeps what it hears.
+//! A local HTTP server that sends scripted responses and records requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,40 +6,40 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) struct Server {
     port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// A server that answers each request, head and body, with these bytes. With none, it stays
-    /// silent and holds the line.
+    /// Answers each request, head and body, with these bytes. With none, it stays silent and keeps
+    /// the connection open.
     pub(crate) fn new(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&heard);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&requests);
         std::thread::spawn(move || {
             let mut silent = Vec::new();
             while let Ok((mut stream, _)) = listener.accept() {
-                let request = hear(&stream);
-                kept.lock().unwrap().push(request.clone());
+                let request = read_request(&stream);
+                recorded.lock().unwrap().push(request.clone());
                 match answer(&request) {
                     bytes if bytes.is_empty() => silent.push(stream),
-                    // Whoever has heard enough hangs up.
+                    // A client that has read enough hangs up.
                     bytes => drop(stream.write_all(&bytes)),
                 }
             }
         });
-        Self { port, heard }
+        Self { port, requests }
     }
 
-    /// A server that says the same to everyone.
-    pub(crate) fn saying(kind: &str, body: impl AsRef<[u8]>) -> Self {
+    /// Sends the same response to every request.
+    pub(crate) fn responding(kind: &str, body: impl AsRef<[u8]>) -> Self {
         let answer = response("200 OK", &format!("Content-Type: {kind}\r\n"), body);
         Self::new(move |_| answer.clone())
     }
 
-    /// A server that sends everyone elsewhere.
-    pub(crate) fn sending(status: &str, place: &str) -> Self {
+    /// Redirects every request.
+    pub(crate) fn redirecting(status: &str, place: &str) -> Self {
         let answer = response(status, &format!("Location: {place}\r\n"), "");
         Self::new(move |_| answer.clone())
     }
@@ -48,7 +48,7 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The same by its name, which is another host to everyone who looks.
+    /// The same server by its name, which counts as another host.
     pub(crate) fn name(&self) -> String {
         format!("localhost:{}", self.port)
     }
@@ -57,13 +57,13 @@ impl Server {
         format!("http://{}{path}", self.host())
     }
 
-    /// All requests so far, in small letters but for their bodies.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    /// All requests so far, in lower case but for their bodies.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-/// An answer that ends with its body.
+/// A response that ends with its body.
 pub(crate) fn response(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let length = body.len();
@@ -73,7 +73,7 @@ pub(crate) fn response(status: &str, headers: &str, body: impl AsRef<[u8]>) -> V
     [head.as_bytes(), body].concat()
 }
 
-fn hear(stream: &TcpStream) -> String {
+fn read_request(stream: &TcpStream) -> String {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -1,11 +1,11 @@
-//! What a transcript is said to be, and how much memory that takes.
+//! Summaries of transcripts, and how much memory they take.
 
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
 use std::path::Path;
 use std::process::Command;
 
-use segno_agents::transcript::{Adapted, Followed, Native, Reason, Report};
+use segno_agents::transcript::{BranchStatus, Native, Reason, Report, VersionSupport};
 use segno_core::conversation::Tokens;
 use segno_core::time::Timestamp;
 use serde_json::json;
@@ -17,14 +17,14 @@ fn examine(native: Native, name: &str) -> Report {
 }
 
 #[test]
-fn a_session_of_claude_code_is_described() {
+fn claude_code_session_is_summarized() {
     let text = one(Native::ClaudeCode, "three");
     let report = examine(Native::ClaudeCode, "three");
     assert_eq!(report.bytes, text.len() as u64);
     let lines = text.split_inclusive(|&byte| byte == b'\n').count();
     assert_eq!(report.records, lines as u64);
-    assert_eq!(report.adapted, Adapted::Known("2.1.325".into()));
-    assert_eq!(report.branches, Followed::Yes);
+    assert_eq!(report.adapted, VersionSupport::Known("2.1.325".into()));
+    assert_eq!(report.branches, BranchStatus::Yes);
     let facts = &report.facts;
     assert_eq!(
         facts.session.as_deref(),
@@ -43,9 +43,9 @@ fn a_session_of_claude_code_is_described() {
     assert!(!report.is_torn());
 }
 
-/// The program's own count stands in its last `cost-state`.
+/// Claude Code writes its own count in the last `cost-state`.
 #[test]
-fn tokens_are_what_the_program_itself_counted() {
+fn token_sums_match_the_cli_agent() {
     let text = one(Native::ClaudeCode, "three");
     let cost = text
         .split(|&byte| byte == b'\n')
@@ -59,7 +59,7 @@ fn tokens_are_what_the_program_itself_counted() {
 }
 
 #[test]
-fn a_session_of_codex_is_described() {
+fn codex_session_is_summarized() {
     let report = examine(Native::Codex, "three");
     let facts = &report.facts;
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_session_of_codex_is_described() {
 }
 
 #[test]
-fn a_killed_session_has_a_call_of_unknown_outcome() {
+fn killed_session_has_an_open_call() {
     for native in [Native::ClaudeCode, Native::Codex] {
         let report = examine(native, "killed");
         let [call] = &report.summary.unanswered[..] else {
@@ -97,7 +97,7 @@ fn a_killed_session_has_a_call_of_unknown_outcome() {
 }
 
 #[test]
-fn a_torn_file_is_said_to_be_torn() {
+fn torn_file_is_reported() {
     let text = one(Native::Codex, "three");
     for (cut, reason) in [(5, Reason::Torn), (1, Reason::NoNewline)] {
         let torn = &text[..text.len() - cut];
@@ -113,7 +113,7 @@ fn a_torn_file_is_said_to_be_torn() {
     );
 }
 
-/// Examines a file and says how much memory that took at most, in MiB. Run in a process of its own.
+/// Examines a file and prints the peak memory in MiB. Runs in a process of its own.
 #[test]
 #[ignore = "only a part of the tests of memory"]
 #[expect(clippy::disallowed_methods, reason = "tests read files as others do")]
@@ -175,7 +175,7 @@ fn made(
 
 /// `SEGNO_TEST_MEGABYTES=1024` makes it a gigabyte.
 #[test]
-fn a_huge_transcript_is_examined_in_little_memory() {
+fn huge_transcript_is_examined_in_bounded_memory() {
     let megabytes: u64 =
         std::env::var("SEGNO_TEST_MEGABYTES").map_or(300, |text| text.parse().unwrap());
     let pad = "x".repeat(500);
@@ -210,7 +210,7 @@ fn a_huge_transcript_is_examined_in_little_memory() {
 }
 
 #[test]
-fn a_huge_line_is_passed_over_in_little_memory() {
+fn huge_line_is_skipped_in_bounded_memory() {
     for native in [Native::ClaudeCode, Native::Codex] {
         let (_folder, path) = made("line.jsonl", |file| {
             file.write_all(b"{\"type\":\"user\",\"message\":{\"content\":\"")

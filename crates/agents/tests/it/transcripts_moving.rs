@@ -1,9 +1,9 @@
-//! Where transcripts are, and how they come to be elsewhere.
+//! Paths of transcripts, and moving transcripts.
 
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
-use segno_agents::transcript::{Move, Moved, Native};
+use segno_agents::transcript::{Move, Native, Relocated};
 use segno_core::time::Timestamp;
 
 use crate::transcripts_reading::{golden, one};
@@ -11,7 +11,7 @@ use crate::transcripts_reading::{golden, one};
 const ID: &str = "1be7fef8-80d5-4db8-b56b-16971ac56909";
 const OTHER: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
 
-fn rehome(native: Native, text: &[u8], target: &Move) -> (Vec<u8>, Moved) {
+fn rehome(native: Native, text: &[u8], target: &Move) -> (Vec<u8>, Relocated) {
     let mut made = Vec::new();
     let moved = native.rehome(Cursor::new(text), &mut made, target).unwrap();
     (made, moved)
@@ -26,7 +26,7 @@ fn to(from: &str, to: &str, session: Option<&str>) -> Move {
 }
 
 #[test]
-fn a_transcript_says_its_new_folder_and_session_and_nothing_else_changes() {
+fn move_changes_only_folder_and_session() {
     for (native, name, text) in golden() {
         let before = native.examine(Cursor::new(text)).unwrap();
         let session = before.facts.session.clone().unwrap();
@@ -38,7 +38,7 @@ fn a_transcript_says_its_new_folder_and_session_and_nothing_else_changes() {
         assert_eq!(after.facts.cwd.as_deref(), Some("/srv/\"odd\" wörk"));
         after.facts = before.facts.clone();
         after.bytes = before.bytes;
-        // What was said, paths in it included, is as it was.
+        // The conversation, paths in it included, is unchanged.
         assert_eq!(after, before, "{name}");
         let back = to("/srv/\"odd\" wörk", "/home/user/project", Some(&session));
         let (again, _) = rehome(native, &made, &back);
@@ -47,14 +47,14 @@ fn a_transcript_says_its_new_folder_and_session_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_move_to_where_it_is_changes_no_byte() {
+fn move_to_the_same_folder_changes_no_byte() {
     for (native, name, text) in golden() {
         let (made, moved) = rehome(
             native,
             text,
             &to("/home/user/project", "/home/user/project", None),
         );
-        assert_eq!(moved, Moved::default());
+        assert_eq!(moved, Relocated::default());
         assert!(made == text, "{name}");
     }
 }
@@ -88,7 +88,7 @@ fn only_folders_below_the_old_one_move() {
 }
 
 #[test]
-fn a_session_gets_no_id_that_is_none() {
+fn move_refuses_an_invalid_session_id() {
     let there = to("/a", "/b", Some("../x"));
     let error = Native::Codex
         .rehome(Cursor::new(b""), &mut Vec::new(), &there)
@@ -97,9 +97,10 @@ fn a_session_gets_no_id_that_is_none() {
 }
 
 #[test]
-fn the_place_of_a_transcript_is_where_the_agent_looks_for_it() {
+fn transcript_path_matches_the_cli_agent() {
     let when = Timestamp(1_794_726_882_551);
-    let place = |native: Native, cwd: &str| native.place(Path::new("/h"), cwd, ID, when).unwrap();
+    let place =
+        |native: Native, cwd: &str| native.path_for(Path::new("/h"), cwd, ID, when).unwrap();
     assert_eq!(
         place(Native::ClaudeCode, "/home/us.er/my_project 𝄋é"),
         Path::new("/h/projects/-home-us-er-my-project----").join(format!("{ID}.jsonl"))
@@ -117,7 +118,7 @@ fn the_place_of_a_transcript_is_where_the_agent_looks_for_it() {
         &ID.replace('1', "g"),
     ] {
         let error = Native::ClaudeCode
-            .place(Path::new("/h"), "/x", id, when)
+            .path_for(Path::new("/h"), "/x", id, when)
             .unwrap_err();
         assert!(error.to_string().contains("not the id"), "{error}");
     }
@@ -139,12 +140,12 @@ fn a_session_is_found_by_its_id() {
             [] as [PathBuf; 0]
         );
         let path = native
-            .place(home.path(), "/home/user/project", ID, Timestamp(0))
+            .path_for(home.path(), "/home/user/project", ID, Timestamp(0))
             .unwrap();
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, one(native, "three")).unwrap();
         let other = native
-            .place(home.path(), "/elsewhere", OTHER, Timestamp(1 << 40))
+            .path_for(home.path(), "/elsewhere", OTHER, Timestamp(1 << 40))
             .unwrap();
         std::fs::create_dir_all(other.parent().unwrap()).unwrap();
         std::fs::write(&other, b"").unwrap();

@@ -1,8 +1,8 @@
-//! What is read from transcripts of real runs, and from broken ones.
+//! Reading transcripts of real runs, and broken ones.
 
 use std::io::Cursor;
 
-use segno_agents::transcript::{Adapted, Damage, Item, Limits, Native, Reason};
+use segno_agents::transcript::{Damage, Item, Limits, Native, Reason, VersionSupport};
 use segno_core::conversation::{
     Branch, Entry, Notice, Origin, Outcome, Said, Thread, Tokens, Utterance, words,
 };
@@ -88,7 +88,7 @@ pub(crate) fn read_within(
     (entries, damage)
 }
 
-/// A line for each thing that was said on the current branch.
+/// One line for each entry of the current branch.
 fn script(entries: &[Entry]) -> Vec<String> {
     let current = entries
         .iter()
@@ -125,7 +125,7 @@ fn line(said: &Said) -> Vec<String> {
 }
 
 #[test]
-fn a_run_of_claude_code_is_read_as_it_was() {
+fn claude_code_run_is_read() {
     let (entries, damage) = read(Native::ClaudeCode, one(Native::ClaudeCode, "three"));
     assert_eq!(damage, []);
     assert_eq!(
@@ -150,7 +150,7 @@ fn a_run_of_claude_code_is_read_as_it_was() {
 }
 
 #[test]
-fn a_run_of_codex_is_read_as_it_was() {
+fn codex_run_is_read() {
     let (entries, damage) = read(Native::Codex, one(Native::Codex, "three"));
     assert_eq!(damage, []);
     assert_eq!(
@@ -184,9 +184,9 @@ fn a_run_of_codex_is_read_as_it_was() {
     assert_eq!(usage, Some((tokens(10_158, 20), Some(tokens(49_249, 220)))));
 }
 
-/// What the model was sent after two resumes at once: the request names the branch of B.
+/// What the model was sent after two resumes at once: the request contains the branch of B.
 #[test]
-fn of_two_branches_the_one_that_ends_last_is_current() {
+fn branch_with_the_newest_leaf_is_current() {
     let (entries, damage) = read(Native::ClaudeCode, one(Native::ClaudeCode, "forked"));
     assert_eq!(damage, []);
     let said = script(&entries);
@@ -211,7 +211,7 @@ fn of_two_branches_the_one_that_ends_last_is_current() {
 }
 
 #[test]
-fn a_break_off_is_a_notice_and_not_a_wish() {
+fn interruption_is_a_notice_and_no_prompt() {
     let (entries, _) = read(Native::ClaudeCode, one(Native::ClaudeCode, "interrupted"));
     let notices = entries.iter().filter_map(|entry| match &entry.said {
         Said::Notice { notice, .. } => Some(*notice),
@@ -246,7 +246,7 @@ fn a_sub_agent_has_its_own_thread() {
 }
 
 #[test]
-fn answers_to_calls_that_were_made_at_once_are_on_the_branch() {
+fn results_of_parallel_calls_are_on_the_branch() {
     let record = |uuid: &str, parent: &str, rest: &str| {
         let parent = if parent.is_empty() {
             "null".into()
@@ -290,7 +290,7 @@ fn answers_to_calls_that_were_made_at_once_are_on_the_branch() {
 }
 
 #[test]
-fn every_broken_line_is_told_with_its_place_and_the_rest_is_read() {
+fn broken_lines_are_reported_and_the_rest_is_read() {
     let deep = format!("{{\"x\":{}1{}}}", "[".repeat(5000), "]".repeat(5000));
     let bad: [(&[u8], Reason); 8] = [
         (b"garbage", Reason::NotJson),
@@ -332,7 +332,7 @@ fn every_broken_line_is_told_with_its_place_and_the_rest_is_read() {
 }
 
 #[test]
-fn wrong_types_are_told_and_never_guessed() {
+fn unexpected_shapes_are_reported() {
     let claude = |rest: &str| format!("{{\"uuid\":\"u\",{rest}}}\n");
     for (rest, field) in [
         (r#""type":"user","message":7"#, "message"),
@@ -374,7 +374,7 @@ fn wrong_types_are_told_and_never_guessed() {
 }
 
 #[test]
-fn nothing_before_a_broken_line_is_lost_with_it() {
+fn records_before_a_broken_line_are_kept() {
     let text = one(Native::ClaudeCode, "three");
     let mut lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     let call = lines
@@ -389,7 +389,7 @@ fn nothing_before_a_broken_line_is_lost_with_it() {
 }
 
 #[test]
-fn too_many_records_to_follow_are_not_guessed_at() {
+fn branches_are_unknown_beyond_the_record_limit() {
     let limits = Limits {
         records: 10,
         ..Limits::default()
@@ -400,13 +400,13 @@ fn too_many_records_to_follow_are_not_guessed_at() {
 }
 
 #[test]
-fn an_unseen_version_is_read_as_the_newest_and_said_to_be() {
+fn untested_version_is_read_like_the_newest() {
     let text = String::from_utf8(one(Native::ClaudeCode, "three").to_vec()).unwrap();
     let newer = text.replace("2.1.325", "3.0.0");
     for (text, adapted) in [
-        (text, Adapted::Known("2.1.325".into())),
-        (newer, Adapted::Unseen("3.0.0".into())),
-        ("{}\n".into(), Adapted::Unsaid),
+        (text, VersionSupport::Known("2.1.325".into())),
+        (newer, VersionSupport::Untested("3.0.0".into())),
+        ("{}\n".into(), VersionSupport::Unreported),
     ] {
         let mut reader = Native::ClaudeCode.read(Cursor::new(text)).unwrap();
         assert!(reader.by_ref().all(|item| item.is_ok()));

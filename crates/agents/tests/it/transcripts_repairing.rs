@@ -19,7 +19,7 @@ fn closes(entry: &Entry) -> bool {
     matches!(&entry.said, Said::Result(answer) if words(&answer.parts) == UNKNOWN_OUTCOME)
 }
 
-/// What is true of every repair, whatever was repaired.
+/// Invariants of every repair.
 fn sound(native: Native, repaired: &[u8]) {
     let (again, done) = repair(native, repaired);
     assert!(done.is_nothing(), "{done:?}");
@@ -34,7 +34,7 @@ fn sound(native: Native, repaired: &[u8]) {
 }
 
 #[test]
-fn a_healthy_transcript_stays_as_it_is() {
+fn healthy_transcript_is_unchanged() {
     for (native, name, text) in golden().filter(|(_, name, _)| *name != "killed") {
         let (repaired, done) = repair(native, text);
         assert!(done.is_nothing(), "{name}: {done:?}");
@@ -43,7 +43,7 @@ fn a_healthy_transcript_stays_as_it_is() {
 }
 
 #[test]
-fn a_call_without_an_answer_is_said_to_have_an_unknown_outcome() {
+fn open_call_gets_an_unknown_outcome() {
     for native in [Native::ClaudeCode, Native::Codex] {
         let text = one(native, "killed");
         let (repaired, done) = repair(native, text);
@@ -60,7 +60,7 @@ fn a_call_without_an_answer_is_said_to_have_an_unknown_outcome() {
             assert_eq!(said.outcome, Outcome::Failed);
         }
         sound(native, &repaired);
-        // Every line that was there is still there, in its order.
+        // Every original line is still there, in its order.
         let mut lines = repaired.split_inclusive(|&byte| byte == b'\n');
         assert!(
             text.split_inclusive(|&byte| byte == b'\n')
@@ -70,7 +70,7 @@ fn a_call_without_an_answer_is_said_to_have_an_unknown_outcome() {
 }
 
 #[test]
-fn an_added_record_looks_like_its_neighbours() {
+fn inserted_record_matches_its_neighbours() {
     let (repaired, _) = repair(Native::ClaudeCode, one(Native::ClaudeCode, "killed"));
     let lines: Vec<_> = repaired.split(|&byte| byte == b'\n').collect();
     let added = lines
@@ -106,7 +106,7 @@ fn an_added_record_looks_like_its_neighbours() {
 }
 
 #[test]
-fn a_broken_line_goes_and_what_followed_it_still_has_its_past() {
+fn dropped_line_keeps_the_history_linked() {
     let text = one(Native::ClaudeCode, "three");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     let (whole, _) = read(Native::ClaudeCode, text);
@@ -130,7 +130,8 @@ fn a_broken_line_goes_and_what_followed_it_still_has_its_past() {
     }
 }
 
-/// The program goes on with the newest leaf, so a clock that jumped must not make the answer one.
+/// Claude Code resumes the newest leaf, so a clock that jumped must not make the inserted result
+/// one.
 #[test]
 fn closing_an_old_call_does_not_change_the_branch() {
     let record = |uuid: &str, parent: &str, year: &str, rest: &str| {
@@ -167,7 +168,7 @@ fn closing_an_old_call_does_not_change_the_branch() {
 }
 
 #[test]
-fn a_call_is_not_closed_when_a_record_that_is_odd_may_answer_it() {
+fn call_before_an_odd_record_stays_open() {
     let text = String::from_utf8(one(Native::ClaudeCode, "sub-agent").to_vec()).unwrap();
     let odd = text.replace("\"is_error\":false", "\"is_error\":\"no\"");
     assert_ne!(odd, text);
@@ -177,7 +178,7 @@ fn a_call_is_not_closed_when_a_record_that_is_odd_may_answer_it() {
 }
 
 #[test]
-fn a_record_that_stands_twice_is_answered_once() {
+fn duplicate_record_is_closed_once() {
     let text = one(Native::ClaudeCode, "forked");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     for twice in 0..lines.len() {
@@ -190,10 +191,11 @@ fn a_record_that_stands_twice_is_answered_once() {
 }
 
 #[test]
-fn a_note_follows_what_the_lost_record_was_read_to_follow() {
+fn replacement_record_has_the_right_parent() {
     let text = one(Native::ClaudeCode, "killed-and-resumed");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
-    // A record that stands again later counts there, so the one before it goes before the note.
+    // A record that occurs again later counts there, so its predecessor precedes the inserted
+    // record.
     for (broken, twice) in (1..lines.len()).map(|line| (line, line - 1)) {
         let mut with = lines.clone();
         with[broken] = b"garbage\n";
@@ -204,7 +206,7 @@ fn a_note_follows_what_the_lost_record_was_read_to_follow() {
 }
 
 #[test]
-fn a_transcript_with_records_left_out_on_purpose_is_healthy() {
+fn removed_records_need_no_repair() {
     let text = one(Native::ClaudeCode, "three");
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     let cut: Vec<u8> = lines
@@ -218,7 +220,7 @@ fn a_transcript_with_records_left_out_on_purpose_is_healthy() {
 }
 
 #[test]
-fn a_call_is_not_closed_when_a_line_that_is_too_long_may_answer_it() {
+fn call_before_a_too_long_line_stays_open() {
     let limits = Limits {
         line: 4096,
         ..Limits::default()
@@ -238,9 +240,9 @@ fn a_call_is_not_closed_when_a_line_that_is_too_long_may_answer_it() {
     }
 }
 
-/// A kill can leave any beginning of the file. Of the longer ones, every thirteenth is tried.
+/// A kill can leave any prefix of the file. Of the longer ones, every thirteenth is tried.
 #[test]
-fn every_beginning_of_a_transcript_is_repaired_to_a_beginning_of_the_conversation() {
+fn every_prefix_is_repaired_to_a_conversation_prefix() {
     for (native, name, text) in golden().filter(|(_, name, _)| *name != "forked") {
         let (whole, _) = read(native, text);
         let step = if text.len() < 10_000 { 1 } else { 13 };
@@ -264,7 +266,7 @@ fn every_beginning_of_a_transcript_is_repaired_to_a_beginning_of_the_conversatio
 }
 
 #[test]
-fn every_beginning_of_a_forked_transcript_can_be_repaired() {
+fn every_prefix_of_a_forked_transcript_is_repaired() {
     let text = one(Native::ClaudeCode, "forked");
     for cut in (0..=text.len()).step_by(131) {
         let (repaired, _) = repair(Native::ClaudeCode, &text[..cut]);
@@ -276,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn random_bytes_say_nothing(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn random_bytes_yield_no_entries(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         for native in [Native::ClaudeCode, Native::Codex] {
             let (entries, _) = read(native, &bytes);
             let raw = entries.iter().all(|entry| matches!(entry.said, Said::Raw { .. }));
@@ -287,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_transcript_is_repaired_soundly(
+    fn repair_keeps_its_invariants(
         which in 0..9_usize,
         hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {

@@ -1,4 +1,4 @@
-//! A conversation of one agent as the transcript of another.
+//! Writing a conversation of one agent as the transcript of another.
 
 use std::io;
 
@@ -31,7 +31,7 @@ fn write(native: Native, entries: &[Entry]) -> (Vec<u8>, Written) {
     (text, written)
 }
 
-/// What is true of everything that is written.
+/// Invariants of every written transcript.
 fn taken_whole(native: Native, text: &[u8]) -> Vec<Entry> {
     let (entries, damage) = read(native, text);
     assert_eq!(damage, []);
@@ -43,7 +43,7 @@ fn taken_whole(native: Native, text: &[u8]) -> Vec<Entry> {
 }
 
 #[test]
-fn what_one_agent_did_is_history_to_the_other() {
+fn written_transcript_keeps_the_conversation() {
     for (from, name, text) in golden().filter(|(_, name, _)| *name != "sub-agent") {
         let (entries, _) = read(from, text);
         let (before, _) = to_messages(&entries);
@@ -93,7 +93,7 @@ fn shape(message: &Message) -> String {
 }
 
 #[test]
-fn what_is_not_carried_is_told() {
+fn losses_are_reported() {
     let (entries, _) = read(Native::ClaudeCode, one(Native::ClaudeCode, "forked"));
     let (_, written) = write(Native::Codex, &entries);
     let count = |loss| written.losses.count(loss);
@@ -131,7 +131,7 @@ fn text(text: &str) -> Part {
 }
 
 #[test]
-fn a_call_that_the_target_does_not_take_becomes_quoted_text() {
+fn unsupported_call_becomes_quoted_text() {
     let entries = [
         call("odd id!", "look", json!({})),
         result("odd id!", vec![text("seen")]),
@@ -161,7 +161,7 @@ fn a_call_that_the_target_does_not_take_becomes_quoted_text() {
 }
 
 #[test]
-fn pictures_come_along_and_the_ones_that_are_elsewhere_are_named() {
+fn missing_images_are_described() {
     let picture = |content| Part::Image {
         media_type: "image/png".into(),
         content,
@@ -194,7 +194,7 @@ fn pictures_come_along_and_the_ones_that_are_elsewhere_are_named() {
 }
 
 #[test]
-fn a_transcript_is_written_for_no_id_that_is_none() {
+fn write_refuses_an_invalid_session_id() {
     let wrong = Target {
         session: "--resume".into(),
         ..target()
@@ -250,14 +250,14 @@ fn any_said() -> impl Strategy<Value = Entry> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(entries in proptest::collection::vec(any_said(), 0..16)) {
+    fn written_transcript_reads_back(entries in proptest::collection::vec(any_said(), 0..16)) {
         let (expected, _) = to_messages(&entries);
         let (made, _) = write(Native::ClaudeCode, &entries);
         let (back, losses) = to_messages(&taken_whole(Native::ClaudeCode, &made));
         prop_assert_eq!(&back, &expected);
         prop_assert_eq!(losses, Losses::default());
 
-        // A rollout does not say how a call went.
+        // A rollout does not record whether a call succeeded.
         let (made, _) = write(Native::Codex, &entries);
         let (back, _) = to_messages(&taken_whole(Native::Codex, &made));
         let said = |messages: &[Message]| messages.iter().map(shape).collect::<Vec<_>>();
@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn writing_again_what_was_written_gives_the_same(entries in proptest::collection::vec(any_said(), 0..16)) {
+    fn writing_twice_gives_the_same_transcript(entries in proptest::collection::vec(any_said(), 0..16)) {
         for native in [Native::ClaudeCode, Native::Codex] {
             let (made, _) = write(native, &entries);
             let (entries, _) = read(native, &made);

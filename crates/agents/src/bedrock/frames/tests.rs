@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A frame with these headers, which are text, and this payload.
+/// A frame with these string headers and this payload.
 fn frame(headers: &[(String, String)], payload: &[u8]) -> Vec<u8> {
     let mut written = Vec::new();
     for (name, value) in headers {
@@ -16,9 +16,9 @@ fn frame(headers: &[(String, String)], payload: &[u8]) -> Vec<u8> {
     raw(&written, payload)
 }
 
-/// A frame with these bytes as its headers, and right checksums.
+/// A frame with these bytes as headers, and correct checksums.
 fn raw(headers: &[u8], payload: &[u8]) -> Vec<u8> {
-    let total = u32::try_from(PRELUDE + headers.len() + payload.len() + CHECK).unwrap();
+    let total = u32::try_from(PRELUDE + headers.len() + payload.len() + CHECKSUM).unwrap();
     let mut bytes = total.to_be_bytes().to_vec();
     bytes.extend(u32::try_from(headers.len()).unwrap().to_be_bytes());
     bytes.extend(checksum(&bytes).to_be_bytes());
@@ -28,33 +28,33 @@ fn raw(headers: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn one(bytes: &[u8]) -> Result<Option<Frame>, Broken> {
+fn first_frame(bytes: &[u8]) -> Result<Option<Frame>, FrameError> {
     let mut frames = Frames::default();
     frames.push(bytes);
     frames.next()
 }
 
 #[test]
-fn frames_that_aws_publishes_are_read() {
+fn published_aws_frames_are_read() {
     assert_eq!(checksum(b"123456789"), 0xCBF4_3926);
     let empty = b"\0\0\0\x10\0\0\0\0\x05\xC2\x48\xEB\x7D\x98\xC8\xFF";
     let expected = Frame {
         headers: vec![],
         payload: vec![],
     };
-    assert_eq!(one(empty), Ok(Some(expected)));
+    assert_eq!(first_frame(empty), Ok(Some(expected)));
     let payload = b"\0\0\0\x1D\0\0\0\0\xFD\x52\x8C\x5A{'foo':'bar'}\xC3\x65\x39\x36";
     let expected = Frame {
         headers: vec![],
         payload: b"{'foo':'bar'}".to_vec(),
     };
-    assert_eq!(one(payload), Ok(Some(expected)));
+    assert_eq!(first_frame(payload), Ok(Some(expected)));
 }
 
 #[test]
-fn headers_of_all_sorts_are_passed_over_but_text() {
+fn only_string_headers_are_kept() {
     let mut headers = Vec::new();
-    for (sort, length) in [
+    for (value_type, length) in [
         (0, 0),
         (1, 0),
         (2, 1),
@@ -64,19 +64,19 @@ fn headers_of_all_sorts_are_passed_over_but_text() {
         (8, 8),
         (9, 16),
     ] {
-        headers.extend([1, b'x', sort]);
+        headers.extend([1, b'x', value_type]);
         headers.extend(vec![0xFF; length]);
     }
     headers.extend([1, b'x', 6, 0, 2, 9, 9]);
     headers.extend(*b"\x05:kind\x07\0\x03abc");
-    let frame = one(&raw(&headers, b"p")).unwrap().unwrap();
+    let frame = first_frame(&raw(&headers, b"p")).unwrap().unwrap();
     assert_eq!(frame.headers, [(":kind".to_owned(), "abc".to_owned())]);
     assert_eq!(frame.header(":kind"), "abc");
     assert_eq!(frame.header("x"), "");
 }
 
 #[test]
-fn headers_that_lie_about_their_length_are_refused() {
+fn headers_with_wrong_lengths_are_refused() {
     for headers in [
         &b"\x09ab"[..],
         b"\x01a",
@@ -88,12 +88,16 @@ fn headers_that_lie_about_their_length_are_refused() {
         b"\x01\xFF\x00",
         b"\x01a\x07\0\x01\xFF",
     ] {
-        assert_eq!(one(&raw(headers, b"")), Err(Broken::Headers), "{headers:?}");
+        assert_eq!(
+            first_frame(&raw(headers, b"")),
+            Err(FrameError::Headers),
+            "{headers:?}"
+        );
     }
 }
 
 #[test]
-fn lengths_that_nobody_may_ask_for_are_refused_before_their_bytes_come() {
+fn invalid_frame_lengths_are_refused_early() {
     let prelude = |total: u32, headers: u32| {
         let mut bytes = [total.to_be_bytes(), headers.to_be_bytes()].concat();
         bytes.extend(checksum(&bytes).to_be_bytes());
@@ -108,15 +112,15 @@ fn lengths_that_nobody_may_ask_for_are_refused_before_their_bytes_come() {
         (25 << 20, 0),
         (1 << 20, 129 << 10),
     ] {
-        let read = one(&prelude(total, headers));
-        assert_eq!(read, Err(Broken::Lengths), "{total} {headers}");
+        let read = first_frame(&prelude(total, headers));
+        assert_eq!(read, Err(FrameError::Lengths), "{total} {headers}");
     }
-    assert_eq!(one(&prelude(24 << 20, 0)), Ok(None));
+    assert_eq!(first_frame(&prelude(24 << 20, 0)), Ok(None));
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_frames_or_named_trouble(bytes in vec(any::<u8>(), 0..200), piece in 1..40_usize) {
+    fn any_bytes_are_frames_or_errors(bytes in vec(any::<u8>(), 0..200), piece in 1..40_usize) {
         let mut frames = Frames::default();
         for piece in bytes.chunks(piece) {
             frames.push(piece);
@@ -128,11 +132,11 @@ proptest! {
 
     #[test]
     fn any_headers_are_read_or_refused(headers in vec(any::<u8>(), 0..80)) {
-        prop_assert!(matches!(one(&raw(&headers, b"x")), Ok(Some(_)) | Err(Broken::Headers)));
+        prop_assert!(matches!(first_frame(&raw(&headers, b"x")), Ok(Some(_)) | Err(FrameError::Headers)));
     }
 
     #[test]
-    fn frames_in_any_pieces_are_the_frames(
+    fn frames_parse_the_same_in_any_chunks(
         sent in vec((vec(("[a-z:-]{1,9}", "\\PC{0,9}"), 0..4), vec(any::<u8>(), 0..50)), 1..4),
         piece in 1..30_usize,
     ) {
@@ -146,11 +150,11 @@ proptest! {
             }
         }
         prop_assert_eq!(read, sent);
-        prop_assert!(!frames.is_amid());
+        prop_assert!(!frames.has_partial_frame());
     }
 
     #[test]
-    fn a_flipped_bit_never_makes_another_frame(
+    fn flipped_bit_is_always_an_error(
         payload in vec(any::<u8>(), 0..60),
         at in any::<prop::sample::Index>(),
         bit in 0..8_u8,
@@ -158,13 +162,13 @@ proptest! {
         let mut bytes = frame(&[(":event-type".into(), "x".into())], &payload);
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        prop_assert!(one(&bytes).is_err());
+        prop_assert!(first_frame(&bytes).is_err());
     }
 
     #[test]
-    fn a_cut_frame_is_waited_for(payload in vec(any::<u8>(), 0..60), at in any::<prop::sample::Index>()) {
+    fn incomplete_frame_is_no_error(payload in vec(any::<u8>(), 0..60), at in any::<prop::sample::Index>()) {
         let bytes = frame(&[(":event-type".into(), "x".into())], &payload);
         let cut = at.index(bytes.len());
-        prop_assert_eq!(one(&bytes[..cut]), Ok(None));
+        prop_assert_eq!(first_frame(&bytes[..cut]), Ok(None));
     }
 }

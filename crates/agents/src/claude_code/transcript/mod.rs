@@ -1,31 +1,31 @@
 //! Claude Code's transcript: a tree of records, one to a line.
 //!
-//! A record follows another by `parentUuid`. Two resumes at once make two branches; the program goes
-//! on with the branch that ends in the newest leaf, and so does what reads here ([`tree`]).
+//! `parentUuid` links a record to its predecessor. Two resumes at once make two branches; Claude
+//! Code resumes the branch that ends in the newest leaf, and so does [`tree`].
 
-mod made;
-mod mend;
-mod place;
+mod encode;
+mod paths;
 mod record;
+mod repair;
 mod tree;
 mod write;
 
-pub(crate) use mend::Mender;
-pub(crate) use place::{below, find, place, sub_agents, ways};
-pub(crate) use tree::{Newest, Tree};
-pub(crate) use write::{DIALECT, records};
+pub(crate) use paths::{field_paths, find, sub_agent_folder, sub_agents, transcript_path};
+pub(crate) use repair::ClaudeCodeRepairer;
+pub(crate) use tree::{LatestResultTime, Tree};
+pub(crate) use write::{TOOL_CALL_FORMAT, records};
 
 use segno_core::conversation::Entry;
 
 use crate::transcript::{Adapter, Facts, Object};
 
-/// What reads which version, oldest first.
+/// Which adapter reads which version, oldest first.
 pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
     versions: &["2.1.325"],
     read: record::read,
 }];
 
-/// What a record says, wherever it was read.
+/// The entries of a record from any source (transcript or stream).
 pub(super) fn entries(record: &Object, facts: &mut Facts) -> Vec<Entry> {
     record::read(record, facts).entries
 }

@@ -1,4 +1,4 @@
-//! What the records of Claude Code's transcript say.
+//! Parses the records of Claude Code's transcript.
 
 use segno_core::conversation::{
     Answer, Entry, Image, Notice, Origin, Outcome, Part, Said, Thread, Tokens, Utterance,
@@ -6,19 +6,20 @@ use segno_core::conversation::{
 use segno_core::model::ToolCall;
 use serde_json::Value;
 
-use crate::transcript::{Facts, Object, Reading, moment, text};
+use crate::transcript::{Facts, Object, ParsedRecord, parse_timestamp, text};
 
-/// What the program writes for the user when a turn is broken off.
-const INTERRUPTED: [&str; 2] = [
+/// What Claude Code writes as a user message when a turn is interrupted.
+const INTERRUPT_TEXTS: [&str; 2] = [
     "[Request interrupted by user]",
     "[Request interrupted by user for tool use]",
 ];
-/// The model of what the program says in the model's place.
-const SYNTHETIC: &str = "<synthetic>";
+/// The model name of messages that the program itself writes as the assistant.
+const SYNTHETIC_MODEL: &str = "<synthetic>";
 
-/// The entries of a record. Where something is not as it should be, the whole record stays raw.
-pub(super) fn read(record: &Object, facts: &mut Facts) -> Reading {
-    learn(record, facts);
+/// The entries of a record. If a field has an unexpected value, the whole record becomes one raw
+/// entry.
+pub(super) fn read(record: &Object, facts: &mut Facts) -> ParsedRecord {
+    update_facts(record, facts);
     let base = base(record);
     let name = text(record, "type").unwrap_or("untyped").to_owned();
     let said = match name.as_str() {
@@ -34,7 +35,7 @@ pub(super) fn read(record: &Object, facts: &mut Facts) -> Reading {
     if let Some(Said::Assistant {
         model: Some(model), ..
     }) = said.last()
-        && model != SYNTHETIC
+        && model != SYNTHETIC_MODEL
     {
         facts.model = Some(model.clone());
     }
@@ -42,13 +43,13 @@ pub(super) fn read(record: &Object, facts: &mut Facts) -> Reading {
         said,
         ..base.clone()
     });
-    Reading {
+    ParsedRecord {
         entries: entries.collect(),
         shape,
     }
 }
 
-fn learn(record: &Object, facts: &mut Facts) {
+fn update_facts(record: &Object, facts: &mut Facts) {
     let owned = |key| text(record, key).map(str::to_owned);
     facts.session = facts.session.take().or_else(|| owned("sessionId"));
     facts.cwd = facts.cwd.take().or_else(|| owned("cwd"));
@@ -56,11 +57,11 @@ fn learn(record: &Object, facts: &mut Facts) {
     facts.git_branch = owned("gitBranch").or(facts.git_branch.take());
 }
 
-/// The entry of a record, but for what it says.
+/// The entry of a record, without its content.
 fn base(record: &Object) -> Entry {
     let owned = |key| text(record, key).map(str::to_owned);
     Entry {
-        when: text(record, "timestamp").and_then(moment),
+        when: text(record, "timestamp").and_then(parse_timestamp),
         id: owned("uuid"),
         parent: owned("parentUuid").or_else(|| owned("logicalParentUuid")),
         thread: thread(record),
@@ -77,9 +78,9 @@ pub(super) fn thread(record: &Object) -> Thread {
     }
 }
 
-/// `system/api_error`, `attachment/date`, `cost-state`: what a record calls itself.
+/// The record's own name: `system/api_error`, `attachment/date`, `cost-state`.
 fn raw(record: &Object, name: &str) -> Said {
-    let finer = match name {
+    let subtype = match name {
         "attachment" => record
             .get("attachment")
             .and_then(|attachment| attachment.get("type"))
@@ -87,8 +88,8 @@ fn raw(record: &Object, name: &str) -> Said {
         _ => text(record, "subtype"),
     };
     Said::Raw {
-        record: match finer {
-            Some(finer) => format!("{name}/{finer}"),
+        record: match subtype {
+            Some(subtype) => format!("{name}/{subtype}"),
             None => name.to_owned(),
         },
     }
@@ -107,7 +108,7 @@ fn flag(record: &Object, key: &str) -> bool {
     record.get(key) == Some(&Value::Bool(true))
 }
 
-/// The blocks of a message's content, wherever a single text may stand for one.
+/// The blocks of a message's content. A single string stands for one text block.
 fn blocks(content: Option<&Value>) -> Read<Vec<Value>> {
     match content {
         Some(Value::String(text)) => Ok(vec![serde_json::json!({"type": "text", "text": text})]),
@@ -146,18 +147,20 @@ fn user(record: &Object) -> Read<Vec<Said>> {
         }]);
     }
     match parts.as_slice() {
-        [Part::Text { text }] if INTERRUPTED.contains(&text.as_str()) => said.push(Said::Notice {
-            notice: Notice::Interrupted,
-            text: text.clone(),
-        }),
+        [Part::Text { text }] if INTERRUPT_TEXTS.contains(&text.as_str()) => {
+            said.push(Said::Notice {
+                notice: Notice::Interrupted,
+                text: text.clone(),
+            })
+        }
         [] if !said.is_empty() => {}
         _ => said.push(Said::User { origin, parts }),
     }
     Ok(said)
 }
 
-/// The call that a user's record answers first.
-pub(super) fn answered(record: &Object) -> Option<String> {
+/// The first call for which a user record holds a result.
+pub(super) fn first_answered_call(record: &Object) -> Option<String> {
     let said = user(record).ok()?;
     said.into_iter().find_map(|said| match said {
         Said::Result(answer) => Some(answer.id),
@@ -224,7 +227,7 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
     let (id, model) = (owned("id"), owned("model"));
     let parts: Vec<_> = blocks(message.get("content"))?
         .into_iter()
-        .map(utterance)
+        .map(assistant_part)
         .collect::<Read<_>>()?;
     if failed {
         let words = parts.iter().filter_map(|part| match part {
@@ -236,11 +239,12 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
             text: words.collect::<Vec<_>>().join("\n"),
         }]);
     }
-    // What the program says in the model's place took nothing, and is no measure of the context.
+    // A message that the program writes as the assistant costs nothing, and does not measure the
+    // context.
     let usage = match message.get("usage") {
-        _ if model.as_deref() == Some(SYNTHETIC) => None,
+        _ if model.as_deref() == Some(SYNTHETIC_MODEL) => None,
         None | Some(Value::Null) => None,
-        // A response takes something; nothing at all is written where nothing is known.
+        // Every response uses tokens; zero means that the usage is not known.
         Some(Value::Object(usage)) => Some(tokens(usage)?).filter(|tokens| tokens.sum() > 0),
         Some(_) => return Err("usage"),
     };
@@ -252,7 +256,7 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
     }])
 }
 
-fn utterance(block: Value) -> Read<Utterance> {
+fn assistant_part(block: Value) -> Read<Utterance> {
     let Value::Object(object) = &block else {
         return Err("content");
     };

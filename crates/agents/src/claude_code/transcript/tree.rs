@@ -1,9 +1,9 @@
-//! Which records of a transcript are on the current branch.
+//! Determines which records of a transcript are on the current branch.
 //!
-//! The current branch is the way back from the newest leaf. Two things lie beside that way and are
-//! still part of it: calls that were made at once, of which only one can be followed, and their
-//! answers. A record that follows one which is not there (its line was broken, or left out) goes on
-//! with the record before it in the file, so that nothing before a broken line is lost.
+//! The current branch is the path from the newest leaf back to the root. Two kinds of records are
+//! beside that path and still belong to it: parallel calls, of which only one can be followed, and
+//! their results. A record whose parent is missing (its line was broken or removed) is linked to
+//! the record before it in the file, so that nothing before a broken line is lost.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Seek};
@@ -13,51 +13,49 @@ use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
 use serde_json::Value;
 
-use super::record::{answered, thread};
-use crate::transcript::{Content, Lines, Object, moment, text};
+use super::record::{first_answered_call, thread};
+use crate::transcript::{Content, Lines, Object, parse_timestamp, text};
 
-/// The current branch of a transcript.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// By line number; `None` if there are more records than are followed.
-    current: Option<Bits>,
-    linked: Bits,
-    /// The lines whose parent is not there, each with the line that it goes on with.
+    /// By line number; `None` if there are more records than the limit.
+    current: Option<BitSet>,
+    linked: BitSet,
+    /// The lines whose parent is missing, each with the line that replaces the parent.
     lost: Vec<(u32, u32)>,
-    /// The line that the branch ends in, and its time.
+    /// The line in which the branch ends, and its timestamp.
     leaf: Option<(u64, Option<Timestamp>)>,
 }
 
-/// How new an answer to a call may be, so that it does not become the end of another branch.
+/// The latest timestamp that a result may have without becoming the end of another branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newest {
-    /// As new as the call.
+pub(crate) enum LatestResultTime {
+    /// The call's own.
     AsCalled,
-    /// Older than this.
+    /// Any earlier one.
     Before(Timestamp),
-    /// It must not say when it was.
+    /// It must have no timestamp.
     Timeless,
 }
 
-/// How often what lies beside the branch is looked through.
-const PASSES: usize = 8;
+/// How often the records beside the branch are searched.
+const MAX_PASSES: usize = 8;
 
-/// A record, as much as its links need.
+/// The links of a record.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     id: u64,
     /// 0 if it has none.
     parent: u64,
-    /// What it belongs to: for a model's record its message, for an answer its call in the record
-    /// that it follows.
+    /// Groups records: the message of an assistant record; for a result, its call and parent.
     key: u64,
     when: i64,
     line: u32,
-    sort: Sort,
+    kind: NodeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum NodeKind {
     Assistant,
     Answer,
     Other,
@@ -65,23 +63,23 @@ enum Sort {
 
 impl Tree {
     /// Reads all records once.
-    pub(crate) fn grow<R: Read + Seek>(lines: &mut Lines<R>, most: usize) -> io::Result<Self> {
+    pub(crate) fn build<R: Read + Seek>(lines: &mut Lines<R>, limit: usize) -> io::Result<Self> {
         let mut main = Vec::new();
         let mut side = Vec::new();
-        let mut many = false;
+        let mut too_many = false;
         while let Some(found) = lines.next()? {
             let Content::Record(record) = lines.content(found) else {
                 continue;
             };
             let Ok(line) = u32::try_from(found.at.line) else {
-                many = true;
+                too_many = true;
                 break;
             };
             let Some(node) = node(&record, line) else {
                 continue;
             };
-            many = main.len() + side.len() == most;
-            if many {
+            too_many = main.len() + side.len() == limit;
+            if too_many {
                 break;
             }
             match thread(&record) {
@@ -89,20 +87,21 @@ impl Tree {
                 Thread::Agent(_) => side.push(node),
             }
         }
-        if many {
+        if too_many {
             return Ok(Self {
                 current: None,
-                linked: Bits::default(),
+                linked: BitSet::default(),
                 lost: Vec::new(),
                 leaf: None,
             });
         }
-        // A sub-agent's own file has nothing but its thread, which is the main one there.
+        // A sub-agent's own file contains only its thread, which is the main one there.
         let nodes = if main.is_empty() { side } else { main };
         Ok(Self::of(nodes))
     }
 
-    /// Where a record stands. One of another thread is followed by its own program only.
+    /// The branch of a record. Records of other threads are not on any branch here and count as
+    /// current.
     pub(crate) fn branch(&self, line: u64) -> Branch {
         match &self.current {
             None => Branch::Unknown,
@@ -111,40 +110,40 @@ impl Tree {
         }
     }
 
-    /// The line that a record goes on with which follows one that is not there.
-    pub(crate) fn instead(&self, line: u64) -> Option<u64> {
+    /// The line that replaces the missing parent of the record in `line`.
+    pub(crate) fn replacement_parent(&self, line: u64) -> Option<u64> {
         let line = u32::try_from(line).ok()?;
         let at = self.lost.binary_search_by_key(&line, |(lost, _)| *lost);
         Some(u64::from(self.lost[at.ok()?].1))
     }
 
-    /// How new an answer to a call in this line may be; `None` if it cannot be told apart from the
-    /// end of the branch.
-    pub(crate) fn newest(&self, line: u64) -> Option<Newest> {
+    /// The latest timestamp that a result of a call in this line may have; `None` if it could
+    /// become the end of the branch.
+    pub(crate) fn latest_result_time(&self, line: u64) -> Option<LatestResultTime> {
         match self.leaf {
-            Some((leaf, _)) if leaf == line => Some(Newest::AsCalled),
-            _ if !self.linked.has(line) => Some(Newest::AsCalled),
-            Some((_, Some(when))) => Some(Newest::Before(when)),
-            Some((leaf, None)) => (line < leaf).then_some(Newest::Timeless),
-            None => Some(Newest::AsCalled),
+            Some((leaf, _)) if leaf == line => Some(LatestResultTime::AsCalled),
+            _ if !self.linked.has(line) => Some(LatestResultTime::AsCalled),
+            Some((_, Some(when))) => Some(LatestResultTime::Before(when)),
+            Some((leaf, None)) => (line < leaf).then_some(LatestResultTime::Timeless),
+            None => Some(LatestResultTime::AsCalled),
         }
     }
 
     fn of(mut nodes: Vec<Node>) -> Self {
-        let mut linked = Bits::default();
+        let mut linked = BitSet::default();
         for node in &nodes {
             linked.set(u64::from(node.line));
         }
         drop_repeated(&mut nodes);
         let nodes = &nodes[..];
-        let order = Order::of(nodes);
+        let order = IdIndex::of(nodes);
         let mut tree = Self {
-            current: Some(Bits::default()),
+            current: Some(BitSet::default()),
             linked,
             lost: Vec::new(),
             leaf: None,
         };
-        let mut current = Bits::default();
+        let mut current = BitSet::default();
         let mut missing = HashSet::new();
         let mut at = leaf(nodes, &order);
         tree.leaf = at.map(|at| {
@@ -169,7 +168,7 @@ impl Tree {
             };
         }
         tree.lost.sort_unstable();
-        adopt(nodes, &order, &missing, &mut current);
+        add_siblings(nodes, &order, &missing, &mut current);
         tree.current = Some(current);
         tree
     }
@@ -179,33 +178,33 @@ fn node(record: &Object, line: u32) -> Option<Node> {
     let id = hash(text(record, "uuid")?);
     let message = record.get("message");
     let parent = text(record, "parentUuid").or_else(|| text(record, "logicalParentUuid"));
-    let (sort, key) = match text(record, "type") {
+    let (kind, key) = match text(record, "type") {
         Some("assistant") => {
             let id = message.and_then(|message| message.get("id"));
-            (Sort::Assistant, id.and_then(Value::as_str).map(hash))
+            (NodeKind::Assistant, id.and_then(Value::as_str).map(hash))
         }
-        Some("user") => match answered(record) {
+        Some("user") => match first_answered_call(record) {
             Some(call) => {
                 let from = parent.unwrap_or_default();
-                (Sort::Answer, Some(hash(&format!("{call} of {from}"))))
+                (NodeKind::Answer, Some(hash(&format!("{call} of {from}"))))
             }
-            None => (Sort::Other, None),
+            None => (NodeKind::Other, None),
         },
-        _ => (Sort::Other, None),
+        _ => (NodeKind::Other, None),
     };
     Some(Node {
         id,
         parent: parent.map_or(0, hash),
         key: key.unwrap_or_default(),
         when: text(record, "timestamp")
-            .and_then(moment)
+            .and_then(parse_timestamp)
             .map_or(i64::MIN, |when| when.0),
         line,
-        sort,
+        kind,
     })
 }
 
-/// Short, so that a million of them fit; two of them alike are not to be expected.
+/// Short, so that a million of them fit into memory; a collision is not to be expected.
 fn hash(text: &str) -> u64 {
     let digest = Digest::of(text.as_bytes());
     let first = digest
@@ -215,10 +214,10 @@ fn hash(text: &str) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// The nodes by their id, so that a parent is found.
-struct Order(Vec<u32>);
+/// The nodes sorted by id, to find parents.
+struct IdIndex(Vec<u32>);
 
-impl Order {
+impl IdIndex {
     fn of(nodes: &[Node]) -> Self {
         let mut order: Vec<u32> = (0..).take(nodes.len()).collect();
         order.sort_unstable_by_key(|&at| (nodes[at as usize].id, at));
@@ -232,14 +231,14 @@ impl Order {
     }
 }
 
-/// Leaves the last of several nodes of one id, as the program does.
+/// Keeps the last of several nodes with one id, as Claude Code does.
 fn drop_repeated(nodes: &mut Vec<Node>) {
-    let order = Order::of(nodes);
+    let order = IdIndex::of(nodes);
     let repeated = order.0.windows(2).filter(|pair| {
         let [one, next] = [pair[0], pair[1]].map(|at| nodes[at as usize].id);
         one == next
     });
-    let mut dropped = Bits::default();
+    let mut dropped = BitSet::default();
     let mut any = false;
     for pair in repeated {
         any |= dropped.set(u64::from(pair[0]));
@@ -250,9 +249,9 @@ fn drop_repeated(nodes: &mut Vec<Node>) {
     }
 }
 
-/// The newest node that none follows; of two that are as new, the later one.
-fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
-    let mut followed = Bits::default();
+/// The newest node without a child; of two with the same timestamp, the later one in the file.
+fn leaf(nodes: &[Node], order: &IdIndex) -> Option<usize> {
+    let mut followed = BitSet::default();
     for node in nodes {
         if let Some(parent) = order.find(nodes, node.parent) {
             followed.set(parent as u64);
@@ -261,33 +260,33 @@ fn leaf(nodes: &[Node], order: &Order) -> Option<usize> {
     let leaves = (0..nodes.len()).filter(|&at| !followed.has(at as u64));
     leaves
         .max_by_key(|&at| (nodes[at].when, at))
-        // Links in a circle leave no leaf.
+        // Cyclic links leave no leaf.
         .or(nodes.len().checked_sub(1))
 }
 
-/// Takes in what belongs to the branch beside the way back: the other calls of a message on it,
-/// and the answers to calls on it that have no other.
-/// What follows a record that is not there, as the branch does, follows the branch.
-fn adopt(nodes: &[Node], order: &Order, missing: &HashSet<u64>, current: &mut Bits) {
-    let on = |current: &Bits, node: &Node| current.has(u64::from(node.line));
-    // What could belong to it is looked for on it, since there is less of that.
-    let beside = nodes
+/// Adds the records that belong to the branch beside the path: the other calls of a message on it,
+/// and the results of calls on it that have no other result. A record whose parent is the same
+/// missing record as on the branch belongs to the branch.
+fn add_siblings(nodes: &[Node], order: &IdIndex, missing: &HashSet<u64>, current: &mut BitSet) {
+    let on = |current: &BitSet, node: &Node| current.has(u64::from(node.line));
+    // Searches the keys of records beside the branch, of which there are fewer.
+    let off_branch = nodes
         .iter()
-        .filter(|node| !on(current, node) && node.sort != Sort::Other);
-    let mut wanted: Vec<_> = beside.map(|node| (node.key, false)).collect();
+        .filter(|node| !on(current, node) && node.kind != NodeKind::Other);
+    let mut wanted: Vec<_> = off_branch.map(|node| (node.key, false)).collect();
     wanted.sort_unstable();
     wanted.dedup();
     for node in nodes.iter().filter(|node| on(current, node)) {
         if let Ok(at) = wanted.binary_search_by_key(&node.key, |(key, _)| *key) {
-            wanted[at].1 |= node.sort != Sort::Other;
+            wanted[at].1 |= node.kind != NodeKind::Other;
         }
     }
     let present = |key: u64| {
         let at = wanted.binary_search_by_key(&key, |(key, _)| *key);
         key != 0 && at.is_ok_and(|at| wanted[at].1)
     };
-    // A record comes after the one that it follows, unless lines were moved about.
-    for _ in 0..PASSES {
+    // A record comes after its parent, unless lines were reordered.
+    for _ in 0..MAX_PASSES {
         let mut changed = false;
         for node in nodes {
             let follows = match order.find(nodes, node.parent) {
@@ -297,10 +296,10 @@ fn adopt(nodes: &[Node], order: &Order, missing: &HashSet<u64>, current: &mut Bi
             if !follows || on(current, node) {
                 continue;
             }
-            let belongs = match node.sort {
-                Sort::Assistant => present(node.key),
-                Sort::Answer => !present(node.key),
-                Sort::Other => false,
+            let belongs = match node.kind {
+                NodeKind::Assistant => present(node.key),
+                NodeKind::Answer => !present(node.key),
+                NodeKind::Other => false,
             };
             changed |= belongs && current.set(u64::from(node.line));
         }
@@ -312,9 +311,9 @@ fn adopt(nodes: &[Node], order: &Order, missing: &HashSet<u64>, current: &mut Bi
 
 /// A set of small numbers.
 #[derive(Debug, Default)]
-struct Bits(Vec<u64>);
+struct BitSet(Vec<u64>);
 
-impl Bits {
+impl BitSet {
     fn has(&self, number: u64) -> bool {
         let word = usize::try_from(number / 64)
             .ok()
@@ -322,7 +321,7 @@ impl Bits {
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// Whether it is new.
+    /// Returns whether it is new.
     fn set(&mut self, number: u64) -> bool {
         let Ok(at) = usize::try_from(number / 64) else {
             return false;

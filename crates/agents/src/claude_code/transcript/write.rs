@@ -1,17 +1,17 @@
-//! Turns of a conversation as records of Claude Code.
+//! Writes the turns of a conversation as records of Claude Code.
 
 use segno_core::conversation::turns::{Loss, Losses, Speech, Turn};
 use segno_core::conversation::{Answer, Image, Origin, Outcome, Part, Tokens};
 use serde_json::{Value, json};
 
-use super::made::{Said, beside};
-use crate::transcript::{Dialect, Object, Target, Timed, uuid};
+use super::encode::{Body, encode_like};
+use crate::transcript::{Object, Target, TimedTurn, ToolCallFormat, uuid};
 
-/// The version whose records these are.
+/// The version whose format this is.
 const VERSION: &str = "2.1.325";
 
-/// A call's input is an object; a text becomes its only member.
-pub(crate) const DIALECT: Dialect = Dialect {
+/// A call's input is an object; a string becomes its only member.
+pub(crate) const TOOL_CALL_FORMAT: ToolCallFormat = ToolCallFormat {
     input: |input| match input {
         Value::Object(_) => Some(input.clone()),
         Value::String(text) => Some(json!({"input": text})),
@@ -19,22 +19,22 @@ pub(crate) const DIALECT: Dialect = Dialect {
     },
 };
 
-/// One record for each turn, each following the one before.
-pub(crate) fn records(turns: &[Timed], target: &Target, losses: &mut Losses) -> Vec<Vec<u8>> {
+/// One record for each turn, each the child of the previous one.
+pub(crate) fn records(turns: &[TimedTurn], target: &Target, losses: &mut Losses) -> Vec<Vec<u8>> {
     let mut parent: Option<String> = None;
     let mut records = Vec::new();
     for (number, (when, turn)) in turns.iter().enumerate() {
-        let place = number.to_string();
-        let fields = [b"written", target.session.as_bytes(), place.as_bytes()];
+        let position = number.to_string();
+        let fields = [b"written", target.session.as_bytes(), position.as_bytes()];
         let id = uuid(&fields);
-        let mut beside_this = Object::new();
-        let mut set = |key: &str, value: Value| beside_this.insert(key.to_owned(), value);
+        let mut template = Object::new();
+        let mut set = |key: &str, value: Value| template.insert(key.to_owned(), value);
         set("timestamp", json!(when.to_string()));
         set("userType", json!("external"));
         set("cwd", json!(target.cwd));
         set("sessionId", json!(target.session));
         set("version", json!(VERSION));
-        let (sort, message) = match turn {
+        let (kind, message) = match turn {
             Turn::User { origin, parts, .. } => {
                 if *origin == Origin::Program {
                     set("isMeta", json!(true));
@@ -54,20 +54,20 @@ pub(crate) fn records(turns: &[Timed], target: &Target, losses: &mut Losses) -> 
                 ("assistant", message)
             }
         };
-        let said = Said::Message { message };
-        records.push(beside(
-            &beside_this,
+        let body = Body::Message { message };
+        records.push(encode_like(
+            &template,
             parent.as_deref(),
             id.clone(),
-            sort,
-            said,
+            kind,
+            body,
         ));
         parent = Some(id);
     }
     records
 }
 
-/// A single text stands for itself.
+/// A single text becomes a plain string.
 fn content(parts: &[Part]) -> Value {
     match parts {
         [Part::Text { text }] => json!(text),

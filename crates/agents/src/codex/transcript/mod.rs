@@ -1,17 +1,17 @@
-//! Codex's transcript, which it calls a rollout: records in one line, none of them linked.
+//! Codex's transcript, which it calls a rollout: a sequence of records, none of them linked.
 
-mod mend;
-mod place;
+mod paths;
 mod record;
+mod repair;
 mod write;
 
-pub(crate) use mend::Mender;
-pub(crate) use place::{find, place, ways};
-pub(crate) use write::{DIALECT, records};
+pub(crate) use paths::{field_paths, find, transcript_path};
+pub(crate) use repair::CodexRepairer;
+pub(crate) use write::{TOOL_CALL_FORMAT, records};
 
 use crate::transcript::Adapter;
 
-/// What reads which version, oldest first.
+/// Which adapter reads which version, oldest first.
 pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
     versions: &["0.166.0"],
     read: record::read,

@@ -1,4 +1,4 @@
-//! What the records of a rollout say.
+//! Parses the records of a rollout.
 
 use segno_core::conversation::{
     Answer, Entry, Image, Notice, Origin, Outcome, Part, Said, Tokens, Utterance,
@@ -6,17 +6,17 @@ use segno_core::conversation::{
 use segno_core::model::ToolCall;
 use serde_json::Value;
 
-use crate::transcript::{Facts, Object, Reading, moment, parse, text};
+use crate::transcript::{Facts, Object, ParsedRecord, parse, parse_timestamp, text};
 
-/// How texts begin that the program writes in the user's place, in versions that do not say so.
-const PROGRAM: [&str; 3] = [
+/// How texts begin that the program writes as user messages, in versions that do not mark them.
+const PROGRAM_TAGS: [&str; 3] = [
     "<environment_context>",
     "<user_instructions>",
     "<turn_aborted>",
 ];
 
-/// The records that have a payload.
-const KNOWN: [&str; 6] = [
+/// The record types that have a payload.
+const WITH_PAYLOAD: [&str; 6] = [
     "session_meta",
     "turn_context",
     "response_item",
@@ -27,29 +27,30 @@ const KNOWN: [&str; 6] = [
 
 type Read<T> = Result<T, &'static str>;
 
-/// The entries of a record. Where something is not as it should be, the whole record stays raw.
-pub(super) fn read(record: &Object, facts: &mut Facts) -> Reading {
+/// The entries of a record. If a field has an unexpected value, the whole record becomes one raw
+/// entry.
+pub(super) fn read(record: &Object, facts: &mut Facts) -> ParsedRecord {
     let name = text(record, "type").unwrap_or("untyped");
     let empty = Object::new();
     let payload = record.get("payload").and_then(Value::as_object);
     let said = match payload {
         Some(payload) => {
-            learn(name, payload, facts);
-            said(name, payload, facts)
+            update_facts(name, payload, facts);
+            parse_payload(name, payload, facts)
         }
-        None if KNOWN.contains(&name) => Err("payload"),
+        None if WITH_PAYLOAD.contains(&name) => Err("payload"),
         None => Ok(None),
     };
     let payload = payload.unwrap_or(&empty);
     let shape = said.as_ref().err().copied();
     let said = said.ok().flatten().unwrap_or_else(|| raw(name, payload));
-    Reading {
+    ParsedRecord {
         entries: vec![entry(record, payload, said)],
         shape,
     }
 }
 
-fn said(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Said>> {
+fn parse_payload(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Said>> {
     match name {
         "response_item" => item(payload, facts),
         "event_msg" => event(payload),
@@ -61,27 +62,27 @@ fn said(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Said>> {
 
 fn entry(record: &Object, payload: &Object, said: Said) -> Entry {
     Entry {
-        when: text(record, "timestamp").and_then(moment),
+        when: text(record, "timestamp").and_then(parse_timestamp),
         id: text(payload, "id").map(str::to_owned),
         ..Entry::new(said)
     }
 }
 
-/// `response_item/reasoning`, `event_msg/task_started`, `world_state`: what a record calls itself.
+/// The record's own name: `response_item/reasoning`, `event_msg/task_started`, `world_state`.
 fn raw(name: &str, payload: &Object) -> Said {
-    let finer = match text(payload, "type") {
+    let subtype = match text(payload, "type") {
         Some("message") => text(payload, "role").map(|role| format!("message/{role}")),
-        finer => finer.map(str::to_owned),
+        subtype => subtype.map(str::to_owned),
     };
     Said::Raw {
-        record: match finer {
-            Some(finer) => format!("{name}/{finer}"),
+        record: match subtype {
+            Some(subtype) => format!("{name}/{subtype}"),
             None => name.to_owned(),
         },
     }
 }
 
-fn learn(name: &str, payload: &Object, facts: &mut Facts) {
+fn update_facts(name: &str, payload: &Object, facts: &mut Facts) {
     let owned = |key| text(payload, key).map(str::to_owned);
     match name {
         "session_meta" => {
@@ -121,12 +122,12 @@ fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
             }
             "assistant" => {
                 let parts = contents(payload.get("content"))?.into_iter();
-                by_model(parts.map(utterance).collect())
+                by_model(parts.map(assistant_part).collect())
             }
             _ => Ok(None),
         },
         "reasoning" => by_model(vec![Utterance::Thinking {
-            text: thought(payload)?,
+            text: reasoning_text(payload)?,
             seal: text(payload, "encrypted_content").map(str::to_owned),
         }]),
         "function_call" => by_model(vec![Utterance::Call(ToolCall {
@@ -151,7 +152,7 @@ fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
     }
 }
 
-/// What a function is given is an object inside a text; whatever else it is stays that text.
+/// A function's arguments are a JSON object in a string; anything else stays that string.
 fn arguments(text: String) -> Value {
     match parse(text.as_bytes()) {
         Ok(object) => Value::Object(object),
@@ -202,7 +203,7 @@ fn part(item: &Value) -> Read<Part> {
     })
 }
 
-/// A picture from `data:image/png;base64,…` or from an address.
+/// A picture from `data:image/png;base64,…` or from a URL.
 fn image(url: &str) -> Part {
     let inline = url
         .strip_prefix("data:")
@@ -219,7 +220,7 @@ fn image(url: &str) -> Part {
     }
 }
 
-fn utterance(part: Part) -> Utterance {
+fn assistant_part(part: Part) -> Utterance {
     match part {
         Part::Text { text } => Utterance::Text { text },
         Part::Raw { value } => Utterance::Raw { value },
@@ -229,7 +230,7 @@ fn utterance(part: Part) -> Utterance {
     }
 }
 
-fn thought(payload: &Object) -> Read<String> {
+fn reasoning_text(payload: &Object) -> Read<String> {
     let lists = [payload.get("summary"), payload.get("content")];
     let mut words: Vec<&str> = Vec::new();
     for list in lists.into_iter().flatten().filter(|list| !list.is_null()) {
@@ -241,7 +242,7 @@ fn thought(payload: &Object) -> Read<String> {
     Ok(words.join("\n"))
 }
 
-/// Who wrote a user's message: newer versions say it for each of its parts.
+/// Who wrote a user message: newer versions mark each of its parts.
 fn origin(payload: &Object, parts: &[Part]) -> Origin {
     let said = payload
         .get("internal_chat_message_metadata_passthrough")
@@ -253,7 +254,9 @@ fn origin(payload: &Object, parts: &[Part]) -> Origin {
             by.is_some_and(|by| by != "user")
         }),
         None => parts.iter().all(|part| match part {
-            Part::Text { text } => PROGRAM.iter().any(|tag| text.trim_start().starts_with(tag)),
+            Part::Text { text } => PROGRAM_TAGS
+                .iter()
+                .any(|tag| text.trim_start().starts_with(tag)),
             _ => false,
         }),
     };
@@ -292,7 +295,7 @@ fn usage(from: &Object, last: &'static str, total: &'static str) -> Read<Option<
     }))
 }
 
-/// Here the input counts what comes from a cache and goes into one.
+/// In Codex's counts the input includes tokens that are read from and written to a cache.
 fn tokens(usage: &Object) -> Read<Tokens> {
     let number = |key| match usage.get(key) {
         None | Some(Value::Null) => Ok(0),

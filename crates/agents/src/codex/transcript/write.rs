@@ -1,4 +1,4 @@
-//! Turns of a conversation as records of a rollout.
+//! Writes the turns of a conversation as records of a rollout.
 
 use std::collections::HashSet;
 
@@ -7,32 +7,32 @@ use segno_core::conversation::{Answer, Image, Origin, Outcome, Part};
 use segno_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::transcript::{Dialect, Target, Timed};
+use crate::transcript::{Target, TimedTurn, ToolCallFormat};
 
-/// The version whose records these are.
+/// The version whose format this is.
 const VERSION: &str = "0.166.0";
 
-/// A function is given an object, and a tool of its own form a text.
-pub(crate) const DIALECT: Dialect = Dialect {
+/// A function takes an object, and a custom tool takes a string.
+pub(crate) const TOOL_CALL_FORMAT: ToolCallFormat = ToolCallFormat {
     input: |input| (input.is_object() || input.is_string()).then(|| input.clone()),
 };
 
-/// The session's record and one for each thing that was said.
-pub(crate) fn records(turns: &[Timed], target: &Target, losses: &mut Losses) -> Vec<Vec<u8>> {
-    let begun = turns.first().map_or(target.now, |(when, _)| *when);
+/// The session's metadata and one record for each part of the conversation.
+pub(crate) fn records(turns: &[TimedTurn], target: &Target, losses: &mut Losses) -> Vec<Vec<u8>> {
+    let started = turns.first().map_or(target.now, |(when, _)| *when);
     let mut rollout = Rollout {
         records: Vec::new(),
-        free: HashSet::new(),
+        custom_calls: HashSet::new(),
     };
     let meta = json!({
         "id": target.session,
-        "timestamp": begun.to_string(),
+        "timestamp": started.to_string(),
         "cwd": target.cwd,
         "originator": "segno",
         "cli_version": VERSION,
         "source": "exec",
     });
-    rollout.record(begun, "session_meta", &meta);
+    rollout.record(started, "session_meta", &meta);
     for (when, turn) in turns {
         rollout.turn(*when, turn, losses);
     }
@@ -41,13 +41,13 @@ pub(crate) fn records(turns: &[Timed], target: &Target, losses: &mut Losses) -> 
 
 struct Rollout {
     records: Vec<Vec<u8>>,
-    /// The calls whose input is a text.
-    free: HashSet<String>,
+    /// The calls whose input is a string.
+    custom_calls: HashSet<String>,
 }
 
 impl Rollout {
-    fn record(&mut self, when: Timestamp, sort: &str, payload: &Value) {
-        let record = json!({"timestamp": when.to_string(), "type": sort, "payload": payload});
+    fn record(&mut self, when: Timestamp, kind: &str, payload: &Value) {
+        let record = json!({"timestamp": when.to_string(), "type": kind, "payload": payload});
         self.records.push(record.to_string().into_bytes());
     }
 
@@ -60,7 +60,9 @@ impl Rollout {
                 let content: Vec<_> = parts.iter().map(item).collect();
                 vec![json!({"type": "message", "role": "user", "content": content})]
             }
-            Turn::Assistant { parts, .. } => parts.iter().map(|part| self.speech(part)).collect(),
+            Turn::Assistant { parts, .. } => {
+                parts.iter().map(|part| self.assistant_item(part)).collect()
+            }
             Turn::Results { answers, .. } => answers
                 .iter()
                 .map(|answer| {
@@ -76,7 +78,7 @@ impl Rollout {
         }
     }
 
-    fn speech(&mut self, part: &Speech) -> Value {
+    fn assistant_item(&mut self, part: &Speech) -> Value {
         let call = match part {
             Speech::Text(text) => {
                 let content = json!([{"type": "output_text", "text": text}]);
@@ -86,7 +88,7 @@ impl Rollout {
         };
         match &call.input {
             Value::String(text) => {
-                self.free.insert(call.id.clone());
+                self.custom_calls.insert(call.id.clone());
                 json!({
                     "type": "custom_tool_call",
                     "call_id": call.id,
@@ -104,7 +106,7 @@ impl Rollout {
     }
 
     fn answer(&self, answer: &Answer) -> Value {
-        let sort = if self.free.contains(&answer.id) {
+        let kind = if self.custom_calls.contains(&answer.id) {
             "custom_tool_call_output"
         } else {
             "function_call_output"
@@ -114,7 +116,7 @@ impl Rollout {
             [] => json!(""),
             parts => parts.iter().map(item).collect(),
         };
-        json!({"type": sort, "call_id": answer.id, "output": output})
+        json!({"type": kind, "call_id": answer.id, "output": output})
     }
 }
 

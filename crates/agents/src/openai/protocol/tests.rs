@@ -1,21 +1,21 @@
-//! What Gemini does otherwise than others that speak chat completions.
+//! Gemini's deviations from other implementations of chat completions.
 
 use segno_core::digest::Digest;
 
 use super::*;
 
-struct Nobody;
+struct NoListener;
 
-impl Listener for Nobody {
+impl Listener for NoListener {
     fn hear(&self, _: Event<'_>) {}
 }
 
 fn read(events: &[Value]) -> Result<Reply, Error> {
-    let mut reading = Reading::default();
+    let mut builder = ReplyBuilder::default();
     for event in events {
-        reading.take(&event.to_string(), &Nobody)?;
+        builder.handle(&event.to_string(), &NoListener)?;
     }
-    reading.reply()
+    builder.reply()
 }
 
 fn piece(tool_calls: &Value, stop: Option<&str>) -> Value {
@@ -27,15 +27,15 @@ fn call(id: &str, name: &str, arguments: &str) -> Value {
 }
 
 fn calls(reply: &Reply) -> Vec<(&str, &str, String)> {
-    let told = |call: &ToolCall| call.input.to_string();
+    let input = |call: &ToolCall| call.input.to_string();
     reply
         .calls()
-        .map(|call| (call.id.as_str(), call.name.as_str(), told(call)))
+        .map(|call| (call.id.as_str(), call.name.as_str(), input(call)))
         .collect()
 }
 
 #[test]
-fn calls_that_all_have_the_number_0_are_told_apart() {
+fn calls_with_the_same_index_are_separated() {
     let whole = [
         piece(
             &json!([call("a", "f", "{\"x\":1}"), call("b", "g", "{}")]),
@@ -64,12 +64,12 @@ fn calls_that_all_have_the_number_0_are_told_apart() {
 }
 
 #[test]
-fn a_call_in_pieces_stays_one() {
+fn call_in_chunks_is_one_call() {
     let more = |text: &str| json!([{"index": 0, "function": {"arguments": text}}]);
     let reply = read(&[
         piece(&json!([call("a", "f", "")]), None),
         piece(&more("{\"x\":"), None),
-        // Some repeat who they are.
+        // Some servers repeat the id.
         piece(&json!([call("a", "", "1}")]), None),
         piece(&json!([]), Some("tool_calls")),
     ]);
@@ -78,7 +78,7 @@ fn a_call_in_pieces_stays_one() {
 }
 
 #[test]
-fn the_signature_of_a_thought_is_shown_again_with_its_call() {
+fn thought_signature_is_sent_back_with_its_call() {
     let extra = json!({"google": {"thought_signature": "sig"}});
     let mut signed = call("a", "f", "{}");
     signed["extra_content"] = extra.clone();
@@ -97,7 +97,7 @@ fn the_signature_of_a_thought_is_shown_again_with_its_call() {
 }
 
 #[test]
-fn thoughts_are_counted() {
+fn thinking_tokens_are_counted() {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 40});
     let event = json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage});
     let used = read(&[event]).unwrap().usage;
@@ -105,7 +105,7 @@ fn thoughts_are_counted() {
 }
 
 #[test]
-fn why_it_stopped_is_understood_in_its_own_words() {
+fn gemini_finish_reasons_are_mapped() {
     for (word, expected) in [
         ("stop", Some(Stop::End)),
         ("length", Some(Stop::Length)),
@@ -125,7 +125,7 @@ fn why_it_stopped_is_understood_in_its_own_words() {
 }
 
 #[test]
-fn an_error_in_a_list_is_an_error() {
+fn error_in_a_list_is_an_error() {
     for (status, expected) in [
         ("RESOURCE_EXHAUSTED", ErrorKind::RateLimited(None)),
         ("UNAVAILABLE", ErrorKind::Server),

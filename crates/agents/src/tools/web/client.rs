@@ -1,5 +1,6 @@
-//! The client of all tools. It checks where it goes at every hop, and the address behind a name at
-//! the moment of connecting, so that a name cannot lead somewhere else in between.
+//! The HTTP client of all tools. It checks the target of every redirect, and the address behind a
+//! name at the time of connecting, so that a name cannot lead somewhere else in between (DNS
+//! rebinding).
 
 use std::error::Error as _;
 use std::io;
@@ -14,25 +15,25 @@ use segno_core::agent::{Error, ErrorKind};
 use segno_core::ports::{Boxed, Clock};
 
 use super::received::Received;
-use crate::http::told;
-use crate::tools::reach::{self, Reach, Refusal};
+use crate::http::describe_error;
+use crate::tools::network_policy::{self, AddressRefused, Reach};
 
-/// How often a request may be sent on.
-const HOPS: usize = 5;
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 5;
 
-/// Speaks HTTP for tools. Clones share their connections.
+/// The HTTP client for tools. Clones share their connections.
 #[derive(Clone)]
 pub struct Web {
-    reach: Reach,
+    policy: Reach,
     clock: Arc<dyn Clock>,
     /// Connects to public addresses only.
-    guarded: Client,
-    /// Connects to any address: for hosts that the person named.
-    open: Client,
+    public_only: Client,
+    /// Connects to any address: for hosts that the user allowed.
+    unrestricted: Client,
 }
 
-/// What is to be sent.
-pub(super) struct Ask {
+/// A request.
+pub(super) struct HttpRequest {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -41,22 +42,21 @@ pub(super) struct Ask {
     pub(super) redirects: Redirects,
 }
 
-/// What is done when a server sends us elsewhere.
+/// How redirects are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
-    /// Go there.
     Follow,
-    /// Take it as the answer.
-    Keep,
+    /// Returned as the response.
+    Return,
 }
 
 impl Web {
-    /// A client that calls what is in `reach`.
-    pub fn new(reach: Reach, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        Self::with_lookup(reach, clock, lookup)
+    /// A client that reaches what `policy` allows.
+    pub fn new(policy: Reach, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Self::with_lookup(policy, clock, lookup)
     }
 
-    fn with_lookup(reach: Reach, clock: Arc<dyn Clock>, lookup: Lookup) -> Result<Self, Error> {
+    fn with_lookup(policy: Reach, clock: Arc<dyn Clock>, lookup: Lookup) -> Result<Self, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |resolver: Resolver| {
             Client::builder()
@@ -66,56 +66,62 @@ impl Web {
                 .no_proxy()
                 .user_agent(concat!("segno/", env!("CARGO_PKG_VERSION")))
                 .build()
-                .map_err(|error| Error::new(ErrorKind::Network, told(&error)))
+                .map_err(|error| Error::new(ErrorKind::Network, describe_error(&error)))
         };
-        let resolver = |guarded| Resolver { lookup, guarded };
+        let resolver = |public_only| Resolver {
+            lookup,
+            public_only,
+        };
         Ok(Self {
-            reach,
+            policy,
             clock,
-            guarded: client(resolver(true))?,
-            open: client(resolver(false))?,
+            public_only: client(resolver(true))?,
+            unrestricted: client(resolver(false))?,
         })
     }
 
-    /// Sends a request and reads the answer, whatever its status.
-    pub(super) async fn send(&self, ask: Ask) -> Result<Received, String> {
-        let seconds = ask.timeout.as_secs();
-        let host = ask.url.host_str().unwrap_or_default().to_owned();
+    /// Sends a request and reads the response, whatever its status.
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<Received, String> {
+        let seconds = request.timeout.as_secs();
+        let host = request.url.host_str().unwrap_or_default().to_owned();
         tokio::select! {
-            received = self.exchange(&ask) => received,
-            () = self.clock.sleep(ask.timeout) => {
+            received = self.exchange(&request) => received,
+            () = self.clock.sleep(request.timeout) => {
                 Err(format!("{host} took longer than {seconds} seconds"))
             }
         }
     }
 
-    async fn exchange(&self, ask: &Ask) -> Result<Received, String> {
-        let mut hop = Hop::first(ask);
-        for _ in 0..=HOPS {
+    async fn exchange(&self, request: &HttpRequest) -> Result<Received, String> {
+        let mut hop = Hop::first(request);
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.connect(&hop).await?;
-            let next = match ask.redirects {
+            let next = match request.redirects {
                 Redirects::Follow => hop.next(&response)?,
-                Redirects::Keep => None,
+                Redirects::Return => None,
             };
             match next {
                 Some(next) => hop = next,
                 None => return Received::read(response).await,
             }
         }
-        let host = ask.url.host_str().unwrap_or_default();
-        Err(format!("{host} sends us on more than {HOPS} times"))
+        let host = request.url.host_str().unwrap_or_default();
+        Err(format!(
+            "{host} sends us on more than {MAX_REDIRECTS} times"
+        ))
     }
 
     async fn connect(&self, hop: &Hop<'_>) -> Result<Response, String> {
-        let client = if self.reach.names(&hop.url) {
-            &self.open
+        let client = if self.policy.allows_host(&hop.url) {
+            &self.unrestricted
         } else {
-            // An address is not looked up, so the resolver never sees it.
+            // An IP address is not looked up, so the resolver never sees it.
             let host = hop.url.host_str().unwrap_or_default();
-            if let Some(address) = reach::literal(host) {
-                reach::check(host, address).map_err(|refusal| refusal.to_string())?;
+            if let Some(address) = network_policy::parse_ip(host) {
+                network_policy::check_public(host, address)
+                    .map_err(|refusal| refusal.to_string())?;
             }
-            &self.guarded
+            &self.public_only
         };
         let mut request = client.request(hop.method.clone(), hop.url.clone());
         request = request.headers(hop.headers.clone());
@@ -126,13 +132,13 @@ impl Web {
     }
 }
 
-/// Reads an address that a tool may call.
-pub(super) fn address(text: &str) -> Result<Url, String> {
+/// Parses a URL that a tool may call.
+pub(super) fn parse_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("`{text}` is not an address: {error}"))?;
-    web_only(url)
+    check_scheme(url)
 }
 
-fn web_only(url: Url) -> Result<Url, String> {
+fn check_scheme(url: Url) -> Result<Url, String> {
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(format!(
@@ -141,7 +147,7 @@ fn web_only(url: Url) -> Result<Url, String> {
     }
 }
 
-/// One request on the way to an answer.
+/// One request in a chain of redirects.
 struct Hop<'a> {
     method: Method,
     url: Url,
@@ -150,26 +156,26 @@ struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    fn first(ask: &'a Ask) -> Self {
+    fn first(request: &'a HttpRequest) -> Self {
         Self {
-            method: ask.method.clone(),
-            url: ask.url.clone(),
-            headers: ask.headers.clone(),
-            body: ask.body.as_deref(),
+            method: request.method.clone(),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            body: request.body.as_deref(),
         }
     }
 
-    /// Where a response sends us, if it does.
+    /// The next request, if the response is a redirect.
     fn next(&self, response: &Response) -> Result<Option<Self>, String> {
         let status = response.status().as_u16();
-        let place = response.headers().get(LOCATION);
-        let (301 | 302 | 303 | 307 | 308, Some(place)) = (status, place) else {
+        let location = response.headers().get(LOCATION);
+        let (301 | 302 | 303 | 307 | 308, Some(location)) = (status, location) else {
             return Ok(None);
         };
-        let place = String::from_utf8_lossy(place.as_bytes());
-        let url = self.url.join(&place);
-        let url = url.map_err(|error| format!("it sends us to `{place}`: {error}"))?;
-        let url = web_only(url)?;
+        let location = String::from_utf8_lossy(location.as_bytes());
+        let url = self.url.join(&location);
+        let url = url.map_err(|error| format!("it sends us to `{location}`: {error}"))?;
+        let url = check_scheme(url)?;
         let mut next = Self {
             method: self.method.clone(),
             url,
@@ -187,7 +193,7 @@ impl<'a> Hop<'a> {
             next.headers.remove(CONTENT_TYPE);
         }
         if next.url.origin() != self.url.origin() {
-            // Any header may be a credential, and a body may hold one.
+            // Any header may be a credential, and a body may contain one.
             next.headers.clear();
             if next.method != Method::GET && next.method != Method::HEAD {
                 let host = next.url.host_str().unwrap_or_default();
@@ -200,19 +206,20 @@ impl<'a> Hop<'a> {
     }
 }
 
-/// Why there is no answer. A refusal of ours is told as it is, without the layers around it.
+/// Describes why there is no response. A refusal by [`Reach`] is shown as it is, without the layers
+/// around it.
 fn failed(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
-        if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        if let Some(refusal) = error.downcast_ref::<AddressRefused>() {
             return refusal.to_string();
         }
         cause = error.source();
     }
-    told(error)
+    describe_error(error)
 }
 
-/// Finds the addresses behind a name.
+/// Resolves a name to addresses.
 type Lookup = fn(&str) -> Boxed<'static, io::Result<Vec<SocketAddr>>>;
 
 fn lookup(name: &str) -> Boxed<'static, io::Result<Vec<SocketAddr>>> {
@@ -220,23 +227,23 @@ fn lookup(name: &str) -> Boxed<'static, io::Result<Vec<SocketAddr>>> {
     Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
 }
 
-/// Hands the client the addresses that it connects to, and no others.
+/// Gives the client only the addresses that it may connect to.
 struct Resolver {
     lookup: Lookup,
-    guarded: bool,
+    public_only: bool,
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
         let found = (self.lookup)(&name);
-        let guarded = self.guarded;
+        let public_only = self.public_only;
         Box::pin(async move {
             let found = found.await?;
-            if guarded {
-                // One private address among public ones is a trap, not a mistake.
+            if public_only {
+                // One private address among public ones is an attack, not a mistake.
                 for address in &found {
-                    reach::check(&name, address.ip())?;
+                    network_policy::check_public(&name, address.ip())?;
                 }
             }
             Ok(Box::new(found.into_iter()) as Addrs)
@@ -253,10 +260,10 @@ mod tests {
 
     use super::*;
 
-    /// Time that does not pass.
-    struct Still;
+    /// A clock that does not advance.
+    struct FixedClock;
 
-    impl Clock for Still {
+    impl Clock for FixedClock {
         fn now(&self) -> Timestamp {
             Timestamp(0)
         }
@@ -270,8 +277,8 @@ mod tests {
         }
     }
 
-    /// A name server of which everyone may fear the worst.
-    fn planted(name: &str) -> Boxed<'static, io::Result<Vec<SocketAddr>>> {
+    /// A hostile name server.
+    fn hostile_lookup(name: &str) -> Boxed<'static, io::Result<Vec<SocketAddr>>> {
         let found: &[&str] = match name {
             "inside.example" => &["127.0.0.1:0"],
             "mixed.example" => &["93.184.215.14:0", "127.0.0.1:0"],
@@ -283,10 +290,10 @@ mod tests {
         Box::pin(std::future::ready(Ok(found.collect())))
     }
 
-    fn get(url: &str) -> Ask {
-        Ask {
+    fn get(url: &str) -> HttpRequest {
+        HttpRequest {
             method: Method::GET,
-            url: address(url).unwrap(),
+            url: parse_url(url).unwrap(),
             headers: HeaderMap::new(),
             body: None,
             timeout: Duration::from_secs(1),
@@ -295,31 +302,31 @@ mod tests {
     }
 
     fn send(allowed: &[&str], url: &str) -> Result<Received, String> {
-        let reach = Reach::new(allowed.iter().map(ToString::to_string).collect()).unwrap();
-        let web = Web::with_lookup(reach, Arc::new(Still), planted).unwrap();
+        let policy = Reach::new(allowed.iter().map(ToString::to_string).collect()).unwrap();
+        let web = Web::with_lookup(policy, Arc::new(FixedClock), hostile_lookup).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         runtime.block_on(web.send(get(url)))
     }
 
-    /// A server that hangs up on everyone: where it is, and how many came.
-    fn rude() -> (u16, Arc<AtomicUsize>) {
+    /// A server that closes every connection: its port, and how many connections came.
+    fn closing_server() -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let came = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&came);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 count.fetch_add(1, Ordering::SeqCst);
                 drop(stream);
             }
         });
-        (port, came)
+        (port, connections)
     }
 
     #[test]
-    fn a_name_that_leads_inside_is_not_connected_to() {
-        let (port, came) = rude();
+    fn name_with_a_private_address_is_refused() {
+        let (port, connections) = closing_server();
         for name in [
             "inside.example",
             "mixed.example",
@@ -331,24 +338,24 @@ mod tests {
             let start = format!("{name} may not be called: it leads to ");
             assert!(refused.starts_with(&start), "{refused}");
         }
-        assert_eq!(came.load(Ordering::SeqCst), 0);
+        assert_eq!(connections.load(Ordering::SeqCst), 0);
     }
 
     #[test]
-    fn a_name_that_was_allowed_may_lead_inside_on_its_port_alone() {
-        let (port, came) = rude();
+    fn allowed_name_is_private_on_its_port_only() {
+        let (port, connections) = closing_server();
         let url = format!("http://inside.example:{port}/");
         let other = send(&["inside.example:1"], &url).err().unwrap();
         assert!(other.contains("may not be called"), "{other}");
-        assert_eq!(came.load(Ordering::SeqCst), 0);
+        assert_eq!(connections.load(Ordering::SeqCst), 0);
         let hung_up = send(&[&format!("inside.example:{port}")], &url).err();
         let hung_up = hung_up.unwrap();
         assert!(!hung_up.contains("may not be called"), "{hung_up}");
-        assert_ne!(came.load(Ordering::SeqCst), 0);
+        assert_ne!(connections.load(Ordering::SeqCst), 0);
     }
 
     #[test]
-    fn however_an_address_is_written_it_is_the_same_address() {
+    fn every_spelling_of_a_private_ip_is_refused() {
         for url in [
             "http://127.0.0.1/",
             "http://127.1/",
@@ -381,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_web_can_be_called() {
+    fn only_http_and_https_urls_are_accepted() {
         for url in [
             "file:///etc/passwd",
             "ftp://example.com/",
@@ -395,7 +402,7 @@ mod tests {
             "http://[::1",
             "http://1.2.3.4.5/",
         ] {
-            assert!(address(url).is_err(), "{url}");
+            assert!(parse_url(url).is_err(), "{url}");
         }
     }
 }

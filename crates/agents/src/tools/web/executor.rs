@@ -1,4 +1,4 @@
-//! Services that a spec names: a tool each, which calls what is under one address.
+//! HTTP services of a spec: one tool each, limited to one base URL.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use segno_core::ports::Boxed;
 use segno_core::tool::{Class, Offer, Tools};
 use serde_json::{Value, json};
 
-use super::client::{Ask, Redirects, Web, address};
+use super::client::{HttpRequest, Redirects, Web, parse_url};
 use super::input;
 
 const METHODS: [Method; 7] = [
@@ -23,25 +23,23 @@ const METHODS: [Method; 7] = [
     Method::OPTIONS,
 ];
 
-/// How often a path may be encoded on top of itself.
-const DEEPEST: usize = 5;
+/// How many levels of percent-encoding are decoded.
+const MAX_DECODINGS: usize = 5;
 
-/// A service.
 #[derive(Clone)]
 pub struct Executor {
     /// The tool's name.
     pub id: String,
-    /// The address that paths are added to, and that they cannot leave.
+    /// The base URL, which paths cannot leave.
     pub base_url: String,
-    /// What is sent along. The values may be secrets, and are never told.
+    /// Sent with every request. The values may be secrets, and are never shown.
     pub headers: Vec<(String, String)>,
-    /// How long an answer may take.
     pub timeout: Duration,
-    /// What the model is told about it.
+    /// The tool's description for the model.
     pub description: String,
 }
 
-/// A tool for each service. Redirects are not followed: they are answers like others.
+/// One tool for each service. Redirects are not followed: they are returned as responses.
 pub struct Executors {
     services: Vec<Executor>,
     offers: Vec<Offer>,
@@ -49,7 +47,6 @@ pub struct Executors {
 }
 
 impl Executors {
-    /// These services.
     pub fn new(services: Vec<Executor>, web: Web) -> Self {
         let offers = services.iter().map(Executor::offer).collect();
         Self {
@@ -62,16 +59,16 @@ impl Executors {
     async fn call(&self, call: &ToolCall) -> Result<String, String> {
         let service = self.services.iter().find(|known| known.id == call.name);
         let service = service.ok_or_else(|| format!("there is no tool `{}`", call.name))?;
-        let received = self.web.send(service.ask(&call.input)?).await?;
-        let mut told = json!({
+        let received = self.web.send(service.request(&call.input)?).await?;
+        let mut output = json!({
             "status": received.status.as_u16(),
-            "headers": received.told_headers(),
+            "headers": received.headers_json(),
             "body": received.text,
         });
         if let Some(note) = received.note {
-            told["note"] = note.into();
+            output["note"] = note.into();
         }
-        Ok(told.to_string())
+        Ok(output.to_string())
     }
 }
 
@@ -112,24 +109,24 @@ impl Executor {
         }
     }
 
-    fn ask(&self, given: &Value) -> Result<Ask, String> {
+    fn request(&self, given: &Value) -> Result<HttpRequest, String> {
         check(given)?;
         let path = given["path"].as_str().ok_or("`path` is missing")?;
         let body = match &given["json_data"] {
             Value::Null => None,
             data => Some(data.to_string()),
         };
-        Ok(Ask {
+        Ok(HttpRequest {
             method: input::method(given, &METHODS)?,
-            url: under(&self.base_url, path)?,
+            url: url_below(&self.base_url, path)?,
             headers: self.headers(&given["headers_override"], body.is_some())?,
             body,
             timeout: self.timeout,
-            redirects: Redirects::Keep,
+            redirects: Redirects::Return,
         })
     }
 
-    /// What is sent along: the usual, and instead of it what is given.
+    /// The service's headers, overridden by the given ones.
     fn headers(&self, given: &Value, has_body: bool) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         if has_body {
@@ -144,42 +141,42 @@ impl Executor {
     }
 }
 
-/// Refuses what the tool does not take.
+/// Checks the input against the parameters.
 fn check(given: &Value) -> Result<(), String> {
     let given = given.as_object().ok_or("the input must be an object")?;
     for (name, value) in given {
-        let (fits, sort) = match name.as_str() {
+        let (fits, type_name) = match name.as_str() {
             "path" => (value.is_string(), "string"),
             "method" => (value.is_string() || value.is_null(), "string"),
             "json_data" | "headers_override" => (value.is_object() || value.is_null(), "object"),
             _ => return Err(format!("`{name}` is not something that this tool takes")),
         };
         if !fits {
-            return Err(format!("`{name}` must be of type {sort}"));
+            return Err(format!("`{name}` must be of type {type_name}"));
         }
     }
     Ok(())
 }
 
-/// The address of a path under another, which it cannot leave.
-fn under(base: &str, path: &str) -> Result<Url, String> {
-    let base = address(base)?;
+/// The URL of a path below `base`, which it cannot leave.
+fn url_below(base: &str, path: &str) -> Result<Url, String> {
+    let base = parse_url(base)?;
     let outside = || format!("`{path}` does not stay under the address of this service");
-    let (place, query) = match path.split_once('?') {
-        Some((place, query)) => (place, Some(query)),
+    let (path_part, query) = match path.split_once('?') {
+        Some((path_part, query)) => (path_part, Some(query)),
         None => (path, None),
     };
-    let place = place.strip_prefix('/').unwrap_or(place);
-    if place.starts_with('/') || !stays(place) {
+    let path_part = path_part.strip_prefix('/').unwrap_or(path_part);
+    if path_part.starts_with('/') || !leads_downwards(path_part) {
         return Err(outside());
     }
     let root = base.path().trim_end_matches('/').to_owned();
     let mut url = base.clone();
-    url.set_path(&format!("{root}/{place}"));
+    url.set_path(&format!("{root}/{path_part}"));
     url.set_fragment(None);
     let query: Vec<&str> = base.query().into_iter().chain(query).collect();
     url.set_query((!query.is_empty()).then(|| query.join("&")).as_deref());
-    // Whatever the parser has made of it, it is where it should be.
+    // Checks the result, whatever the URL parser has made of the path.
     let rest = url.path().strip_prefix(root.as_str());
     if url.origin() == base.origin() && rest.is_some_and(|rest| rest.starts_with('/')) {
         Ok(url)
@@ -188,31 +185,34 @@ fn under(base: &str, path: &str) -> Result<Url, String> {
     }
 }
 
-/// Whether a path leads only downwards, also for a server that decodes it once more than it should.
-fn stays(place: &str) -> bool {
-    let mut place = place.as_bytes().to_vec();
-    for _ in 0..DEEPEST {
+/// Whether a path only leads downwards, also for a server that decodes it once too often.
+fn leads_downwards(path_part: &str) -> bool {
+    let mut path_part = path_part.as_bytes().to_vec();
+    for _ in 0..MAX_DECODINGS {
         let is_up = |part: &[u8]| part == b".." || part.starts_with(b"..;");
-        let mut parts = place.split(|byte| matches!(byte, b'/' | b'\\'));
-        if parts.any(is_up) || place.iter().any(|byte| *byte == b'\\' || *byte < b' ') {
+        let mut parts = path_part.split(|byte| matches!(byte, b'/' | b'\\'));
+        if parts.any(is_up) || path_part.iter().any(|byte| *byte == b'\\' || *byte < b' ') {
             return false;
         }
         // A scheme or a host can only be at the front.
-        let first = place.split(|byte| *byte == b'/').next().unwrap_or_default();
-        if first.ends_with(b":") && place.starts_with(&[first, b"//"].concat()) {
+        let first = path_part
+            .split(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default();
+        if first.ends_with(b":") && path_part.starts_with(&[first, b"//"].concat()) {
             return false;
         }
-        let once = unescaped(&place);
-        if once == place {
+        let once = percent_decode(&path_part);
+        if once == path_part {
             return true;
         }
-        place = once;
+        path_part = once;
     }
     false
 }
 
-/// With each `%41` as the byte that it stands for.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+/// Decodes percent-encoding once.
+fn percent_decode(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_under_its_address() {
+    fn path_stays_below_the_base_url() {
         let base = "https://api.example.com/v1/";
         for (path, expected) in [
             ("users", "https://api.example.com/v1/users"),
@@ -256,15 +256,15 @@ mod tests {
                 "https://api.example.com/v1/@other.example",
             ),
         ] {
-            let url = under(base, path).map(|url| url.to_string());
+            let url = url_below(base, path).map(|url| url.to_string());
             assert_eq!(url.as_deref(), Ok(expected), "{path}");
         }
-        let keyed = under("http://api.example.com?key=1", "a?b=2").unwrap();
+        let keyed = url_below("http://api.example.com?key=1", "a?b=2").unwrap();
         assert_eq!(keyed.as_str(), "http://api.example.com/a?key=1&b=2");
     }
 
     #[test]
-    fn a_path_that_leads_elsewhere_is_refused() {
+    fn path_out_of_the_base_url_is_refused() {
         for path in [
             "..",
             "../",
@@ -292,7 +292,10 @@ mod tests {
             "%0d%0aHost: other",
             "a\0",
         ] {
-            assert!(under("https://api.example.com/v1", path).is_err(), "{path}");
+            assert!(
+                url_below("https://api.example.com/v1", path).is_err(),
+                "{path}"
+            );
         }
     }
 }

@@ -1,18 +1,18 @@
-//! A page, as it is or as text.
+//! A tool that fetches a page, raw or as Markdown.
 
 use reqwest::Method;
 use segno_core::tool::Class;
 use serde_json::{Value, json};
 
-use super::client::{Ask, Redirects, address};
-use super::{input, page};
-use crate::tools::{Bench, Native, Run, flag, text};
+use super::client::{HttpRequest, Redirects, parse_url};
+use super::{input, markdown};
+use crate::tools::{BuiltinTool, CallContext, Run, flag, text};
 
-pub(in crate::tools) const WEB_FETCH: Native = Native {
+pub(in crate::tools) const WEB_FETCH: BuiltinTool = BuiltinTool {
     name: "web_fetch",
     description: "Fetches a page of the web, as it is or as readable text.",
     class: Class::ReadOnly,
-    takes: &[
+    params: &[
         ("url", "string", true, "an http or https address"),
         (
             "timeout",
@@ -34,36 +34,36 @@ pub(in crate::tools) const WEB_FETCH: Native = Native {
             "with `markdown`, the page as it is besides (false)",
         ),
     ],
-    run: Run::Later(|input, bench| Box::pin(fetch(input, bench))),
+    run: Run::Async(|input, context| Box::pin(fetch(input, context))),
 };
 
-async fn fetch(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
+async fn fetch(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
     let mode = input::choice(input, "mode", &["html", "markdown"])?;
-    let ask = Ask {
+    let request = HttpRequest {
         method: Method::GET,
-        url: address(text(input, "url"))?,
+        url: parse_url(text(input, "url"))?,
         headers: input::headers(&input["headers"])?,
         body: None,
         timeout: input::timeout(input, 10)?,
         redirects: Redirects::Follow,
     };
-    let received = bench.gear.web.send(ask).await?;
-    let mut told = json!({"status": received.status.as_u16(), "url": received.url.as_str()});
+    let received = context.deps.web.send(request).await?;
+    let mut output = json!({"status": received.status.as_u16(), "url": received.url.as_str()});
     if mode == "html" {
-        told["headers"] = received.told_headers();
-        told["body"] = received.text.into();
+        output["headers"] = received.headers_json();
+        output["body"] = received.text.into();
     } else {
-        told["markdown"] = if received.is_page() {
-            page::readable(&received.text, &received.url).into()
+        output["markdown"] = if received.is_page() {
+            markdown::to_markdown(&received.text, &received.url).into()
         } else {
             received.text.as_str().into()
         };
         if flag(input, "include_raw_html", false) {
-            told["raw_html"] = received.text.into();
+            output["raw_html"] = received.text.into();
         }
     }
     if let Some(note) = received.note {
-        told["note"] = note.into();
+        output["note"] = note.into();
     }
-    Ok(told.to_string())
+    Ok(output.to_string())
 }

@@ -1,4 +1,4 @@
-//! What tools of the web are given.
+//! Parses the inputs of the web tools.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// Headers that are the client's own: with them, a request could be made to look like two.
-const OURS: [&str; 9] = [
+/// Headers that only the client sets: with them, one request could be made to look like two.
+const RESERVED_HEADERS: [&str; 9] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -19,10 +19,9 @@ const OURS: [&str; 9] = [
     "expect",
 ];
 
-/// The longest that a tool of the web may take, in seconds.
-const LONGEST: u64 = 300;
+/// The longest timeout, in seconds.
+const MAX_TIMEOUT: u64 = 300;
 
-/// The headers in an object.
 pub(super) fn headers(given: &Value) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in given.as_object().into_iter().flatten() {
@@ -35,11 +34,11 @@ pub(super) fn headers(given: &Value) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// One header. What goes wrong is told without the value, which may be a secret.
+/// Parses a header. Error messages do not contain the value, which may be a secret.
 pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known = HeaderName::from_bytes(name.as_bytes())
         .map_err(|_| format!("`{name}` is not the name of a header"))?;
-    if OURS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
+    if RESERVED_HEADERS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
         return Err(format!("header `{name}` cannot be set"));
     }
     let mut value = HeaderValue::from_str(value)
@@ -48,7 +47,7 @@ pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue
     Ok((known, value))
 }
 
-/// The method, one of `known`; GET if nothing is said.
+/// The method, one of `known`; GET by default.
 pub(super) fn method(input: &Value, known: &[Method]) -> Result<Method, String> {
     let Some(given) = input["method"].as_str() else {
         return Ok(Method::GET);
@@ -62,15 +61,14 @@ pub(super) fn method(input: &Value, known: &[Method]) -> Result<Method, String> 
     })
 }
 
-/// How long it may take.
-pub(super) fn timeout(input: &Value, otherwise: u64) -> Result<Duration, String> {
-    match input["timeout"].as_u64().unwrap_or(otherwise) {
-        seconds @ 1..=LONGEST => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("`timeout` must be from 1 to {LONGEST} seconds")),
+pub(super) fn timeout(input: &Value, default: u64) -> Result<Duration, String> {
+    match input["timeout"].as_u64().unwrap_or(default) {
+        seconds @ 1..=MAX_TIMEOUT => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("`timeout` must be from 1 to {MAX_TIMEOUT} seconds")),
     }
 }
 
-/// A word, one of `known`; the first of them if nothing is said.
+/// A string, one of `known`; the first of them by default.
 pub(super) fn choice<'a>(
     input: &'a Value,
     name: &str,
@@ -83,16 +81,16 @@ pub(super) fn choice<'a>(
     }
 }
 
-/// A number from 1 to `most`.
+/// A number from 1 to `max`.
 pub(super) fn count(
     input: &Value,
     name: &str,
-    otherwise: usize,
-    most: usize,
+    default: usize,
+    max: usize,
 ) -> Result<usize, String> {
-    match crate::tools::number(input, name, otherwise) {
-        count if (1..=most).contains(&count) => Ok(count),
-        _ => Err(format!("`{name}` must be from 1 to {most}")),
+    match crate::tools::number(input, name, default) {
+        count if (1..=max).contains(&count) => Ok(count),
+        _ => Err(format!("`{name}` must be from 1 to {max}")),
     }
 }
 
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_that_would_change_the_request_itself_are_refused() {
+    fn reserved_headers_are_refused() {
         for (given, reason) in [
             (json!({"Host": "other"}), "`Host` cannot be set"),
             (json!({"Content-Length": "1"}), "cannot be set"),
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_counts_have_bounds() {
+    fn timeouts_and_counts_have_bounds() {
         let seconds = |input: Value| timeout(&input, 10).ok().map(|time| time.as_secs());
         assert_eq!(seconds(json!({})), Some(10));
         assert_eq!(seconds(json!({"timeout": 300})), Some(300));

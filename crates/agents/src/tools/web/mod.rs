@@ -1,11 +1,12 @@
-//! The web for tools: only what is in reach, for a limited time, and no more than fits.
+//! Web access for tools: only to what [`Reach`](super::Reach) allows, with timeouts and size
+//! limits.
 
 mod client;
 mod executor;
 mod fetch;
+mod html;
 mod input;
-mod markup;
-mod page;
+mod markdown;
 mod received;
 mod request;
 mod search;

@@ -1,29 +1,28 @@
-//! What a server answered: its text, bounded, and what is missing of it.
+//! A response: its text, truncated to a limit, and a note about what is missing.
 
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::{Map, Value};
 
-/// How much of an answer is read.
-const LONGEST: usize = 2 * 1024 * 1024;
+/// How many bytes of a response are read.
+const MAX_BODY: usize = 2 * 1024 * 1024;
 
-/// What the bytes from 0x80 on mean in the encoding that pages without one have.
+/// The characters of the bytes 0x80 to 0x9F in windows-1252, the default encoding of pages.
 const WINDOWS_1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
-/// What came back.
 pub(super) struct Received {
-    /// Where it came from in the end.
+    /// The final URL, after redirects.
     pub(super) url: Url,
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     /// As much of the body as is text and fits.
     pub(super) text: String,
-    /// What is missing of it.
+    /// What is missing of the body.
     pub(super) note: Option<String>,
 }
 
 impl Received {
-    /// Reads an answer to its end, or as far as it fits.
+    /// Reads a response to its end, or up to the limit.
     pub(super) async fn read(mut response: Response) -> Result<Self, String> {
         let mut bytes = Vec::new();
         let mut is_cut = false;
@@ -32,9 +31,9 @@ impl Received {
             let chunk = chunk.map_err(|_| "the answer was cut off".to_owned())?;
             let Some(chunk) = chunk else { break };
             bytes.extend_from_slice(&chunk);
-            is_cut = bytes.len() > LONGEST;
+            is_cut = bytes.len() > MAX_BODY;
         }
-        bytes.truncate(LONGEST);
+        bytes.truncate(MAX_BODY);
         let headers = response.headers();
         let (text, note) = match text(&bytes, headers) {
             Some(text) if is_cut => (text, Some("only the first 2 MiB are here".to_owned())),
@@ -50,20 +49,19 @@ impl Received {
         })
     }
 
-    /// The headers as JSON.
-    pub(super) fn told_headers(&self) -> Value {
-        let mut told = Map::new();
+    pub(super) fn headers_json(&self) -> Value {
+        let mut json = Map::new();
         for name in self.headers.keys() {
             let values = self.headers.get_all(name).iter();
             let values: Vec<_> = values
                 .map(|value| String::from_utf8_lossy(value.as_bytes()))
                 .collect();
-            told.insert(name.to_string(), values.join(", ").into());
+            json.insert(name.to_string(), values.join(", ").into());
         }
-        told.into()
+        json.into()
     }
 
-    /// Whether it is a page for browsers.
+    /// Whether it is an HTML page.
     pub(super) fn is_page(&self) -> bool {
         let kind = header(&self.headers, CONTENT_TYPE);
         kind.contains("html") || (kind.is_empty() && self.text.trim_start().starts_with('<'))
@@ -75,14 +73,14 @@ fn header(headers: &HeaderMap, name: HeaderName) -> &str {
     value.unwrap_or_default()
 }
 
-/// The bytes as text, if that is what they are.
+/// Decodes the bytes, if they are text.
 fn text(bytes: &[u8], headers: &HeaderMap) -> Option<String> {
     if bytes.contains(&0) {
         return None;
     }
     match str::from_utf8(bytes) {
         Ok(text) => return Some(text.to_owned()),
-        // The end of a text that was cut, in the middle of a character.
+        // The text was truncated in the middle of a character.
         Err(error) if error.error_len().is_none() => {
             let whole = &bytes[..error.valid_up_to()];
             return Some(String::from_utf8_lossy(whole).into_owned());
@@ -90,19 +88,21 @@ fn text(bytes: &[u8], headers: &HeaderMap) -> Option<String> {
         Err(_) => {}
     }
     let kind = header(headers, CONTENT_TYPE).to_ascii_lowercase();
-    let is_texty = ["text/", "json", "xml", "javascript"];
-    if !is_texty.iter().any(|word| kind.contains(word)) {
+    let text_types = ["text/", "json", "xml", "javascript"];
+    if !text_types.iter().any(|word| kind.contains(word)) {
         return None;
     }
     let charset = kind.split("charset=").nth(1).unwrap_or_default();
     match charset.trim_matches(['"', ' ', ';']) {
-        "" | "iso-8859-1" | "windows-1252" | "latin1" | "us-ascii" => Some(western(bytes)),
+        "" | "iso-8859-1" | "windows-1252" | "latin1" | "us-ascii" => {
+            Some(decode_windows_1252(bytes))
+        }
         "utf-8" | "utf8" => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     }
 }
 
-fn western(bytes: &[u8]) -> String {
+fn decode_windows_1252(bytes: &[u8]) -> String {
     let high: Vec<char> = WINDOWS_1252.chars().collect();
     let decode = |byte: &u8| match byte {
         0x80..=0x9f => high[usize::from(byte - 0x80)],
@@ -111,7 +111,7 @@ fn western(bytes: &[u8]) -> String {
     bytes.iter().map(decode).collect()
 }
 
-/// Names what cannot be shown.
+/// Describes a body that is not text.
 fn not_text(bytes: &[u8], is_cut: bool, headers: &HeaderMap) -> String {
     let kind = match (
         header(headers, CONTENT_TYPE),
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_what_is_not() {
+    fn text_is_distinguished_from_binary() {
         for (bytes, kind, expected) in [
             (b"plain".as_slice(), "", Some("plain")),
             ("für".as_bytes(), "application/octet-stream", Some("für")),

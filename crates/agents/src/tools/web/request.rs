@@ -1,12 +1,12 @@
-//! Any request.
+//! A tool that sends any HTTP request.
 
 use reqwest::Method;
 use segno_core::tool::Class;
 use serde_json::Value;
 
-use super::client::{Ask, Redirects, address};
+use super::client::{HttpRequest, Redirects, parse_url};
 use super::input;
-use crate::tools::{Bench, Native, Run, text};
+use crate::tools::{BuiltinTool, CallContext, Run, text};
 
 const METHODS: [Method; 6] = [
     Method::GET,
@@ -17,11 +17,11 @@ const METHODS: [Method; 6] = [
     Method::HEAD,
 ];
 
-pub(in crate::tools) const HTTP_REQUEST: Native = Native {
+pub(in crate::tools) const HTTP_REQUEST: BuiltinTool = BuiltinTool {
     name: "http_request",
     description: "Sends an HTTP request, and tells the status, the headers and the body of the answer.",
     class: Class::Effectful,
-    takes: &[
+    params: &[
         ("url", "string", true, "an http or https address"),
         (
             "method",
@@ -38,27 +38,27 @@ pub(in crate::tools) const HTTP_REQUEST: Native = Native {
             "how many seconds it may take (30, at most 300)",
         ),
     ],
-    run: Run::Later(|input, bench| Box::pin(request(input, bench))),
+    run: Run::Async(|input, context| Box::pin(request(input, context))),
 };
 
-async fn request(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
-    let ask = Ask {
+async fn request(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
+    let request = HttpRequest {
         method: input::method(input, &METHODS)?,
-        url: address(text(input, "url"))?,
+        url: parse_url(text(input, "url"))?,
         headers: input::headers(&input["headers"])?,
         body: input["body"].as_str().map(str::to_owned),
         timeout: input::timeout(input, 30)?,
         redirects: Redirects::Follow,
     };
-    let received = bench.gear.web.send(ask).await?;
-    let mut told = format!(
+    let received = context.deps.web.send(request).await?;
+    let mut output = format!(
         "Status: {}\nHeaders: {}\nBody:\n{}",
         received.status.as_u16(),
-        received.told_headers(),
+        received.headers_json(),
         received.text,
     );
     if let Some(note) = received.note {
-        told = format!("{told}\n[{note}]");
+        output = format!("{output}\n[{note}]");
     }
-    Ok(told)
+    Ok(output)
 }

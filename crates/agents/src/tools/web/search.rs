@@ -1,4 +1,4 @@
-//! Searches of the web.
+//! Tools that search the web.
 
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
 use reqwest::{Method, Url};
@@ -6,35 +6,33 @@ use segno_core::tool::Class;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::{Ask, Redirects, address};
+use super::client::{HttpRequest, Redirects, parse_url};
+use super::html::{Tag, Token, Tokens, decode_entities};
 use super::input;
-use super::markup::{Piece, Pieces, Tag, decoded};
 use super::received::Received;
-use crate::tools::{Bench, Native, Run, flag, text};
+use crate::tools::{BuiltinTool, CallContext, Run, flag, text};
 
-/// How long a search may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What the page for browsers without scripts wants to hear.
-const BROWSER: &str = concat!(
+/// The page without scripts expects a browser's user agent.
+const BROWSER_AGENT: &str = concat!(
     "Mozilla/5.0 (compatible; segno/",
     env!("CARGO_PKG_VERSION"),
     ")"
 );
 
-/// Where is searched.
+/// The search services.
 #[derive(Clone)]
 pub struct Search {
     /// The page of `DuckDuckGo` that needs no scripts.
     pub duckduckgo: String,
-    /// The search of Tavily.
+    /// The search API of Tavily.
     pub tavily: String,
-    /// The key for Tavily, if there is one.
     pub tavily_key: Option<String>,
 }
 
 impl Search {
-    /// The real ones.
+    /// The public services.
     pub fn new(tavily_key: Option<String>) -> Self {
         Self {
             duckduckgo: "https://html.duckduckgo.com/html/".to_owned(),
@@ -44,11 +42,11 @@ impl Search {
     }
 }
 
-pub(in crate::tools) const DUCKDUCKGO_SEARCH: Native = Native {
+pub(in crate::tools) const DUCKDUCKGO_SEARCH: BuiltinTool = BuiltinTool {
     name: "duckduckgo_search",
     description: "Searches the web with DuckDuckGo.",
     class: Class::ReadOnly,
-    takes: &[
+    params: &[
         ("query", "string", true, "what to look for"),
         (
             "search_type",
@@ -76,14 +74,14 @@ pub(in crate::tools) const DUCKDUCKGO_SEARCH: Native = Native {
             "only from the last day, week, month or year: `d`, `w`, `m` or `y`",
         ),
     ],
-    run: Run::Later(|input, bench| Box::pin(duckduckgo(input, bench))),
+    run: Run::Async(|input, context| Box::pin(duckduckgo(input, context))),
 };
 
-pub(in crate::tools) const TAVILY_SEARCH: Native = Native {
+pub(in crate::tools) const TAVILY_SEARCH: BuiltinTool = BuiltinTool {
     name: "tavily_search",
     description: "Searches the web with Tavily.",
     class: Class::ReadOnly,
-    takes: &[
+    params: &[
         ("query", "string", true, "what to look for"),
         (
             "max_results",
@@ -98,17 +96,17 @@ pub(in crate::tools) const TAVILY_SEARCH: Native = Native {
             "a short answer besides (false)",
         ),
     ],
-    run: Run::Later(|input, bench| Box::pin(tavily(input, bench))),
+    run: Run::Async(|input, context| Box::pin(tavily(input, context))),
 };
 
-async fn duckduckgo(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
+async fn duckduckgo(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
     let query = query(input)?;
     if input["search_type"] == "news" {
         let problem = "`search_type` news is not there: search for text, with a `timelimit`";
         return Err(problem.to_owned());
     }
-    let sort = input::choice(input, "search_type", &["text"])?;
-    let most = input::count(input, "max_results", 10, 50)?;
+    let search_type = input::choice(input, "search_type", &["text"])?;
+    let max_results = input::count(input, "max_results", 10, 50)?;
     let safe = match input::choice(input, "safesearch", &["moderate", "on", "off"])? {
         "on" => "1",
         "off" => "-2",
@@ -116,32 +114,32 @@ async fn duckduckgo(input: &Value, bench: &Bench<'_>) -> Result<String, String> 
     };
     let limit = input::choice(input, "timelimit", &["", "d", "w", "m", "y"])?;
     let region = input["region"].as_str().unwrap_or("us-en");
-    let mut url = address(&bench.gear.search.duckduckgo)?;
+    let mut url = parse_url(&context.deps.search.duckduckgo)?;
     url.query_pairs_mut()
         .append_pair("q", query)
         .append_pair("kl", region)
         .append_pair("kp", safe)
         .append_pair("df", limit);
     let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, HeaderValue::from_static(BROWSER));
-    let ask = Ask {
+    headers.insert(USER_AGENT, HeaderValue::from_static(BROWSER_AGENT));
+    let request = HttpRequest {
         method: Method::GET,
         url,
         headers,
         body: None,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         redirects: Redirects::Follow,
     };
-    let received = bench.gear.web.send(ask).await?;
+    let received = context.deps.web.send(request).await?;
     let results = results(&received)?;
-    let results: Vec<Found> = results.into_iter().take(most).collect();
-    let told = json!({
+    let results: Vec<SearchResult> = results.into_iter().take(max_results).collect();
+    let output = json!({
         "query": query,
-        "search_type": sort,
+        "search_type": search_type,
         "result_count": results.len(),
         "results": results,
     });
-    Ok(told.to_string())
+    Ok(output.to_string())
 }
 
 fn query(input: &Value) -> Result<&str, String> {
@@ -151,60 +149,59 @@ fn query(input: &Value) -> Result<&str, String> {
     }
 }
 
-/// One result.
 #[derive(Debug, Default, Serialize)]
-struct Found {
+struct SearchResult {
     title: String,
     href: String,
     body: String,
 }
 
-/// The results on a page.
-fn results(received: &Received) -> Result<Vec<Found>, String> {
+/// Parses the results on a page.
+fn results(received: &Received) -> Result<Vec<SearchResult>, String> {
     let status = received.status.as_u16();
-    // A search that looks automatic is answered with a riddle, which has a status of its own.
+    // A search that looks automated gets a captcha, with a status of its own.
     if status == 202 || received.text.contains("anomaly-modal") {
         return Err("duckduckgo wants to be asked by a person now; try later".to_owned());
     }
     if status != 200 {
         return Err(format!("duckduckgo answered with status {status}"));
     }
-    let found = found(&received.text, &received.url);
+    let found = parse_results(&received.text, &received.url);
     if found.is_empty() && !received.text.contains("no-results") {
         return Err("duckduckgo answered with a page that has no results to read".to_owned());
     }
     Ok(found)
 }
 
-fn found(page: &str, base: &Url) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+fn parse_results(page: &str, base: &Url) -> Vec<SearchResult> {
+    let mut found: Vec<SearchResult> = Vec::new();
     let mut is_ad = false;
-    let mut pieces = Pieces::of(page);
-    while let Some(piece) = pieces.next() {
-        let Piece::Open(tag) = piece else { continue };
-        if tag.is_of("result") {
-            is_ad = tag.is_of("result--ad");
-        } else if tag.is_of("result__a") && !is_ad {
-            if let Some(href) = leads_to(&tag, base) {
-                let title = words(&mut pieces, &tag.name);
-                found.push(Found {
+    let mut tokens = Tokens::of(page);
+    while let Some(token) = tokens.next() {
+        let Token::Open(tag) = token else { continue };
+        if tag.has_class("result") {
+            is_ad = tag.has_class("result--ad");
+        } else if tag.has_class("result__a") && !is_ad {
+            if let Some(href) = result_url(&tag, base) {
+                let title = text_until_close(&mut tokens, &tag.name);
+                found.push(SearchResult {
                     title,
                     href,
                     body: String::new(),
                 });
             }
-        } else if tag.is_of("result__snippet")
+        } else if tag.has_class("result__snippet")
             && !is_ad
             && let Some(last) = found.last_mut()
         {
-            last.body = words(&mut pieces, &tag.name);
+            last.body = text_until_close(&mut tokens, &tag.name);
         }
     }
     found
 }
 
-/// Where a result leads, without the detour over the page that counts clicks.
-fn leads_to(tag: &Tag<'_>, base: &Url) -> Option<String> {
+/// The target of a result, without the redirect that counts clicks.
+fn result_url(tag: &Tag<'_>, base: &Url) -> Option<String> {
     let url = base.join(&tag.get("href")?).ok()?;
     let detour = url.query_pairs().find(|(name, _)| name == "uddg");
     match (url.path(), detour) {
@@ -214,23 +211,23 @@ fn leads_to(tag: &Tag<'_>, base: &Url) -> Option<String> {
     }
 }
 
-/// The words up to the end of an element.
-fn words(pieces: &mut Pieces<'_>, name: &str) -> String {
+/// The text up to the end of an element.
+fn text_until_close(tokens: &mut Tokens<'_>, name: &str) -> String {
     let mut words = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Text(text) => words.push_str(&decoded(text)),
-            Piece::Close(closed) if closed == name => break,
+    for token in tokens {
+        match token {
+            Token::Text(text) => words.push_str(&decode_entities(text)),
+            Token::Close(closed) if closed == name => break,
             _ => {}
         }
     }
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-async fn tavily(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
+async fn tavily(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
     let query = query(input)?;
-    let most = input::count(input, "max_results", 5, 20)?;
-    let search = &bench.gear.search;
+    let max_results = input::count(input, "max_results", 5, 20)?;
+    let search = &context.deps.search;
     let key = search
         .tavily_key
         .as_deref()
@@ -240,18 +237,18 @@ async fn tavily(input: &Value, bench: &Bench<'_>) -> Result<String, String> {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     let body = json!({
         "query": query,
-        "max_results": most,
+        "max_results": max_results,
         "include_answer": flag(input, "include_answer", false),
     });
-    let ask = Ask {
+    let request = HttpRequest {
         method: Method::POST,
-        url: address(&search.tavily)?,
+        url: parse_url(&search.tavily)?,
         headers,
         body: Some(body.to_string()),
-        timeout: PATIENCE,
-        redirects: Redirects::Keep,
+        timeout: TIMEOUT,
+        redirects: Redirects::Return,
     };
-    let received = bench.gear.web.send(ask).await?;
+    let received = context.deps.web.send(request).await?;
     let answer: Option<Value> = serde_json::from_str(&received.text).ok();
     match (received.status.as_u16(), answer) {
         (200, Some(answer)) => Ok(answer.to_string()),
@@ -266,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_found_without_ads_and_detours() {
+    fn results_have_no_ads_and_direct_urls() {
         let page = r#"
             <div class="result results_links result--ad"><h2>
               <a class="result__a" href="https://duckduckgo.com/y.js?ad=1">Buy</a></h2>
@@ -280,7 +277,7 @@ mod tests {
             <div class="result web-result">
               <a class="result__a" href="https://b.example/">Two</a></div>"#;
         let base = Url::parse("https://html.duckduckgo.com/html/").unwrap();
-        let found = found(page, &base);
+        let found = parse_results(page, &base);
         let shown: Vec<_> = found
             .iter()
             .map(|found| (&*found.title, &*found.href, &*found.body))

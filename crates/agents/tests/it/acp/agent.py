@@ -1,4 +1,4 @@
-"""An agent that speaks the Agent Client Protocol, and misbehaves as it is told."""
+"""An agent that speaks the Agent Client Protocol, and misbehaves on demand."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def text(words, kind="agent_message_chunk"):
 
 
 def ask(id, method, **params):
-    """Asks, and tells as text what was answered."""
+    """Sends a request, and sends its response as a text chunk."""
     say({"id": id, "method": method, "params": {"sessionId": SESSION, **params}})
     reply = hear()
     assert reply["id"] == id, reply
@@ -223,7 +223,7 @@ def work():
     text("A file is needed.", kind="agent_thought_chunk")
     text("I write it.")
     update("tool_call", toolCallId="t-1", title="Write a", kind="edit", status="pending", locations=[{"path": "a"}])
-    # Without its sort: it was said before.
+    # Without its kind: an earlier update had it.
     ask(0, "session/request_permission", toolCall={"toolCallId": "t-1"}, options=OPTIONS)
     call = {"toolCallId": "t-2", "title": "rm -rf", "kind": "execute"}
     ask("q", "session/request_permission", toolCall=call, options=OPTIONS)

@@ -1,30 +1,30 @@
-//! What is said where an agent does not keep to the protocol: no guess, no hang, no flood.
+//! Agents that violate the protocol: Segno does not guess, hang or flood.
 
 use std::sync::Arc;
 
 use segno_agents::acp::{AcpError, Connection, Event, Files, Limits, Replayed, Stop};
 use segno_core::agent::ErrorKind;
 
-use super::{Hand, PlainDisk, asked, begun, means, start, words};
-use crate::world::{World, runtime, warden, write};
+use super::{ManualClock, PlainDisk, config, run_prompt, start, with_session, words};
+use crate::fixture::{Fixture, process_guard, runtime, write};
 
-/// What comes of greeting an agent.
-fn greeted(mode: &str) -> Result<(), AcpError> {
-    let world = World::new();
+/// The result of initializing an agent.
+fn initialize(mode: &str) -> Result<(), AcpError> {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = start(&world, mode, means(&Hand::new())).await?;
+        let mut agent = start(&fixture, mode, config(&ManualClock::new())).await?;
         let greeted = agent.initialize().await.map(|_| ());
         if greeted.is_err() {
-            // It is over, and says so again.
+            // The connection is closed and returns the same error again.
             assert_eq!(agent.initialize().await.err(), greeted.clone().err());
-            world.assert_empty();
+            fixture.assert_empty();
         }
         greeted
     })
 }
 
 #[track_caller]
-fn assert_told(error: &AcpError, kind: ErrorKind, words: &[&str]) {
+fn assert_error(error: &AcpError, kind: ErrorKind, words: &[&str]) {
     assert_eq!(error.kind, kind, "{error}");
     for word in words {
         assert!(error.to_string().contains(word), "{error}");
@@ -37,38 +37,38 @@ fn assert_told(error: &AcpError, kind: ErrorKind, words: &[&str]) {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
-    let world = World::new();
+fn missing_program_is_named() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
         let open = |argv: &[&str], folder: &std::path::Path| {
             let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
-            let (folder, means) = (folder.to_owned(), means(&Hand::new()));
-            async move { Connection::open(&argv, &[], &folder, means).await }
+            let (folder, config) = (folder.to_owned(), config(&ManualClock::new()));
+            async move { Connection::open(&argv, &[], &folder, config).await }
         };
-        let mut agent = open(&["no-such-agent"], world.folder()).await.unwrap();
+        let mut agent = open(&["no-such-agent"], fixture.folder()).await.unwrap();
         let error = agent.initialize().await.unwrap_err();
-        assert_told(
+        assert_error(
             &error,
             ErrorKind::NotFound,
             &["`no-such-agent`", "cannot be started"],
         );
         let hint = Some("look whether the program is installed and in PATH");
         assert_eq!(error.hint(), hint);
-        let error = open(&[], world.folder()).await.err().unwrap();
-        assert_told(&error, ErrorKind::Invalid, &["it has no command"]);
-        let error = open(&["true"], &world.folder().join("x"))
+        let error = open(&[], fixture.folder()).await.err().unwrap();
+        assert_error(&error, ErrorKind::Invalid, &["it has no command"]);
+        let error = open(&["true"], &fixture.folder().join("x"))
             .await
             .err()
             .unwrap();
-        assert_told(&error, ErrorKind::Invalid, &["is not a folder"]);
-        let mut means = means(&Hand::new());
-        means.warden = segno_agents::Launch {
+        assert_error(&error, ErrorKind::Invalid, &["is not a folder"]);
+        let mut config = config(&ManualClock::new());
+        config.guard = segno_agents::Launch {
             program: "/no/such/warden".into(),
-            ..warden()
+            ..process_guard()
         };
         let argv = ["true".to_owned()];
-        let opened = Connection::open(&argv, &[], world.folder(), means).await;
-        assert_told(
+        let opened = Connection::open(&argv, &[], fixture.folder(), config).await;
+        assert_error(
             &opened.err().unwrap(),
             ErrorKind::Crashed,
             &["its warden cannot be started"],
@@ -77,8 +77,8 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
-fn what_is_no_greeting_is_told_with_its_reason() {
-    for (mode, kind, told) in [
+fn bad_initialize_responses_are_reported() {
+    for (mode, kind, expected) in [
         (
             "die",
             ErrorKind::Crashed,
@@ -123,118 +123,124 @@ fn what_is_no_greeting_is_told_with_its_reason() {
             &["it speaks version 2 of ACP, and Segno speaks 1"],
         ),
     ] {
-        let error = greeted(mode).unwrap_err();
-        assert_told(&error, kind, told);
+        let error = initialize(mode).unwrap_err();
+        assert_error(&error, kind, expected);
         let hint = Some("run its command by hand to see what it does");
         assert_eq!(error.hint(), hint, "{mode}");
     }
 }
 
 #[test]
-fn noise_and_complaints_are_forgiven() {
+fn noise_and_stderr_output_are_tolerated() {
     for mode in ["noise", "stderr", "twice"] {
-        assert_eq!(greeted(mode), Ok(()), "{mode}");
+        assert_eq!(initialize(mode), Ok(()), "{mode}");
     }
 }
 
 #[test]
-fn a_second_answer_changes_nothing() {
-    let world = World::new();
+fn second_response_changes_nothing() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (mut agent, session) = begun(&world, "twice", means(&Hand::new())).await;
-        assert!(asked(&mut agent, &session, "go").await.is_ok());
+        let (mut agent, session) =
+            with_session(&fixture, "twice", config(&ManualClock::new())).await;
+        assert!(run_prompt(&mut agent, &session, "go").await.is_ok());
     });
 }
 
 #[test]
-fn an_agent_that_never_answers_is_ended_in_time() {
-    let (world, clock) = (World::new(), Hand::new());
+fn agent_that_never_responds_is_killed() {
+    let (fixture, clock) = (Fixture::new(), ManualClock::new());
     runtime().block_on(async {
-        let mut agent = start(&world, "silent", means(&clock)).await.unwrap();
-        let later = async { clock.turn(Limits::default().answer) };
+        let mut agent = start(&fixture, "silent", config(&clock)).await.unwrap();
+        let later = async { clock.advance(Limits::default().answer) };
         let (greeting, ()) = tokio::join!(agent.initialize(), later);
-        let told = ["saying hello", "it said nothing for 120 s"];
-        assert_told(&greeting.unwrap_err(), ErrorKind::Timeout, &told);
-        world.assert_empty();
+        let expected = ["saying hello", "it said nothing for 120 s"];
+        assert_error(&greeting.unwrap_err(), ErrorKind::Timeout, &expected);
+        fixture.assert_empty();
     });
 }
 
 #[test]
-fn an_agent_that_falls_silent_at_work_is_ended() {
+fn agent_that_falls_silent_is_killed() {
     for cancelled in [false, true] {
-        let (world, clock) = (World::new(), Hand::new());
+        let (fixture, clock) = (Fixture::new(), ManualClock::new());
         runtime().block_on(async {
-            let (mut agent, session) = begun(&world, "deaf", means(&clock)).await;
+            let (mut agent, session) = with_session(&fixture, "deaf", config(&clock)).await;
             let mut turn = agent.prompt(&session, "go").unwrap();
             let text = segno_agents::acp::Update::Text("I never end.".into());
             while turn.next().await.unwrap() != Event::Update(text.clone()) {}
             let Limits { answer, silence } = Limits::default();
             if cancelled {
                 turn.cancel();
-                clock.turn(answer);
+                clock.advance(answer);
             } else {
-                clock.turn(silence / 2);
+                clock.advance(silence / 2);
                 tokio::select! {
                     biased;
                     early = turn.next() => panic!("{early:?}"),
                     () = std::future::ready(()) => {}
                 }
-                clock.turn(silence / 2);
+                clock.advance(silence / 2);
             }
             let error = turn.next().await.unwrap_err();
-            assert_told(
+            assert_error(
                 &error,
                 ErrorKind::Timeout,
                 &["asking it", "it said nothing for"],
             );
             assert_eq!(turn.next().await, Err(error));
-            world.assert_empty();
+            fixture.assert_empty();
         });
     }
 }
 
 #[test]
-fn an_agent_that_dies_at_work_is_told_with_what_it_said() {
-    let world = World::new();
+fn agent_crash_is_reported_by_its_signal() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (mut agent, session) = begun(&world, "dies", means(&Hand::new())).await;
-        let error = asked(&mut agent, &session, "go").await.unwrap_err();
-        assert_told(&error, ErrorKind::Crashed, &["was ended by signal 9"]);
-        let again = agent.new_session(world.folder()).await.unwrap_err();
+        let (mut agent, session) =
+            with_session(&fixture, "dies", config(&ManualClock::new())).await;
+        let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
+        assert_error(&error, ErrorKind::Crashed, &["was ended by signal 9"]);
+        let again = agent.new_session(fixture.folder()).await.unwrap_err();
         assert_eq!(again, error);
-        world.assert_empty();
+        fixture.assert_empty();
     });
 }
 
 #[test]
-fn a_last_message_without_an_end_of_line_counts() {
-    let world = World::new();
+fn last_message_without_newline_counts() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (mut agent, session) = begun(&world, "no-newline", means(&Hand::new())).await;
-        let (updates, outcome) = asked(&mut agent, &session, "go").await.unwrap();
+        let (mut agent, session) =
+            with_session(&fixture, "no-newline", config(&ManualClock::new())).await;
+        let (updates, outcome) = run_prompt(&mut agent, &session, "go").await.unwrap();
         assert_eq!(words(&updates), ["The last"]);
         assert_eq!(outcome.stop, Stop::EndTurn);
     });
 }
 
 #[test]
-fn an_end_without_a_reason_is_none_and_an_odd_one_is_kept() {
-    let world = World::new();
+fn missing_stop_reason_fails_and_unknown_is_kept() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (mut agent, session) = begun(&world, "no-reason", means(&Hand::new())).await;
-        let error = asked(&mut agent, &session, "go").await.unwrap_err();
-        assert_told(&error, ErrorKind::Invalid, &["does not say why it stopped"]);
-        let (mut agent, session) = begun(&world, "odd-stop", means(&Hand::new())).await;
-        let (_, outcome) = asked(&mut agent, &session, "go").await.unwrap();
+        let (mut agent, session) =
+            with_session(&fixture, "no-reason", config(&ManualClock::new())).await;
+        let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
+        assert_error(&error, ErrorKind::Invalid, &["does not say why it stopped"]);
+        let (mut agent, session) =
+            with_session(&fixture, "odd-stop", config(&ManualClock::new())).await;
+        let (_, outcome) = run_prompt(&mut agent, &session, "go").await.unwrap();
         assert_eq!(outcome.stop, Stop::Unknown("tired".into()));
     });
 }
 
 #[test]
-fn a_refusal_is_told_harmlessly_and_says_where_to_log_in() {
-    let world = World::new();
+fn error_response_is_sanitized_and_hints_at_login() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (mut agent, session) = begun(&world, "refuses", means(&Hand::new())).await;
+        let (mut agent, session) =
+            with_session(&fixture, "refuses", config(&ManualClock::new())).await;
         let mut turn = agent.prompt(&session, "go").unwrap();
         let error = loop {
             match turn.next().await {
@@ -245,31 +251,35 @@ fn a_refusal_is_told_harmlessly_and_says_where_to_log_in() {
         assert_eq!(turn.next().await, Err(error.clone()));
         assert_eq!(error.code, Some(-32602));
         assert_eq!(error.reason, "it refused: Session [2Jnot found (-32602)");
-        let mut agent = start(&world, "auth", means(&Hand::new())).await.unwrap();
+        let mut agent = start(&fixture, "auth", config(&ManualClock::new()))
+            .await
+            .unwrap();
         agent.initialize().await.unwrap();
-        let error = agent.new_session(world.folder()).await.unwrap_err();
+        let error = agent.new_session(fixture.folder()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Auth);
         assert!(error.hint().unwrap().starts_with("log in"));
     });
 }
 
 #[test]
-fn a_session_must_have_a_name_and_be_the_one_that_was_asked_for() {
-    let world = World::new();
+fn session_id_must_be_valid_and_match() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = start(&world, "nameless", means(&Hand::new()))
+        let mut agent = start(&fixture, "nameless", config(&ManualClock::new()))
             .await
             .unwrap();
         agent.initialize().await.unwrap();
-        let error = agent.new_session(world.folder()).await.unwrap_err();
-        assert_told(
+        let error = agent.new_session(fixture.folder()).await.unwrap_err();
+        assert_error(
             &error,
             ErrorKind::Invalid,
             &["it did not say which session"],
         );
-        let mut agent = start(&world, "other", means(&Hand::new())).await.unwrap();
+        let mut agent = start(&fixture, "other", config(&ManualClock::new()))
+            .await
+            .unwrap();
         agent.initialize().await.unwrap();
-        let mut replay = agent.load_session("s-1", world.folder()).unwrap();
+        let mut replay = agent.load_session("s-1", fixture.folder()).unwrap();
         let error = loop {
             match replay.next().await {
                 Ok(Replayed::Update(_)) => {}
@@ -277,7 +287,7 @@ fn a_session_must_have_a_name_and_be_the_one_that_was_asked_for() {
                 Err(error) => break error,
             }
         };
-        assert_told(
+        assert_error(
             &error,
             ErrorKind::Invalid,
             &["it brought another session back"],
@@ -286,19 +296,19 @@ fn a_session_must_have_a_name_and_be_the_one_that_was_asked_for() {
 }
 
 #[test]
-fn an_agent_that_asks_and_does_not_read_is_ended() {
-    let world = World::new();
-    write(&world.folder().join("big"), &vec![b'x'; 4 << 20]);
+fn agent_that_sends_but_never_reads_is_killed() {
+    let fixture = Fixture::new();
+    write(&fixture.folder().join("big"), &vec![b'x'; 4 << 20]);
     runtime().block_on(async {
-        let mut means = means(&Hand::new());
-        means.files = Files::Read(Arc::new(PlainDisk));
-        let (mut agent, session) = begun(&world, "greedy", means).await;
-        let error = asked(&mut agent, &session, "go").await.unwrap_err();
-        assert_told(
+        let mut config = config(&ManualClock::new());
+        config.files = Files::Read(Arc::new(PlainDisk));
+        let (mut agent, session) = with_session(&fixture, "greedy", config).await;
+        let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
+        assert_error(
             &error,
             ErrorKind::Invalid,
             &["it does not read what it is told"],
         );
-        world.assert_empty();
+        fixture.assert_empty();
     });
 }

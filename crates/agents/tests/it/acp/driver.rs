@@ -1,4 +1,4 @@
-//! An agent of the protocol as the engine asks it.
+//! The ACP driver as the engine uses it.
 
 use std::sync::Arc;
 
@@ -9,33 +9,33 @@ use segno_core::companion::{Companion, Health, Way};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
 
-use super::Hand;
-use crate::told::Told;
-use crate::world::{World, runtime, until, warden};
+use super::ManualClock;
+use crate::event_log::EventLog;
+use crate::fixture::{Fixture, process_guard, runtime, until};
 
 fn acp(mode: &str, permissions: Permissions) -> Acp {
     let script = format!("{}/tests/it/acp/agent.py", env!("CARGO_MANIFEST_DIR"));
     let argv = ["python3", &script, mode].map(str::to_owned).to_vec();
-    let clock = Hand::new() as Arc<dyn Clock>;
-    Acp::new(argv, permissions, warden(), None, clock)
+    let clock = ManualClock::new() as Arc<dyn Clock>;
+    Acp::new(argv, permissions, process_guard(), None, clock)
 }
 
-/// What comes of a question, and what was reported on the way.
-fn asked(world: &World, mode: &str, way: Way<'_>) -> (Result<Answer, Error>, Vec<String>) {
-    let (acp, lines) = (acp(mode, Permissions::Edit), Told::default());
-    let answer = runtime().block_on(acp.ask(world.request(), way, &lines));
-    world.assert_empty();
+/// The result of a request, and the events reported meanwhile.
+fn run_prompt(fixture: &Fixture, mode: &str, way: Way<'_>) -> (Result<Answer, Error>, Vec<String>) {
+    let (acp, lines) = (acp(mode, Permissions::Edit), EventLog::default());
+    let answer = runtime().block_on(acp.ask(fixture.request(), way, &lines));
+    fixture.assert_empty();
     (answer, lines.lines())
 }
 
 const BEGIN: Way<'_> = Way::Begin { id: "unused" };
 
 #[test]
-fn a_turn_is_told_in_whole_messages_and_calls_with_their_answers() {
-    let mut world = World::new();
-    world.system = "You are brief.".into();
-    world.input = "go".into();
-    let (answer, told) = asked(&world, "entries", BEGIN);
+fn turn_is_reported_in_messages_calls_and_results() {
+    let mut fixture = Fixture::new();
+    fixture.system = "You are brief.".into();
+    fixture.input = "go".into();
+    let (answer, events) = run_prompt(&fixture, "entries", BEGIN);
     let answer = answer.unwrap();
     assert_eq!(answer.text, "All is done.");
     let usage = Usage {
@@ -45,7 +45,7 @@ fn a_turn_is_told_in_whole_messages_and_calls_with_their_answers() {
     };
     assert_eq!(answer.usage, usage);
     assert_eq!(
-        told,
+        events,
         [
             "native s-1",
             "text You are brief.\n\ngo",
@@ -73,7 +73,7 @@ fn a_turn_is_told_in_whole_messages_and_calls_with_their_answers() {
 }
 
 #[test]
-fn leave_follows_the_permissions_and_a_denial_is_noticed() {
+fn approval_follows_permissions_and_denial_is_noticed() {
     let mut answers = Vec::new();
     for (permissions, conduct) in [
         (Permissions::Read, Conduct::Work),
@@ -81,23 +81,23 @@ fn leave_follows_the_permissions_and_a_denial_is_noticed() {
         (Permissions::Edit, Conduct::Look),
         (Permissions::All, Conduct::Work),
     ] {
-        let (world, lines) = (World::new(), Told::default());
+        let (fixture, lines) = (Fixture::new(), EventLog::default());
         let acp = acp("plain", permissions);
         let request = Request {
             conduct,
-            ..world.request()
+            ..fixture.request()
         };
         runtime().block_on(acp.ask(request, BEGIN, &lines)).unwrap();
-        let told = lines.lines();
-        let granted = told
+        let events = lines.lines();
+        let granted = events
             .iter()
             .filter(|line| line.contains("this-once"))
             .count();
-        let denied = told.iter().filter(|line| line.starts_with("notice"));
+        let denied = events.iter().filter(|line| line.starts_with("notice"));
         answers.push((granted, denied.cloned().collect::<Vec<_>>()));
         assert!(
-            !told.iter().any(|line| line.contains("for-good")),
-            "{told:?}"
+            !events.iter().any(|line| line.contains("for-good")),
+            "{events:?}"
         );
     }
     let denied = |what: &str| {
@@ -115,41 +115,44 @@ fn leave_follows_the_permissions_and_a_denial_is_noticed() {
 }
 
 #[test]
-fn a_session_goes_on_and_what_is_replayed_is_not_said_again() {
-    let mut world = World::new();
-    (world.system, world.input) = ("You are brief.".into(), "go on".into());
-    let (answer, told) = asked(&world, "entries", Way::Continue { id: "s-1" });
+fn resumed_session_does_not_repeat_the_replay() {
+    let mut fixture = Fixture::new();
+    (fixture.system, fixture.input) = ("You are brief.".into(), "go on".into());
+    let (answer, events) = run_prompt(&fixture, "entries", Way::Continue { id: "s-1" });
     // Half a dollar in all, of which 0.2 had been spent before.
     assert_eq!(answer.unwrap().usage.cost, Cost(300_000));
-    assert_eq!(told[..2], ["native s-1", "text go on"]);
+    assert_eq!(events[..2], ["native s-1", "text go on"]);
     assert!(
-        !told.iter().any(|line| line.contains("I made it")),
-        "{told:?}"
+        !events.iter().any(|line| line.contains("I made it")),
+        "{events:?}"
     );
-    assert!(!told.iter().any(|line| line.contains("t-0")), "{told:?}");
+    assert!(
+        !events.iter().any(|line| line.contains("t-0")),
+        "{events:?}"
+    );
 }
 
 #[test]
-fn a_session_that_does_not_come_back_is_not_found() {
+fn unloadable_session_is_not_found() {
     for (mode, id, expected) in [
         ("no-load", "s-1", "the agent cannot bring sessions back"),
         ("plain", "s-7", "No previous sessions found"),
     ] {
-        let (answer, told) = asked(&World::new(), mode, Way::Continue { id });
+        let (answer, events) = run_prompt(&Fixture::new(), mode, Way::Continue { id });
         let error = answer.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
         assert!(error.message.contains(expected), "{error}");
-        assert!(told.is_empty(), "{told:?}");
+        assert!(events.is_empty(), "{events:?}");
     }
-    let (answer, told) = asked(&World::new(), "other", Way::Continue { id: "s-1" });
+    let (answer, events) = run_prompt(&Fixture::new(), "other", Way::Continue { id: "s-1" });
     let error = answer.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     assert!(error.message.contains("another session"), "{error}");
-    assert!(told.is_empty(), "{told:?}");
+    assert!(events.is_empty(), "{events:?}");
 }
 
 #[test]
-fn why_there_is_no_answer_is_told_by_kind() {
+fn missing_answers_map_to_error_kinds() {
     for (mode, kind, expected) in [
         (
             "auth",
@@ -177,45 +180,45 @@ fn why_there_is_no_answer_is_told_by_kind() {
         ),
         ("fails:something else", ErrorKind::Server, "something else"),
     ] {
-        let (answer, _) = asked(&World::new(), mode, BEGIN);
+        let (answer, _) = run_prompt(&Fixture::new(), mode, BEGIN);
         let error = answer.unwrap_err();
         assert_eq!(error.kind, kind, "{mode}: {error}");
         assert!(error.message.contains(expected), "{mode}: {error}");
     }
     let missing = ["no-such-agent-anywhere".to_owned()].to_vec();
-    let clock = Hand::new() as Arc<dyn Clock>;
-    let acp = Acp::new(missing, Permissions::Edit, warden(), None, clock);
-    let world = World::new();
-    let lines = Told::default();
-    let asked = acp.ask(world.request(), BEGIN, &lines);
+    let clock = ManualClock::new() as Arc<dyn Clock>;
+    let acp = Acp::new(missing, Permissions::Edit, process_guard(), None, clock);
+    let fixture = Fixture::new();
+    let lines = EventLog::default();
+    let asked = acp.ask(fixture.request(), BEGIN, &lines);
     let error = runtime().block_on(asked).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
 }
 
 #[test]
-fn what_was_said_before_an_agent_died_is_told() {
-    let (answer, told) = asked(&World::new(), "dies", BEGIN);
+fn messages_before_a_crash_are_reported() {
+    let (answer, events) = run_prompt(&Fixture::new(), "dies", BEGIN);
     assert!(answer.is_err());
-    assert_eq!(told, ["native s-1", "text I am about to ..."]);
+    assert_eq!(events, ["native s-1", "text I am about to ..."]);
 }
 
 #[test]
-fn a_message_that_never_ends_is_not_held() {
-    let (answer, told) = asked(&World::new(), "endless", BEGIN);
+fn endless_message_is_refused() {
+    let (answer, events) = run_prompt(&Fixture::new(), "endless", BEGIN);
     let error = answer.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("a message has more than"), "{error}");
-    assert_eq!(told, ["native s-1"]);
+    assert_eq!(events, ["native s-1"]);
 }
 
 #[test]
-fn dropping_the_question_ends_the_agent_with_all_that_it_started() {
-    let world = World::new();
+fn dropped_request_kills_the_whole_process_tree() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let (acp, lines) = (acp("family", Permissions::Edit), Told::default());
-        let mut asking = acp.ask(world.request(), BEGIN, &lines);
+        let (acp, lines) = (acp("family", Permissions::Edit), EventLog::default());
+        let mut asking = acp.ask(fixture.request(), BEGIN, &lines);
         let family = async {
-            while world.living().len() < 5 {
+            while fixture.processes().len() < 5 {
                 tokio::task::yield_now().await;
             }
         };
@@ -224,26 +227,30 @@ fn dropping_the_question_ends_the_agent_with_all_that_it_started() {
             () = family => {}
         }
     });
-    until("the family is gone", || world.living().is_empty());
+    until("the family is gone", || fixture.processes().is_empty());
 }
 
 #[test]
-fn what_an_agent_keeps_is_its_own_affair_but_for_what_it_brings_back() {
-    let world = World::new();
+fn acp_session_is_known_only_by_loading_it() {
+    let fixture = Fixture::new();
     let agent = acp("entries", Permissions::Edit);
     runtime().block_on(async {
-        let record = agent.record("s-1", world.folder()).await.unwrap().unwrap();
+        let record = agent
+            .record("s-1", fixture.folder())
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(record.health, Health::Whole);
-        // The call and its answer.
+        // The call and its result.
         assert_eq!(record.named, Some(vec!["t-0".to_owned(); 2]));
         assert_eq!(record.unanswered, None);
-        let unknown = agent.record("s-7", world.folder()).await.unwrap();
+        let unknown = agent.record("s-7", fixture.folder()).await.unwrap();
         assert_eq!(unknown, None);
         let unable = acp("no-load", Permissions::Edit);
-        let unable = unable.record("s-1", world.folder()).await.unwrap();
+        let unable = unable.record("s-1", fixture.folder()).await.unwrap();
         assert_eq!(unable, None);
         let ill = acp("die", Permissions::Edit);
-        let error = ill.record("s-1", world.folder()).await.unwrap_err();
+        let error = ill.record("s-1", fixture.folder()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Crashed, "{error}");
         assert!(agent.records().is_none(), "its records are its own affair");
     });

@@ -1,9 +1,9 @@
-//! Agents of the Agent Client Protocol: one that does what it should, and one that does not.
+//! ACP agents: fake ones that follow or violate the protocol, and recorded real ones.
 
 mod broken;
+mod conversation;
 mod driver;
 mod recorded;
-mod talk;
 
 use std::fs;
 use std::io;
@@ -12,28 +12,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_agents::acp::{
-    AcpError, Connection, Event, Files, Limits, Means, Outcome, Policy, Update,
+    AcpError, Connection, ConnectionConfig, Event, Files, Limits, Outcome, Policy, Update,
 };
 use segno_core::ports::{Access, Boxed, Clock, Disk};
 use segno_core::time::Timestamp;
 use tokio::sync::watch;
 
-use crate::world::{World, read, warden};
+use crate::fixture::{Fixture, process_guard, read};
 
-/// Time that passes only when it is turned.
-struct Hand(watch::Sender<Duration>);
+/// A clock that a test advances.
+struct ManualClock(watch::Sender<Duration>);
 
-impl Hand {
+impl ManualClock {
     fn new() -> Arc<Self> {
         Arc::new(Self(watch::channel(Duration::ZERO).0))
     }
 
-    fn turn(&self, by: Duration) {
+    fn advance(&self, by: Duration) {
         self.0.send_modify(|now| *now += by);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -50,7 +50,7 @@ impl Clock for Hand {
     }
 }
 
-/// Files as they are.
+/// The local disk.
 struct PlainDisk;
 
 #[expect(clippy::disallowed_methods, reason = "this is the disk of a test")]
@@ -100,9 +100,9 @@ impl Disk for PlainDisk {
 }
 
 /// Edits are allowed, and files are not offered.
-fn means(clock: &Arc<Hand>) -> Means {
-    Means {
-        warden: warden(),
+fn config(clock: &Arc<ManualClock>) -> ConnectionConfig {
+    ConnectionConfig {
+        guard: process_guard(),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         limits: Limits::default(),
         policy: Policy::Edit,
@@ -110,24 +110,32 @@ fn means(clock: &Arc<Hand>) -> Means {
     }
 }
 
-/// The fake agent, started in the world's folder and marked as the world's.
-async fn start(world: &World, mode: &str, means: Means) -> Result<Connection, AcpError> {
+/// Starts the fake agent in the fixture's folder, with the fixture's marker in its environment.
+async fn start(
+    fixture: &Fixture,
+    mode: &str,
+    config: ConnectionConfig,
+) -> Result<Connection, AcpError> {
     let script = format!("{}/tests/it/acp/agent.py", env!("CARGO_MANIFEST_DIR"));
     let argv = ["python3", &script, mode].map(str::to_owned);
-    let mark = ("SEGNO_SESSION".to_owned(), world.session().to_string());
-    Connection::open(&argv, &[mark], world.folder(), means).await
+    let mark = ("SEGNO_SESSION".to_owned(), fixture.session().to_string());
+    Connection::open(&argv, &[mark], fixture.folder(), config).await
 }
 
-/// The same, greeted and with a session.
-async fn begun(world: &World, mode: &str, means: Means) -> (Connection, String) {
-    let mut agent = start(world, mode, means).await.unwrap();
+/// The same, initialized and with a session.
+async fn with_session(
+    fixture: &Fixture,
+    mode: &str,
+    config: ConnectionConfig,
+) -> (Connection, String) {
+    let mut agent = start(fixture, mode, config).await.unwrap();
     agent.initialize().await.unwrap();
-    let session = agent.new_session(world.folder()).await.unwrap();
+    let session = agent.new_session(fixture.folder()).await.unwrap();
     (agent, session.id)
 }
 
-/// All that comes of a prompt.
-async fn asked(
+/// All updates of a prompt, and its outcome.
+async fn run_prompt(
     agent: &mut Connection,
     session: &str,
     text: &str,
@@ -142,7 +150,7 @@ async fn asked(
     }
 }
 
-/// The words of the answer.
+/// The text of the answer.
 fn words(updates: &[Update]) -> Vec<&str> {
     let mut words = Vec::new();
     for update in updates {

@@ -1,4 +1,4 @@
-"""Says what a real agent said: a recording with `<-` before what it said and `->` before what it heard."""
+"""Replays a recording of a real agent: `<-` marks what the agent sent, and `->` what it received."""
 
 import json
 import sys

@@ -1,12 +1,12 @@
-//! What real agents said, recorded: each is understood to its end.
+//! Recordings of real agents: each is parsed to its end.
 
 use segno_agents::acp::{Connection, Outcome, Policy, Replayed, Stop, Tokens, Update};
 use segno_core::agent::ErrorKind;
 
-use super::{Hand, means, words};
-use crate::world::{World, runtime};
+use super::{ManualClock, config, words};
+use crate::fixture::{Fixture, runtime};
 
-async fn open(world: &World, name: &str) -> Connection {
+async fn open(fixture: &Fixture, name: &str) -> Connection {
     let place = format!("{}/tests/it/acp", env!("CARGO_MANIFEST_DIR"));
     let recording = format!("{place}/recorded/{name}.txt");
     let argv = [
@@ -14,9 +14,9 @@ async fn open(world: &World, name: &str) -> Connection {
         format!("{place}/recorded.py"),
         recording,
     ];
-    let mut means = means(&Hand::new());
-    means.policy = Policy::All;
-    let mut agent = Connection::open(&argv, &[], world.folder(), means)
+    let mut config = config(&ManualClock::new());
+    config.policy = Policy::All;
+    let mut agent = Connection::open(&argv, &[], fixture.folder(), config)
         .await
         .unwrap();
     agent.initialize().await.unwrap();
@@ -24,7 +24,7 @@ async fn open(world: &World, name: &str) -> Connection {
 }
 
 async fn ask(agent: &mut Connection, session: &str) -> (Vec<Update>, Outcome) {
-    super::asked(agent, session, "go").await.unwrap()
+    super::run_prompt(agent, session, "go").await.unwrap()
 }
 
 fn count(updates: &[Update], wanted: fn(&Update) -> bool) -> usize {
@@ -33,10 +33,10 @@ fn count(updates: &[Update], wanted: fn(&Update) -> bool) -> usize {
 
 #[test]
 fn claude_works_on_a_file() {
-    let world = World::new();
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = open(&world, "claude").await;
-        let session = agent.new_session(world.folder()).await.unwrap();
+        let mut agent = open(&fixture, "claude").await;
+        let session = agent.new_session(fixture.folder()).await.unwrap();
         let (updates, outcome) = ask(&mut agent, &session.id).await;
         assert_eq!(outcome.stop, Stop::EndTurn);
         assert_eq!(
@@ -46,7 +46,7 @@ fn claude_works_on_a_file() {
         );
         let started = |update: &Update| matches!(update, Update::ToolStarted(_));
         assert_eq!(count(&updates, started), 4);
-        let granted = |update: &Update| matches!(update, Update::Leave { granted: true, .. });
+        let granted = |update: &Update| matches!(update, Update::Permission { granted: true, .. });
         assert_eq!(count(&updates, granted), 2);
         let cost = |update: &Update| matches!(update, Update::Context { cost: Some(_), .. });
         assert_eq!(count(&updates, cost), 1);
@@ -56,10 +56,10 @@ fn claude_works_on_a_file() {
 
 #[test]
 fn opencode_works_on_a_file() {
-    let world = World::new();
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = open(&world, "opencode").await;
-        let session = agent.new_session(world.folder()).await.unwrap();
+        let mut agent = open(&fixture, "opencode").await;
+        let session = agent.new_session(fixture.folder()).await.unwrap();
         let (updates, outcome) = ask(&mut agent, &session.id).await;
         let tokens = Tokens {
             input: Some(7744),
@@ -76,17 +76,17 @@ fn opencode_works_on_a_file() {
 }
 
 #[test]
-fn codex_brings_a_session_back() {
-    let world = World::new();
+fn codex_loads_a_session() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = open(&world, "codex-load").await;
+        let mut agent = open(&fixture, "codex-load").await;
         let id = "01a1de1e-6f2d-70b1-a3e5-97bda570350a";
-        let mut replay = agent.load_session(id, world.folder()).unwrap();
+        let mut replay = agent.load_session(id, fixture.folder()).unwrap();
         let mut replayed = Vec::new();
         while let Replayed::Update(update) = replay.next().await.unwrap() {
             replayed.push(update);
         }
-        let said = |update: &Update| matches!(update, Update::Said(_));
+        let said = |update: &Update| matches!(update, Update::UserMessage(_));
         assert_eq!(count(&replayed, said), 1);
         let started = |update: &Update| matches!(update, Update::ToolStarted(_));
         assert_eq!(count(&replayed, started), 4);
@@ -103,12 +103,12 @@ fn codex_brings_a_session_back() {
 }
 
 #[test]
-fn gemini_refuses_a_session_that_it_does_not_know() {
-    let world = World::new();
+fn gemini_refuses_an_unknown_session() {
+    let fixture = Fixture::new();
     runtime().block_on(async {
-        let mut agent = open(&world, "gemini-load").await;
+        let mut agent = open(&fixture, "gemini-load").await;
         let id = "68fc6134-42cb-49c1-af6b-70c49791b56c";
-        let mut replay = agent.load_session(id, world.folder()).unwrap();
+        let mut replay = agent.load_session(id, fixture.folder()).unwrap();
         let error = replay.next().await.unwrap_err();
         assert_eq!((error.kind, error.code), (ErrorKind::Server, Some(-32603)));
         let details = "No previous sessions found for this project.";

@@ -1,12 +1,12 @@
-//! What the real programs wrote, recorded: what each recording comes to.
+//! Recordings of the real programs' streams, and what each is parsed to.
 
 use std::path::PathBuf;
 
 use segno_core::companion::Program;
 
-use super::asked;
+use super::run_script;
 
-/// What a recording comes to: how many of each were reported, the usage, and how it ended.
+/// Summarizes a recording: how many events of each kind, the usage, and the outcome.
 fn summary(program: Program, name: &str, end: &str) -> String {
     let version = match program {
         Program::ClaudeCode => "claude_code/2.1.325",
@@ -16,11 +16,11 @@ fn summary(program: Program, name: &str, end: &str) -> String {
     let path = golden.join(version).join(format!("{name}.stream.jsonl"));
     assert!(path.exists(), "{}", path.display());
     let script = format!("cat > /dev/null; cat '{}'; {end}", path.display());
-    let (answer, told) = asked(program, &script);
-    assert!(told[0].starts_with("native "), "{name}: {told:#?}");
-    let count = |word: &str| told.iter().filter(|line| line.starts_with(word)).count();
+    let (answer, events) = run_script(program, &script);
+    assert!(events[0].starts_with("native "), "{name}: {events:#?}");
+    let count = |word: &str| events.iter().filter(|line| line.starts_with(word)).count();
     let last = |word: &str| {
-        let found = told.iter().rev().find(|line| line.starts_with(word));
+        let found = events.iter().rev().find(|line| line.starts_with(word));
         found.cloned().unwrap_or_else(|| format!("{word}-"))
     };
     let ended = match answer {
@@ -39,7 +39,7 @@ fn summary(program: Program, name: &str, end: &str) -> String {
         count("thought "),
         count("call "),
         count("result "),
-        told.len()
+        events.len()
             - count("native ")
             - count("text ")
             - count("thought ")
@@ -53,7 +53,7 @@ fn summary(program: Program, name: &str, end: &str) -> String {
 }
 
 #[test]
-fn recordings_of_claude_code_come_to_what_happened() {
+fn claude_code_recordings_parse_as_expected() {
     let runs = [
         ("normal", ":"),
         ("background", ":"),
@@ -65,7 +65,7 @@ fn recordings_of_claude_code_come_to_what_happened() {
         ("sigint", ":"),
         ("sigterm", "exit 143"),
         ("limited", "exit 1"),
-        // It was summed up, and went on.
+        // It was compacted, and continued.
         ("too-long", ":"),
         ("unauthorized", "exit 1"),
     ];
@@ -88,7 +88,7 @@ unauthorized: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | 
 }
 
 #[test]
-fn recordings_of_codex_come_to_what_happened() {
+fn codex_recordings_parse_as_expected() {
     let runs = [
         ("normal", ":"),
         ("resumed", ":"),

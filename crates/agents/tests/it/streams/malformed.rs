@@ -1,17 +1,17 @@
-//! Streams that no program should write: no panic, no guess, and an error that says what is wrong.
+//! Malformed streams: no panic, no guess, and an error that says what is wrong.
 
 use segno_core::agent::ErrorKind::{self, Crashed, Invalid};
 use segno_core::companion::Program;
 use segno_core::companion::Program::{ClaudeCode, Codex};
 use serde_json::{Value, json};
 
-use super::{CLAUDE, CODEX, asked, fake, heard, way};
-use crate::told::Told;
-use crate::world::{World, runtime, until};
+use super::{CLAUDE, CODEX, fake, run_script, run_stream, way};
+use crate::event_log::EventLog;
+use crate::fixture::{Fixture, runtime, until};
 
 const BOTH: [Program; 2] = [ClaudeCode, Codex];
 
-/// The records of a program that says one thing: its beginning, a message, and its end.
+/// A minimal stream: its start, a message, and its end.
 fn records(program: Program, text: &str) -> [Value; 3] {
     match program {
         ClaudeCode => [
@@ -36,7 +36,7 @@ fn lines(records: &[Value]) -> String {
     lines.join("\n")
 }
 
-/// A whole stream, with something put between its beginning and its message, and at its end.
+/// A complete stream, with bytes inserted after its start and appended at its end.
 fn with(program: Program, between: &[u8], after: &[u8]) -> Vec<u8> {
     let [begin, said, end] = records(program, "The answer.");
     let mut stream = lines(&[begin]).into_bytes();
@@ -48,23 +48,23 @@ fn with(program: Program, between: &[u8], after: &[u8]) -> Vec<u8> {
 
 #[track_caller]
 fn answers(program: Program, what: &str, stream: &[u8], text: &str) -> Vec<String> {
-    let (answer, told) = heard(program, stream, 0);
+    let (answer, events) = run_stream(program, stream, 0);
     match answer {
         Ok(answer) => assert_eq!(answer.text, text, "{program} {what}"),
         Err(error) => panic!("{program} {what}: {error}"),
     }
-    told
+    events
 }
 
 #[track_caller]
 fn fails(program: Program, what: &str, stream: &[u8], code: u8, kind: ErrorKind, words: &str) {
-    let (answer, _) = heard(program, stream, code);
+    let (answer, _) = run_stream(program, stream, code);
     let error = answer.expect_err(what);
     assert_eq!(error.kind, kind, "{program} {what}: {error}");
     assert!(error.message.contains(words), "{program} {what}: {error}");
 }
 
-/// Lines that begin like a record and are none.
+/// Lines that begin like a record and cannot be parsed.
 fn damaged() -> Vec<(&'static str, Vec<u8>)> {
     let deep = format!("{{\"type\":\"x\",\"a\":{}\n", "[".repeat(10_000));
     vec![
@@ -81,7 +81,7 @@ fn damaged() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_was_not_meant_for_us_is_passed_over() {
+fn foreign_lines_are_skipped() {
     let noise: [(&str, &[u8]); 7] = [
         ("nothing", b""),
         ("garbage", b"\x00\x01\x02 \xFF\n\n\r\nhello\n"),
@@ -97,8 +97,8 @@ fn what_was_not_meant_for_us_is_passed_over() {
     for program in BOTH {
         let plain = answers(program, "plain", &with(program, b"", b""), "The answer.");
         for (what, noise) in noise {
-            let told = answers(program, what, &with(program, noise, noise), "The answer.");
-            assert_eq!(told, plain, "{program} {what}");
+            let events = answers(program, what, &with(program, noise, noise), "The answer.");
+            assert_eq!(events, plain, "{program} {what}");
         }
         let text = String::from_utf8(with(program, b"", b"")).unwrap();
         let lines = format!("\u{FEFF}{}", text.replace('\n', "\r\n"));
@@ -115,7 +115,7 @@ fn what_was_not_meant_for_us_is_passed_over() {
 }
 
 #[test]
-fn what_was_lost_before_the_answer_does_not_matter_and_after_it_does() {
+fn lines_lost_after_the_answer_are_an_error() {
     for program in BOTH {
         for (what, line) in damaged() {
             answers(program, what, &with(program, &line, b""), "The answer.");
@@ -141,7 +141,7 @@ fn what_was_lost_before_the_answer_does_not_matter_and_after_it_does() {
 }
 
 #[test]
-fn a_message_that_may_have_been_the_answer_is_not_replaced_by_an_earlier_one() {
+fn lost_answer_is_not_replaced_by_an_earlier_one() {
     let [begin, said, end] = records(Codex, "Not this.");
     let stream = format!("{begin}\n{said}\n{{\"type\":\"item.completed\",\"item\"\n{end}\n");
     fails(
@@ -155,7 +155,7 @@ fn a_message_that_may_have_been_the_answer_is_not_replaced_by_an_earlier_one() {
 }
 
 #[test]
-fn an_end_without_an_answer_is_none() {
+fn end_without_an_answer_is_an_error() {
     for (program, words) in [
         (ClaudeCode, "ended without a result"),
         (Codex, "ended in the middle of a turn"),
@@ -195,7 +195,7 @@ fn an_end_without_an_answer_is_none() {
 }
 
 #[test]
-fn of_two_ends_the_last_counts() {
+fn last_of_two_results_counts() {
     for program in BOTH {
         let [begin, first, end] = records(program, "The first.");
         let [_, second, last] = records(program, "The second.");
@@ -216,7 +216,7 @@ fn of_two_ends_the_last_counts() {
 }
 
 #[test]
-fn another_conversation_is_refused_and_so_is_none() {
+fn wrong_or_missing_session_id_is_refused() {
     for program in BOTH {
         let [begin, said, end] = records(program, "Not this.");
         let own = lines(&[begin.clone(), said.clone(), end.clone()]);
@@ -233,21 +233,21 @@ fn another_conversation_is_refused_and_so_is_none() {
             words,
         );
         let terminal = own.replace("00000000-0000", "\\u001b[2J");
-        let (answer, _) = heard(program, terminal.as_bytes(), 0);
+        let (answer, _) = run_stream(program, terminal.as_bytes(), 0);
         assert!(!answer.unwrap_err().message.contains('\u{1b}'));
         let words = "did not say which conversation";
         let mut nameless = [said, end];
         for record in &mut nameless {
             record.as_object_mut().unwrap().remove("session_id");
         }
-        let (answer, told) = heard(program, lines(&nameless).as_bytes(), 0);
+        let (answer, events) = run_stream(program, lines(&nameless).as_bytes(), 0);
         assert!(answer.unwrap_err().message.contains(words));
-        assert!(told.is_empty(), "{program} {told:?}");
+        assert!(events.is_empty(), "{program} {events:?}");
     }
 }
 
 #[test]
-fn a_result_that_contradicts_itself_is_no_answer() {
+fn contradictory_result_is_an_error() {
     let [begin, said, end] = records(ClaudeCode, "Not this.");
     let changed = |key: &str, value: Value| {
         let mut end = end.clone();
@@ -270,7 +270,7 @@ fn a_result_that_contradicts_itself_is_no_answer() {
 }
 
 #[test]
-fn numbers_that_nobody_can_have_used_do_not_break_the_count() {
+fn impossible_token_counts_do_not_break_usage() {
     let most = u64::MAX;
     let usage = format!(
         "{{\"type\":\"turn.completed\",\"usage\":{{\"input_tokens\":{most},\"output_tokens\":1e400}}}}\n"
@@ -288,18 +288,18 @@ fn numbers_that_nobody_can_have_used_do_not_break_the_count() {
 }
 
 #[test]
-fn one_that_never_ends_is_ended_when_nobody_waits_any_more() {
+fn endless_program_is_killed_when_dropped() {
     for program in BOTH {
-        let (world, told) = (World::new(), Told::default());
+        let (fixture, events) = (Fixture::new(), EventLog::default());
         let [begin, said, _] = records(program, "And on.");
         let script = format!(
             "echo '{begin}'; (setsid sleep 1000 &); while :; do echo '{said}'; echo complaint >&2; done"
         );
-        let fake = fake(&world, program, &script);
+        let fake = fake(&fixture, program, &script);
         runtime().block_on(async {
-            let mut asking = fake.ask(world.request(), way(program), &told);
+            let mut asking = fake.ask(fixture.request(), way(program), &events);
             let seen = async {
-                while told.lines().len() < 20 {
+                while events.lines().len() < 20 {
                     tokio::task::yield_now().await;
                 }
             };
@@ -308,15 +308,15 @@ fn one_that_never_ends_is_ended_when_nobody_waits_any_more() {
                 () = seen => {}
             }
         });
-        until("it is gone", || world.living().is_empty());
+        until("it is gone", || fixture.processes().is_empty());
     }
 }
 
 #[test]
-fn one_that_cannot_be_started_is_not_found() {
+fn missing_cli_agent_is_not_found() {
     for program in BOTH {
-        let (answer, told) = asked(program, "exec /no/such/program");
+        let (answer, events) = run_script(program, "exec /no/such/program");
         assert_eq!(answer.unwrap_err().kind, Crashed);
-        assert!(told.is_empty());
+        assert!(events.is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! However much a program writes, no more than a bounded part of it is held.
+//! However much a program writes, memory stays bounded.
 
 use std::process::Command;
 
 use segno_core::companion::Program;
 
-use super::asked;
-use crate::world::read;
+use super::run_script;
+use crate::fixture::read;
 
-/// What the longest line that is looked into may take, and a test besides: in MiB.
+/// What the longest parsed line and the test itself may use, in MiB.
 const MOST: u64 = 200;
 
 /// A line of 200 MB in the middle, and then an answer.
@@ -15,11 +15,11 @@ const LONG_LINE: &str = r#"
 echo "$BEGIN"
 printf '{"type":"x","a":"'; head -c 200000000 /dev/zero | tr '\0' x; echo '"}'
 echo "$REST""#;
-/// The same as the last line, without an end.
+/// The same as the last line, without a newline.
 const LONG_END: &str = r#"
 echo "$BEGIN"; echo "$REST"
 printf '{"type":"x","a":"'; head -c 200000000 /dev/zero | tr '\0' x"#;
-/// 200 MB of complaints.
+/// 200 MB on stderr.
 const COMPLAINTS: &str = r#"
 echo "$BEGIN"
 head -c 200000000 /dev/zero | tr '\0' y >&2
@@ -39,8 +39,8 @@ const CODEX: [&str; 2] = [
     "{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"agent_message\",\"text\":\"done\"}}\n{\"type\":\"turn.completed\"}",
 ];
 
-/// Asks a program, and says how much memory that took at most, in MiB, and whether it answered. Run in
-/// a process of its own.
+/// Runs a program, and prints the peak memory in MiB and whether it answered. Runs in a process of
+/// its own.
 #[test]
 #[ignore = "only a part of the tests of memory"]
 fn measure() {
@@ -49,7 +49,7 @@ fn measure() {
         "codex" => Program::Codex,
         _ => Program::ClaudeCode,
     };
-    let (answer, _) = asked(program, &script);
+    let (answer, _) = run_script(program, &script);
     let status = String::from_utf8(read("/proc/self/status")).unwrap();
     let high = status
         .lines()
@@ -85,7 +85,7 @@ fn measured(program: Program, script: &str) -> (u64, String) {
 }
 
 #[test]
-fn memory_is_bounded_whatever_is_written() {
+fn memory_is_bounded_for_any_output() {
     for program in [Program::ClaudeCode, Program::Codex] {
         for (what, script, expected) in [
             ("a long line", LONG_LINE, "done"),

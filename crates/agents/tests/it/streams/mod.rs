@@ -1,4 +1,4 @@
-//! What Claude Code and Codex write to stdout: as they did, and as they never should.
+//! The streams that Claude Code and Codex write to stdout: recorded and malformed ones.
 
 mod golden;
 mod malformed;
@@ -17,17 +17,17 @@ use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use serde_json::json;
 
-use crate::told::Told;
-use crate::world::{World, runtime, warden, write};
+use crate::event_log::EventLog;
+use crate::fixture::{Fixture, process_guard, runtime, write};
 
-/// The name of the conversation, as the recordings have it.
+/// The session id in the recordings.
 const CLAUDE: &str = "00000000-0000-4000-8000-000000000001";
 const CODEX: &str = "00000000-0000-7000-8000-000000000001";
 
-/// Time that stands still.
-struct Still;
+/// A clock that does not advance.
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -41,29 +41,28 @@ impl Clock for Still {
     }
 }
 
-/// A program that is not what it says: `script`, for a shell, in the world's folder.
-fn fake(world: &World, program: Program, script: &str) -> Box<dyn Companion> {
-    let path = world.folder().join("program");
+/// A fake program: runs `script` in a shell, in the fixture's folder.
+fn fake(fixture: &Fixture, program: Program, script: &str) -> Box<dyn Companion> {
+    let path = fixture.folder().join("program");
     write(&path, format!("#!/bin/sh\n{script}\n").as_bytes());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let setup = Setup {
         program: path.display().to_string(),
-        home: world.folder().join("home"),
+        home: fixture.folder().join("home"),
         permissions: Permissions::Edit,
         allow: Vec::new(),
         model: None,
         window: None,
         service: None,
-        warden: warden(),
+        warden: process_guard(),
     };
     match program {
-        Program::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(Still))),
-        _ => Box::new(Codex::new(setup, Arc::new(Still))),
+        Program::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(FixedClock))),
+        _ => Box::new(Codex::new(setup, Arc::new(FixedClock))),
     }
 }
 
-/// How such a program is asked for the conversation of the recordings. Codex chooses its name itself
-/// where it begins one.
+/// How the session of the recordings is requested. Codex chooses the id of a new thread itself.
 fn way(program: Program) -> Way<'static> {
     match program {
         Program::ClaudeCode => Way::Begin { id: CLAUDE },
@@ -71,30 +70,31 @@ fn way(program: Program) -> Way<'static> {
     }
 }
 
-/// What comes of a program that does this, and what it reported.
-fn asked(program: Program, script: &str) -> (Result<Answer, Error>, Vec<String>) {
-    let (world, told) = (World::new(), Told::default());
-    let fake = fake(&world, program, script);
-    let answer = runtime().block_on(fake.ask(world.request(), way(program), &told));
-    world.assert_empty();
-    (answer, told.lines())
+/// The result of a program that runs this script, and the events it reported.
+fn run_script(program: Program, script: &str) -> (Result<Answer, Error>, Vec<String>) {
+    let (fixture, events) = (Fixture::new(), EventLog::default());
+    let fake = fake(&fixture, program, script);
+    let answer = runtime().block_on(fake.ask(fixture.request(), way(program), &events));
+    fixture.assert_empty();
+    (answer, events.lines())
 }
 
-/// What comes of a program that writes this, and ends with this code.
-fn heard(program: Program, stream: &[u8], code: u8) -> (Result<Answer, Error>, Vec<String>) {
+/// The result of a program that writes this stream and exits with this code.
+fn run_stream(program: Program, stream: &[u8], code: u8) -> (Result<Answer, Error>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stream");
     write(&path, stream);
-    asked(program, &ending(&path, code))
+    run_script(program, &ending(&path, code))
 }
 
 fn ending(stream: &Path, code: u8) -> String {
     format!("cat > /dev/null; cat '{}'; exit {code}", stream.display())
 }
 
-/// This Codex offers its list to no model that tests have; its form is that of its own sources.
+/// Codex offers its to-do list to no model that tests have; its format is taken from Codex's
+/// sources.
 #[test]
-fn what_codex_means_to_do_is_told_when_it_changes() {
+fn codex_todo_list_is_reported_when_it_changes() {
     let item = |sort: &str, done: bool| {
         let items = json!([{"text": "count", "completed": done}]);
         json!({"type": sort, "item": {"id": "item_0", "type": "todo_list", "items": items}})
@@ -110,9 +110,12 @@ fn what_codex_means_to_do_is_told_when_it_changes() {
     ];
     let stream: Vec<String> = records.iter().map(ToString::to_string).collect();
     let stream = stream.join("\n");
-    let (answer, told) = heard(Program::Codex, stream.as_bytes(), 0);
+    let (answer, events) = run_stream(Program::Codex, stream.as_bytes(), 0);
     assert_eq!(answer.unwrap().text, "x");
-    let lists: Vec<&String> = told.iter().filter(|line| line.starts_with("raw")).collect();
+    let lists: Vec<&String> = events
+        .iter()
+        .filter(|line| line.starts_with("raw"))
+        .collect();
     assert_eq!(
         lists,
         [

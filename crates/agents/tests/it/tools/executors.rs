@@ -1,4 +1,4 @@
-//! The services that a spec names.
+//! The HTTP services of a spec.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use segno_agents::{Executor, Executors};
 use segno_core::tool::{Class, Tools};
 use serde_json::{Value, json};
 
-use super::{Hand, ask, assert_problem, json, web};
+use super::{ManualClock, ask, assert_problem, json, web};
 use crate::server::{Server, response};
 
 fn service(base_url: String) -> Executor {
@@ -50,32 +50,32 @@ fn a_service_is_a_tool_with_its_name() {
 }
 
 #[test]
-fn a_service_is_called_with_its_headers_and_answers_as_it_is() {
+fn service_call_sends_headers_and_returns_the_response() {
     for status in ["200 OK", "404 Not Found", "500 Oops", "302 Found"] {
         let server = Server::new(move |_| response(status, "Location: /else\r\n", "{\"a\": 1}"));
-        let told = json(call(&server, json!({"path": "/today?city=Ulm"})));
-        assert_eq!(told["status"].to_string(), status[..3]);
-        assert_eq!(told["headers"]["location"], "/else");
-        assert_eq!(told["body"], "{\"a\": 1}");
-        assert_eq!(told.as_object().unwrap().len(), 3);
-        let [heard] = &server.heard()[..] else {
-            panic!("{:?}", server.heard());
+        let output = json(call(&server, json!({"path": "/today?city=Ulm"})));
+        assert_eq!(output["status"].to_string(), status[..3]);
+        assert_eq!(output["headers"]["location"], "/else");
+        assert_eq!(output["body"], "{\"a\": 1}");
+        assert_eq!(output.as_object().unwrap().len(), 3);
+        let [requests] = &server.requests()[..] else {
+            panic!("{:?}", server.requests());
         };
         assert!(
-            heard.starts_with("GET /v1/today?city=Ulm HTTP/1.1\r\n"),
-            "{heard}"
+            requests.starts_with("GET /v1/today?city=Ulm HTTP/1.1\r\n"),
+            "{requests}"
         );
         assert!(
-            heard.contains("\r\nauthorization: bearer word\r\n"),
-            "{heard}"
+            requests.contains("\r\nauthorization: bearer word\r\n"),
+            "{requests}"
         );
-        assert!(heard.contains("\r\nx-unit: metric\r\n"), "{heard}");
+        assert!(requests.contains("\r\nx-unit: metric\r\n"), "{requests}");
     }
 }
 
 #[test]
-fn data_and_other_headers_are_sent() {
-    let server = Server::saying("application/json", "{}");
+fn json_data_and_header_overrides_are_sent() {
+    let server = Server::responding("application/json", "{}");
     let input = json!({
         "path": "reports",
         "method": "PATCH",
@@ -83,7 +83,7 @@ fn data_and_other_headers_are_sent() {
         "headers_override": {"x-unit": "imperial", "X-More": "1"},
     });
     call(&server, input).unwrap();
-    let heard = server.heard().concat();
+    let requests = server.requests().concat();
     for words in [
         "PATCH /v1/reports HTTP/1.1\r\n",
         "\r\ncontent-type: application/json\r\n",
@@ -92,15 +92,15 @@ fn data_and_other_headers_are_sent() {
         "\r\nx-more: 1\r\n",
         "\r\n\r\n{\"sunny\":true}",
     ] {
-        assert!(heard.contains(words), "{words}: {heard}");
+        assert!(requests.contains(words), "{words}: {requests}");
     }
-    assert!(!heard.contains("metric"), "{heard}");
+    assert!(!requests.contains("metric"), "{requests}");
 }
 
 #[test]
-fn bad_input_never_leaves_and_never_tells_a_secret() {
-    let server = Server::saying("application/json", "{}");
-    let other = Server::saying("application/json", "{}");
+fn bad_input_is_not_sent_and_shows_no_secret() {
+    let server = Server::responding("application/json", "{}");
+    let other = Server::responding("application/json", "{}");
     for (input, problem) in [
         (json!({}), "`path` is missing"),
         (json!([]), "must be an object"),
@@ -130,12 +130,12 @@ fn bad_input_never_leaves_and_never_tells_a_secret() {
         assert_problem(&refused, problem);
         assert!(!refused.unwrap_err().contains("word"));
     }
-    assert_eq!(server.heard(), [""; 0]);
-    assert_eq!(other.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
+    assert_eq!(other.requests(), [""; 0]);
 }
 
 #[test]
-fn a_secret_that_cannot_be_sent_is_not_told() {
+fn unsendable_secret_is_not_shown() {
     let web = web(&["127.0.0.1".to_owned()], &Arc::default());
     let mut service = service("http://127.0.0.1:1".to_owned());
     service.headers = vec![("X-Key".to_owned(), "word\n".to_owned())];
@@ -146,8 +146,8 @@ fn a_secret_that_cannot_be_sent_is_not_told() {
 }
 
 #[test]
-fn a_service_inside_is_called_only_if_it_was_allowed() {
-    let server = Server::saying("application/json", "{}");
+fn private_service_is_called_only_if_allowed() {
+    let server = Server::responding("application/json", "{}");
     let web = web(&[], &Arc::default());
     let tools = Executors::new(vec![service(server.url(""))], web);
     let refused = ask(&tools, "weather", json!({"path": "x"}), Path::new("/"));
@@ -155,15 +155,15 @@ fn a_service_inside_is_called_only_if_it_was_allowed() {
         &refused,
         "127.0.0.1 may not be called: it is this machine itself",
     );
-    assert_eq!(server.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
-fn a_service_that_stays_silent_is_given_up() {
-    let clock = Arc::<Hand>::default();
+fn silent_service_times_out() {
+    let clock = Arc::<ManualClock>::default();
     let there = Arc::clone(&clock);
     let silent = Server::new(move |_| {
-        there.turn();
+        there.advance();
         Vec::new()
     });
     let tools = Executors::new(vec![service(silent.url(""))], web(&[silent.host()], &clock));
@@ -173,9 +173,9 @@ fn a_service_that_stays_silent_is_given_up() {
 }
 
 #[test]
-fn what_is_missing_of_an_answer_is_told() {
-    let server = Server::saying("text/plain", "x".repeat(3 << 20));
-    let told = json(call(&server, json!({"path": ""})));
-    assert_eq!(told["body"].as_str().unwrap().len(), 2 << 20);
-    assert_eq!(told["note"], "only the first 2 MiB are here");
+fn truncated_service_response_is_noted() {
+    let server = Server::responding("text/plain", "x".repeat(3 << 20));
+    let output = json(call(&server, json!({"path": ""})));
+    assert_eq!(output["body"].as_str().unwrap().len(), 2 << 20);
+    assert_eq!(output["note"], "only the first 2 MiB are here");
 }

@@ -4,49 +4,54 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Hand, assert_problem, gear, json, run, run_with};
+use super::{ManualClock, assert_problem, gear, json, run, run_with};
 use crate::server::{Server, response};
 
 const PAGE: &str = "<title>Hi</title><script>no()</script><p>See <a href='/more'>more</a>.</p>";
 
 #[test]
-fn a_page_comes_as_it_is() {
-    let server = Server::saying("text/html", PAGE);
-    let told = json(run(
+fn page_is_returned_raw() {
+    let server = Server::responding("text/html", PAGE);
+    let output = json(run(
         &[server.host()],
         "web_fetch",
         json!({"url": server.url("/a")}),
     ));
-    assert_eq!(told["status"], 200);
-    assert_eq!(told["url"], server.url("/a"));
-    assert_eq!(told["headers"]["content-type"], "text/html");
-    assert_eq!(told["body"], PAGE);
-    assert!(server.heard().concat().starts_with("GET /a HTTP/1.1\r\n"));
+    assert_eq!(output["status"], 200);
+    assert_eq!(output["url"], server.url("/a"));
+    assert_eq!(output["headers"]["content-type"], "text/html");
+    assert_eq!(output["body"], PAGE);
+    assert!(
+        server
+            .requests()
+            .concat()
+            .starts_with("GET /a HTTP/1.1\r\n")
+    );
 }
 
 #[test]
-fn a_page_comes_as_text_that_reads_well() {
-    let server = Server::saying("text/html; charset=utf-8", PAGE);
+fn page_is_returned_as_markdown() {
+    let server = Server::responding("text/html; charset=utf-8", PAGE);
     let input = json!({"url": server.url("/"), "mode": "markdown"});
-    let told = json(run(&[server.host()], "web_fetch", input));
+    let output = json(run(&[server.host()], "web_fetch", input));
     let expected = format!("# Hi\n\nSee [more]({}).", server.url("/more"));
     let expected = json!({"status": 200, "url": server.url("/"), "markdown": expected});
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
     let input = json!({"url": server.url("/"), "mode": "markdown", "include_raw_html": true});
-    let told = json(run(&[server.host()], "web_fetch", input));
-    assert_eq!(told["raw_html"], PAGE);
+    let output = json(run(&[server.host()], "web_fetch", input));
+    assert_eq!(output["raw_html"], PAGE);
 }
 
 #[test]
-fn what_is_no_page_stays_as_it_is() {
-    let server = Server::saying("application/json", "{\"a\": \"<b>\"}");
+fn non_html_stays_unchanged() {
+    let server = Server::responding("application/json", "{\"a\": \"<b>\"}");
     let input = json!({"url": server.url("/"), "mode": "markdown"});
-    let told = json(run(&[server.host()], "web_fetch", input));
-    assert_eq!(told["markdown"], "{\"a\": \"<b>\"}");
+    let output = json(run(&[server.host()], "web_fetch", input));
+    assert_eq!(output["markdown"], "{\"a\": \"<b>\"}");
 }
 
 #[test]
-fn links_are_told_from_where_the_page_was_in_the_end() {
+fn links_resolve_against_the_final_url() {
     let server = Server::new(|request| {
         if request.starts_with("GET /old") {
             response("301 Moved", "Location: /deep/new\r\n", "")
@@ -55,35 +60,38 @@ fn links_are_told_from_where_the_page_was_in_the_end() {
         }
     });
     let input = json!({"url": server.url("/old"), "mode": "markdown"});
-    let told = json(run(&[server.host()], "web_fetch", input));
-    assert_eq!(told["url"], server.url("/deep/new"));
-    assert_eq!(told["markdown"], format!("[y]({})", server.url("/deep/x")));
+    let output = json(run(&[server.host()], "web_fetch", input));
+    assert_eq!(output["url"], server.url("/deep/new"));
+    assert_eq!(
+        output["markdown"],
+        format!("[y]({})", server.url("/deep/x"))
+    );
 }
 
 #[test]
-fn what_is_missing_is_told() {
-    let server = Server::saying("text/html", "<p>x".repeat(1 << 20));
-    let told = json(run(
+fn truncated_page_is_noted() {
+    let server = Server::responding("text/html", "<p>x".repeat(1 << 20));
+    let output = json(run(
         &[server.host()],
         "web_fetch",
         json!({"url": server.url("/")}),
     ));
-    assert_eq!(told["body"].as_str().unwrap().len(), 2 << 20);
-    assert_eq!(told["note"], "only the first 2 MiB are here");
-    let server = Server::saying("application/pdf", b"%PDF\0");
-    let told = json(run(
+    assert_eq!(output["body"].as_str().unwrap().len(), 2 << 20);
+    assert_eq!(output["note"], "only the first 2 MiB are here");
+    let server = Server::responding("application/pdf", b"%PDF\0");
+    let output = json(run(
         &[server.host()],
         "web_fetch",
         json!({"url": server.url("/")}),
     ));
-    assert_eq!(told["body"], "");
+    assert_eq!(output["body"], "");
     let note = "the body is not text and is left out: application/pdf, 5 bytes";
-    assert_eq!(told["note"], note);
+    assert_eq!(output["note"], note);
 }
 
 #[test]
 fn bad_input_and_private_addresses_are_refused() {
-    let server = Server::saying("text/html", PAGE);
+    let server = Server::responding("text/html", PAGE);
     for (input, problem) in [
         (json!({}), "`url` is missing"),
         (
@@ -105,15 +113,15 @@ fn bad_input_and_private_addresses_are_refused() {
     ] {
         assert_problem(&run(&[], "web_fetch", input), problem);
     }
-    assert_eq!(server.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
-fn a_page_that_does_not_come_is_given_up() {
-    let clock = Arc::<Hand>::default();
+fn silent_page_times_out() {
+    let clock = Arc::<ManualClock>::default();
     let there = Arc::clone(&clock);
     let silent = Server::new(move |_| {
-        there.turn();
+        there.advance();
         Vec::new()
     });
     let input = json!({"url": silent.url("/")});

@@ -1,4 +1,4 @@
-//! What the tools that reach out of the workspace do.
+//! Tools that access the network or run code.
 
 mod executors;
 mod fetch;
@@ -20,29 +20,29 @@ use segno_core::tool::Tools;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::world::{runtime, warden};
+use crate::fixture::{process_guard, runtime};
 
-/// Time that passes when a test says so.
+/// A clock that a test advances.
 #[derive(Default)]
-struct Hand {
+struct ManualClock {
     over: Notify,
     asked: Mutex<Vec<Duration>>,
 }
 
-impl Hand {
-    /// However long anyone waits, it is over.
-    fn turn(&self) {
+impl ManualClock {
+    /// Ends all sleeps.
+    fn advance(&self) {
         self.over.notify_one();
     }
 
-    /// How long was waited.
+    /// The requested sleeps, in order.
     fn asked(&self) -> Vec<u64> {
         let asked = self.asked.lock().unwrap();
         asked.iter().map(Duration::as_secs).collect()
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
@@ -57,7 +57,7 @@ impl Clock for Hand {
     }
 }
 
-/// These tools have no use for files.
+/// These tools do not use files.
 struct NoDisk;
 
 impl Disk for NoDisk {
@@ -98,24 +98,24 @@ impl Disk for NoDisk {
     }
 }
 
-/// What the tools are given, with these hosts in reach.
-fn gear(allowed: &[String], clock: &Arc<Hand>) -> Gear {
+/// The dependencies of the tools, with these hosts allowed.
+fn gear(allowed: &[String], clock: &Arc<ManualClock>) -> Gear {
     Gear {
         disk: Arc::new(NoDisk),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         web: web(allowed, clock),
         search: Search::new(None),
-        warden: warden(),
+        warden: process_guard(),
         mounts: Vec::new(),
     }
 }
 
-fn web(allowed: &[String], clock: &Arc<Hand>) -> Web {
+fn web(allowed: &[String], clock: &Arc<ManualClock>) -> Web {
     let reach = Reach::new(allowed.to_vec()).unwrap();
     Web::new(reach, Arc::clone(clock) as Arc<dyn Clock>).unwrap()
 }
 
-/// Runs one of Segno's own tools, with these hosts in reach and a clock that stands still.
+/// Runs a built-in tool, with these hosts allowed and a clock that does not advance.
 fn run(allowed: &[String], name: &str, input: Value) -> Result<String, String> {
     run_with(gear(allowed, &Arc::default()), name, input)
 }

@@ -8,10 +8,10 @@ use segno_core::model::ToolCall;
 use segno_core::tool::Tools;
 use serde_json::{Value, json};
 
-use super::{Hand, ask, assert_problem, gear};
-use crate::world::{living_with, runtime, until};
+use super::{ManualClock, ask, assert_problem, gear};
+use crate::fixture::{processes_with, runtime, until};
 
-/// Starts a child in a session of its own that holds the pipes, says so, and stays.
+/// Starts a child in a session of its own that holds the pipes, prints a line, and stays.
 const STUBBORN: &str = "
 import subprocess, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -22,13 +22,13 @@ time.sleep(1000)
 
 struct Workspace {
     folder: tempfile::TempDir,
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     tools: NativeTools,
 }
 
 impl Workspace {
     fn new() -> Self {
-        let clock = Arc::<Hand>::default();
+        let clock = Arc::<ManualClock>::default();
         Self {
             folder: tempfile::tempdir().unwrap(),
             tools: NativeTools::new(&["python_exec".to_owned()], gear(&[], &clock)),
@@ -48,30 +48,30 @@ impl Workspace {
         self.run(json!({"code": code}))
     }
 
-    /// The living processes of this workspace, the warden among them.
-    fn living(&self) -> Vec<i32> {
+    /// The running processes of this workspace, including the guard.
+    fn processes(&self) -> Vec<i32> {
         living_in(&self.path())
     }
 }
 
 fn living_in(folder: &Path) -> Vec<i32> {
-    living_with(&format!("HOME={}", folder.display()))
+    processes_with(&format!("HOME={}", folder.display()))
 }
 
 #[test]
-fn code_runs_in_the_workspace_and_tells_what_it_printed() {
+fn code_runs_in_the_workspace_and_returns_output() {
     let workspace = Workspace::new();
-    let told = workspace.code("import os\nprint(os.getcwd(), 'für', 6 * 7)");
+    let output = workspace.code("import os\nprint(os.getcwd(), 'für', 6 * 7)");
     let expected = format!("{} für 42\n", workspace.path().display());
-    assert_eq!(told.unwrap(), expected);
-    let told = workspace.code("open('made.txt', 'w').write('x')");
-    assert_eq!(told.unwrap(), "it ran, and printed nothing");
+    assert_eq!(output.unwrap(), expected);
+    let output = workspace.code("open('made.txt', 'w').write('x')");
+    assert_eq!(output.unwrap(), "it ran, and printed nothing");
     assert!(workspace.path().join("made.txt").exists());
     assert_eq!(workspace.clock.asked(), [30, 30]);
 }
 
 #[test]
-fn code_that_fails_tells_both_what_it_printed_and_why() {
+fn failed_code_returns_output_and_error() {
     let workspace = Workspace::new();
     let problem = workspace.code("print('so far')\n1 / 0").unwrap_err();
     let start = "so far\npython3 ended with exit code 1: Traceback";
@@ -105,26 +105,26 @@ fn bad_input_is_refused() {
 }
 
 #[test]
-fn code_that_takes_too_long_is_ended_with_all_that_it_started() {
+fn code_timeout_kills_the_whole_process_tree() {
     let workspace = Workspace::new();
     let (folder, clock) = (workspace.path(), Arc::clone(&workspace.clock));
     let watcher = std::thread::spawn(move || {
         until("the child is there", || folder.join("ready").exists());
         let living = living_in(&folder).len();
-        clock.turn();
+        clock.advance();
         living
     });
     let ended = workspace.run(json!({"code": STUBBORN, "timeout": 300}));
     let expected = "python3 was ended: it ran longer than 300 seconds";
     assert_eq!(ended.unwrap_err(), expected);
-    assert_eq!(workspace.living(), [0; 0], "still there");
+    assert_eq!(workspace.processes(), [0; 0], "still there");
     let living = watcher.join().unwrap();
     assert!(living >= 3, "warden, code and child, but: {living}");
     assert_eq!(workspace.clock.asked(), [300]);
 }
 
 #[test]
-fn code_that_is_given_up_leaves_nothing() {
+fn dropped_code_leaves_no_process() {
     let workspace = Workspace::new();
     let folder = workspace.path();
     let call = ToolCall {
@@ -142,28 +142,28 @@ fn code_that_is_given_up_leaves_nothing() {
             seen = ready => seen.unwrap(),
         }
     });
-    until("all are gone", || workspace.living().is_empty());
+    until("all are gone", || workspace.processes().is_empty());
 }
 
 #[test]
-fn code_that_is_over_leaves_nothing() {
+fn finished_code_leaves_no_process() {
     let workspace = Workspace::new();
-    let told = workspace.code(&STUBBORN.replace("time.sleep(1000)", "print('done')"));
-    assert_eq!(told.unwrap(), "done\n");
-    assert_eq!(workspace.living(), [0; 0]);
+    let output = workspace.code(&STUBBORN.replace("time.sleep(1000)", "print('done')"));
+    assert_eq!(output.unwrap(), "done\n");
+    assert_eq!(workspace.processes(), [0; 0]);
 }
 
 #[test]
-fn code_that_prints_without_end_is_ended() {
+fn endless_output_kills_the_code() {
     let workspace = Workspace::new();
     let ended = workspace.code("while True: print('x' * 1000)");
     assert_problem(
         &ended,
         "python3 was ended: its answer has more than 1048576 bytes",
     );
-    assert_eq!(workspace.living(), [0; 0]);
-    let told = workspace.code("import sys; sys.stdout.write('x' * 1048576)");
-    assert_eq!(told.unwrap().len(), 1 << 20);
+    assert_eq!(workspace.processes(), [0; 0]);
+    let output = workspace.code("import sys; sys.stdout.write('x' * 1048576)");
+    assert_eq!(output.unwrap().len(), 1 << 20);
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn code_does_not_see_the_environment() {
     let ours = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(ours).is_some(), "nothing to hide");
     let workspace = Workspace::new();
-    // A python that is a script around another one sets variables itself, so it is the warden, from
-    // whom it has its environment, that is asked for exactly what there is.
-    let told = workspace.code(
+    // A python that is a wrapper script sets variables itself, so the test checks the environment
+    // of the guard, from which it is inherited.
+    let output = workspace.code(
         "import os
 warden = open(f'/proc/{os.getppid()}/environ').read().strip('\\0').split('\\0')
 print(sorted(variable.split('=')[0] for variable in warden))
@@ -182,13 +182,13 @@ print('CARGO_MANIFEST_DIR' in os.environ)",
     );
     let home = workspace.path();
     let expected = format!("['HOME', 'LANG', 'PATH']\n{}\nFalse\n", home.display());
-    assert_eq!(told.unwrap(), expected);
+    assert_eq!(output.unwrap(), expected);
 }
 
 #[test]
-fn files_of_the_workspace_are_not_taken_for_modules() {
+fn workspace_files_are_not_imported() {
     let workspace = Workspace::new();
-    crate::world::write(&workspace.path().join("json.py"), b"print('planted')");
-    let told = workspace.code("import json; print(json.dumps([1]))");
-    assert_eq!(told.unwrap(), "[1]\n");
+    crate::fixture::write(&workspace.path().join("json.py"), b"print('planted')");
+    let output = workspace.code("import json; print(json.dumps([1]))");
+    assert_eq!(output.unwrap(), "[1]\n");
 }

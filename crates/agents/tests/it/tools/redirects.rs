@@ -1,5 +1,4 @@
-//! Being sent elsewhere: every hop is looked at, and nothing that was meant for one host goes on to
-//! another.
+//! Redirects: every hop is checked, and nothing that was meant for one host is sent to another.
 
 use serde_json::json;
 
@@ -8,7 +7,7 @@ use crate::server::{Server, response};
 
 #[test]
 fn a_redirect_to_a_private_address_is_refused() {
-    let inside = Server::saying("text/plain", "secret");
+    let inside = Server::responding("text/plain", "secret");
     for place in [
         inside.url("/"),
         format!("http://{}/", inside.name()),
@@ -18,20 +17,20 @@ fn a_redirect_to_a_private_address_is_refused() {
         "http://[::1]/".to_owned(),
         "https://10.0.0.1/".to_owned(),
     ] {
-        let server = Server::sending("302 Found", &place);
+        let server = Server::redirecting("302 Found", &place);
         for tool in ["http_request", "web_fetch"] {
             let refused = run(&[server.host()], tool, json!({"url": server.url("/")}));
             assert_problem(&refused, "may not be called");
         }
-        assert_eq!(server.heard().len(), 2);
+        assert_eq!(server.requests().len(), 2);
     }
-    assert_eq!(inside.heard(), [""; 0]);
+    assert_eq!(inside.requests(), [""; 0]);
 }
 
 #[test]
-fn a_redirect_to_something_else_than_the_web_is_refused() {
+fn redirect_to_another_scheme_is_refused() {
     for place in ["file:///etc/passwd", "ftp://example.com/", "javascript:x"] {
-        let server = Server::sending("301 Moved", place);
+        let server = Server::redirecting("301 Moved", place);
         let refused = run(
             &[server.host()],
             "http_request",
@@ -42,10 +41,10 @@ fn a_redirect_to_something_else_than_the_web_is_refused() {
 }
 
 #[test]
-fn another_host_does_not_hear_what_was_meant_for_the_first() {
-    let other = Server::saying("text/plain", "the other");
-    let first = Server::sending("302 Found", &format!("http://{}/there", other.name()));
-    let told = run(
+fn redirect_to_another_host_drops_headers() {
+    let other = Server::responding("text/plain", "the other");
+    let first = Server::redirecting("302 Found", &format!("http://{}/there", other.name()));
+    let output = run(
         &[first.host(), other.name()],
         "http_request",
         json!({
@@ -53,24 +52,27 @@ fn another_host_does_not_hear_what_was_meant_for_the_first() {
             "headers": {"Authorization": "Bearer word", "Cookie": "word", "X-Api-Key": "word"},
         }),
     );
-    assert!(told.unwrap().ends_with("the other"));
-    assert_eq!(first.heard().concat().matches("word").count(), 3);
-    let heard = other.heard().concat();
-    assert!(heard.starts_with("GET /there HTTP/1.1\r\n"), "{heard}");
-    assert!(!heard.contains("word"), "{heard}");
+    assert!(output.unwrap().ends_with("the other"));
+    assert_eq!(first.requests().concat().matches("word").count(), 3);
+    let requests = other.requests().concat();
+    assert!(
+        requests.starts_with("GET /there HTTP/1.1\r\n"),
+        "{requests}"
+    );
+    assert!(!requests.contains("word"), "{requests}");
 }
 
 #[test]
-fn another_port_is_another_host() {
-    let other = Server::saying("text/plain", "the other");
-    let first = Server::sending("302 Found", &other.url("/"));
+fn redirect_to_another_port_drops_headers() {
+    let other = Server::responding("text/plain", "the other");
+    let first = Server::redirecting("302 Found", &other.url("/"));
     let input = json!({"url": first.url("/"), "headers": {"Authorization": "word"}});
     run(&["127.0.0.1".to_owned()], "http_request", input).unwrap();
-    assert!(!other.heard().concat().contains("word"));
+    assert!(!other.requests().concat().contains("word"));
 }
 
 #[test]
-fn the_same_host_hears_the_same_again() {
+fn redirect_to_the_same_host_keeps_headers() {
     let server = Server::new(|request| {
         if request.starts_with("GET /old") {
             response("301 Moved", "Location: new\r\n", "")
@@ -79,15 +81,15 @@ fn the_same_host_hears_the_same_again() {
         }
     });
     let input = json!({"url": server.url("/old"), "headers": {"Authorization": "word"}});
-    let told = run(&[server.host()], "http_request", input).unwrap();
-    assert!(told.ends_with("arrived"), "{told}");
-    let heard = server.heard();
-    assert!(heard[1].starts_with("GET /new "), "{heard:?}");
-    assert!(heard[1].contains("authorization: word"), "{heard:?}");
+    let output = run(&[server.host()], "http_request", input).unwrap();
+    assert!(output.ends_with("arrived"), "{output}");
+    let requests = server.requests();
+    assert!(requests[1].starts_with("GET /new "), "{requests:?}");
+    assert!(requests[1].contains("authorization: word"), "{requests:?}");
 }
 
 #[test]
-fn five_hops_are_enough() {
+fn redirects_are_limited_to_five() {
     let server = Server::new(|request| {
         let hop = request.as_bytes()["GET /".len()] - b'0';
         match hop {
@@ -105,14 +107,14 @@ fn five_hops_are_enough() {
     };
     assert!(get("/5").unwrap().contains("arrived"));
     assert_problem(&get("/6"), "127.0.0.1 sends us on more than 5 times");
-    let before = server.heard().len();
+    let before = server.requests().len();
     assert_problem(&get("/9"), "more than 5 times");
-    assert_eq!(server.heard().len() - before, 6);
+    assert_eq!(server.requests().len() - before, 6);
 }
 
 #[test]
-fn what_is_posted_is_posted_once_unless_the_server_insists() {
-    let other = Server::saying("text/plain", "arrived");
+fn post_is_resent_only_to_the_same_host() {
+    let other = Server::responding("text/plain", "arrived");
     for (status, method, goes_on) in [
         ("301 Moved", "POST", true),
         ("302 Found", "POST", true),
@@ -121,18 +123,18 @@ fn what_is_posted_is_posted_once_unless_the_server_insists() {
         ("307 Temporary", "POST", false),
         ("308 Permanent", "DELETE", false),
     ] {
-        let first = Server::sending(status, &format!("http://{}/", other.name()));
-        let before = other.heard().len();
+        let first = Server::redirecting(status, &format!("http://{}/", other.name()));
+        let before = other.requests().len();
         let input = json!({"url": first.url("/"), "method": method, "body": "word"});
-        let told = run(&[first.host(), other.name()], "http_request", input);
+        let output = run(&[first.host(), other.name()], "http_request", input);
         if goes_on {
-            assert!(told.unwrap().ends_with("arrived"), "{status} {method}");
-            let heard = other.heard()[before..].concat();
-            assert!(heard.starts_with("GET / "), "{heard}");
-            assert!(!heard.contains("word"), "{heard}");
+            assert!(output.unwrap().ends_with("arrived"), "{status} {method}");
+            let requests = other.requests()[before..].concat();
+            assert!(requests.starts_with("GET / "), "{requests}");
+            assert!(!requests.contains("word"), "{requests}");
         } else {
-            assert_problem(&told, "only GET and HEAD requests go on to another host");
-            assert_eq!(other.heard().len(), before, "{status} {method}");
+            assert_problem(&output, "only GET and HEAD requests go on to another host");
+            assert_eq!(other.requests().len(), before, "{status} {method}");
         }
     }
     let same = Server::new(|request| {
@@ -144,7 +146,7 @@ fn what_is_posted_is_posted_once_unless_the_server_insists() {
     });
     let input = json!({"url": same.url("/old"), "method": "POST", "body": "word"});
     run(&[same.host()], "http_request", input).unwrap();
-    let heard = same.heard();
-    assert!(heard[1].starts_with("POST /new "), "{heard:?}");
-    assert!(heard[1].ends_with("word"), "{heard:?}");
+    let requests = same.requests();
+    assert!(requests[1].starts_with("POST /new "), "{requests:?}");
+    assert!(requests[1].ends_with("word"), "{requests:?}");
 }

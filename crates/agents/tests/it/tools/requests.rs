@@ -1,16 +1,16 @@
-//! `http_request`: any request, to what is in reach.
+//! `http_request`: any request, to allowed hosts.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Hand, assert_problem, gear, run, run_with};
+use super::{ManualClock, assert_problem, gear, run, run_with};
 use crate::server::{Server, response};
 
 #[test]
-fn a_request_is_sent_as_asked_and_told_as_answered() {
+fn request_and_response_are_passed_unchanged() {
     let server = Server::new(|_| response("201 Created", "X-Made: yes\r\n", "für dich"));
-    let told = run(
+    let output = run(
         &[server.host()],
         "http_request",
         json!({
@@ -21,7 +21,7 @@ fn a_request_is_sent_as_asked_and_told_as_answered() {
         }),
     )
     .unwrap();
-    let heard = server.heard().concat();
+    let requests = server.requests().concat();
     for words in [
         "POST /things?a=b HTTP/1.1\r\n",
         "\r\nx-one: 1\r\n",
@@ -29,28 +29,28 @@ fn a_request_is_sent_as_asked_and_told_as_answered() {
         "\r\nuser-agent: segno/",
         "\r\n\r\n{\"a\": 1}",
     ] {
-        assert!(heard.contains(words), "{words}: {heard}");
+        assert!(requests.contains(words), "{words}: {requests}");
     }
-    assert!(told.starts_with("Status: 201\nHeaders: {"), "{told}");
-    assert!(told.contains("\"x-made\":\"yes\""), "{told}");
-    assert!(told.ends_with("}\nBody:\nfür dich"), "{told}");
-    assert!(!told.contains("word"), "what was sent is told: {told}");
+    assert!(output.starts_with("Status: 201\nHeaders: {"), "{output}");
+    assert!(output.contains("\"x-made\":\"yes\""), "{output}");
+    assert!(output.ends_with("}\nBody:\nfür dich"), "{output}");
+    assert!(!output.contains("word"), "what was sent is told: {output}");
 }
 
 #[test]
-fn a_status_that_is_no_success_is_an_answer() {
+fn error_status_is_returned() {
     let server = Server::new(|_| response("503 Busy", "", "later"));
-    let told = run(
+    let output = run(
         &[server.host()],
         "http_request",
         json!({"url": server.url("/")}),
     );
-    assert!(told.unwrap().starts_with("Status: 503\n"));
+    assert!(output.unwrap().starts_with("Status: 503\n"));
 }
 
 #[test]
-fn what_is_private_is_not_called_unless_it_was_allowed() {
-    let server = Server::saying("text/plain", "secret");
+fn private_host_is_refused_unless_allowed() {
+    let server = Server::responding("text/plain", "secret");
     for (allowed, host) in [
         (vec![], server.host()),
         (vec![], server.name()),
@@ -70,19 +70,19 @@ fn what_is_private_is_not_called_unless_it_was_allowed() {
             "{refused}"
         );
     }
-    assert_eq!(server.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
     for allowed in [server.host(), "127.0.0.1".to_owned()] {
-        let told = run(&[allowed], "http_request", json!({"url": server.url("/")}));
-        assert!(told.unwrap().ends_with("secret"));
+        let output = run(&[allowed], "http_request", json!({"url": server.url("/")}));
+        assert!(output.unwrap().ends_with("secret"));
     }
     let by_name = json!({"url": format!("http://{}/", server.name())});
-    let told = run(&["localhost".to_owned()], "http_request", by_name);
-    assert!(told.unwrap().ends_with("secret"));
+    let output = run(&["localhost".to_owned()], "http_request", by_name);
+    assert!(output.unwrap().ends_with("secret"));
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_is_sent() {
-    let server = Server::saying("text/plain", "");
+    let server = Server::responding("text/plain", "");
     let url = server.url("/");
     for (input, problem) in [
         (json!({}), "`url` is missing"),
@@ -124,15 +124,15 @@ fn bad_input_is_refused_before_anything_is_sent() {
     ] {
         assert_problem(&run(&[server.host()], "http_request", input), problem);
     }
-    assert_eq!(server.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
-fn a_server_that_stays_silent_is_given_up() {
-    let clock = Arc::<Hand>::default();
+fn silent_server_times_out() {
+    let clock = Arc::<ManualClock>::default();
     let there = Arc::clone(&clock);
     let silent = Server::new(move |_| {
-        there.turn();
+        there.advance();
         Vec::new()
     });
     let input = json!({"url": silent.url("/?key=word"), "timeout": 7});
@@ -145,15 +145,15 @@ fn a_server_that_stays_silent_is_given_up() {
 }
 
 #[test]
-fn a_server_that_stops_in_the_middle_is_given_up() {
-    let clock = Arc::<Hand>::default();
+fn stalled_response_fails() {
+    let clock = Arc::<ManualClock>::default();
     let there = Arc::clone(&clock);
     let server = Server::new(move |_| {
-        there.turn();
+        there.advance();
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec()
     });
     let input = json!({"url": server.url("/")});
-    // It hangs up or the time is over, whichever is seen first.
+    // The connection closes or the timeout fires, whichever comes first.
     let given_up = run_with(gear(&[server.host()], &clock), "http_request", input).unwrap_err();
     let known = [
         "the answer was cut off",
@@ -163,7 +163,7 @@ fn a_server_that_stops_in_the_middle_is_given_up() {
 }
 
 #[test]
-fn nobody_at_home_is_told_without_the_address() {
+fn refused_connection_is_reported_without_the_url() {
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -179,17 +179,17 @@ fn nobody_at_home_is_told_without_the_address() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_and_that_is_told() {
+fn long_body_is_truncated_and_noted() {
     let limit = 2 * 1024 * 1024;
     for (length, is_cut) in [(limit, false), (limit + 1, true), (limit * 4, true)] {
-        let server = Server::saying("text/plain", "x".repeat(length));
-        let told = run(
+        let server = Server::responding("text/plain", "x".repeat(length));
+        let output = run(
             &[server.host()],
             "http_request",
             json!({"url": server.url("/")}),
         )
         .unwrap();
-        let (_, body) = told.split_once("Body:\n").unwrap();
+        let (_, body) = output.split_once("Body:\n").unwrap();
         let expected = "x".repeat(limit);
         if is_cut {
             let note = body.strip_prefix(&expected).unwrap();
@@ -201,34 +201,35 @@ fn what_is_too_long_is_cut_and_that_is_told() {
 }
 
 #[test]
-fn what_is_not_text_is_named() {
-    let server = Server::saying("image/png", b"\x89PNG\r\n\x1a\n\0\0\0");
-    let told = run(
+fn binary_body_is_described() {
+    let server = Server::responding("image/png", b"\x89PNG\r\n\x1a\n\0\0\0");
+    let output = run(
         &[server.host()],
         "http_request",
         json!({"url": server.url("/")}),
     )
     .unwrap();
     let note = "Body:\n\n[the body is not text and is left out: image/png, 11 bytes]";
-    assert!(told.ends_with(note), "{told}");
-    assert!(!told.contains("PNG\r"), "{told}");
+    assert!(output.ends_with(note), "{output}");
+    assert!(!output.contains("PNG\r"), "{output}");
 }
 
-/// The environment belongs to a process, so the second half of this test is a process of its own.
+/// The environment belongs to a process, so the second half of this test runs in a process of its
+/// own.
 #[test]
 fn a_proxy_of_the_environment_is_not_used() {
     const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-    let server = Server::saying("text/plain", "the server");
+    let server = Server::responding("text/plain", "the server");
     if std::env::var_os("SEGNO_TEST_INSIDE").is_some() {
-        let told = run(
+        let output = run(
             &[server.host()],
             "http_request",
             json!({"url": server.url("/")}),
         );
-        assert!(told.unwrap().ends_with("the server"));
+        assert!(output.unwrap().ends_with("the server"));
         return;
     }
-    let proxy = Server::saying("text/plain", "the proxy");
+    let proxy = Server::responding("text/plain", "the proxy");
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let name = "tools::requests::a_proxy_of_the_environment_is_not_used";
     child.args(["--exact", name]).env("SEGNO_TEST_INSIDE", "1");
@@ -240,5 +241,5 @@ fn a_proxy_of_the_environment_is_not_used() {
         String::from_utf8_lossy(&output.stdout).contains("1 passed"),
         "{output:?}"
     );
-    assert_eq!(proxy.heard(), [""; 0]);
+    assert_eq!(proxy.requests(), [""; 0]);
 }

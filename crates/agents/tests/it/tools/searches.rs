@@ -1,11 +1,11 @@
-//! `duckduckgo_search` and `tavily_search`, against a server that plays them.
+//! `duckduckgo_search` and `tavily_search`, against a fake server.
 
 use std::sync::Arc;
 
 use segno_agents::{Gear, Search};
 use serde_json::{Value, json};
 
-use super::{Hand, assert_problem, gear, json, run, run_with};
+use super::{ManualClock, assert_problem, gear, json, run, run_with};
 use crate::server::{Server, response};
 
 fn searching(server: &Server, key: Option<&str>) -> Gear {
@@ -15,7 +15,7 @@ fn searching(server: &Server, key: Option<&str>) -> Gear {
             tavily: server.url("/search"),
             tavily_key: key.map(str::to_owned),
         },
-        ..gear(&[server.host()], &Arc::<Hand>::default())
+        ..gear(&[server.host()], &Arc::<ManualClock>::default())
     }
 }
 
@@ -31,8 +31,8 @@ fn page(count: usize) -> String {
 }
 
 #[test]
-fn duckduckgo_finds_what_its_page_shows() {
-    let server = Server::saying("text/html", page(30));
+fn duckduckgo_results_are_parsed() {
+    let server = Server::responding("text/html", page(30));
     let ask = |input: Value| {
         json(run_with(
             searching(&server, None),
@@ -40,7 +40,7 @@ fn duckduckgo_finds_what_its_page_shows() {
             input,
         ))
     };
-    let told = ask(json!({
+    let output = ask(json!({
         "query": " rust & others ", "max_results": 2, "region": "de-de",
         "safesearch": "off", "timelimit": "w",
     }));
@@ -53,11 +53,15 @@ fn duckduckgo_finds_what_its_page_shows() {
             {"title": "Title 2", "href": "https://example.com/2", "body": "About 2"},
         ],
     });
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
     let line = "GET /html/?q=rust+%26+others&kl=de-de&kp=-2&df=w HTTP/1.1\r\n";
-    assert!(server.heard()[0].starts_with(line), "{:?}", server.heard());
+    assert!(
+        server.requests()[0].starts_with(line),
+        "{:?}",
+        server.requests()
+    );
     assert_eq!(ask(json!({"query": "x"}))["result_count"], 10);
-    assert!(server.heard()[1].contains("q=x&kl=us-en&kp=-1&df= "));
+    assert!(server.requests()[1].contains("q=x&kl=us-en&kp=-1&df= "));
     assert_eq!(
         ask(json!({"query": "x", "max_results": 50}))["result_count"],
         30
@@ -65,7 +69,7 @@ fn duckduckgo_finds_what_its_page_shows() {
 }
 
 #[test]
-fn nothing_found_is_not_a_page_that_cannot_be_read() {
+fn no_results_differ_from_an_unreadable_page() {
     for (status, body, expected) in [
         ("200 OK", "<div class='no-results'>No results.</div>", Ok(0)),
         (
@@ -82,21 +86,21 @@ fn nothing_found_is_not_a_page_that_cannot_be_read() {
         ("500 Oops", "", Err("status 500")),
     ] {
         let server = Server::new(move |_| response(status, "Content-Type: text/html\r\n", body));
-        let told = run_with(
+        let output = run_with(
             searching(&server, None),
             "duckduckgo_search",
             json!({"query": "x"}),
         );
         match expected {
-            Ok(count) => assert_eq!(json(told)["result_count"], count),
-            Err(problem) => assert_problem(&told, problem),
+            Ok(count) => assert_eq!(json(output)["result_count"], count),
+            Err(problem) => assert_problem(&output, problem),
         }
     }
 }
 
 #[test]
-fn a_search_that_makes_no_sense_is_not_sent() {
-    let server = Server::saying("text/html", page(1));
+fn invalid_search_is_not_sent() {
+    let server = Server::responding("text/html", page(1));
     for (tool, input, problem) in [
         ("duckduckgo_search", json!({}), "`query` is missing"),
         (
@@ -145,38 +149,41 @@ fn a_search_that_makes_no_sense_is_not_sent() {
             problem,
         );
     }
-    assert_eq!(server.heard(), [""; 0]);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
-fn tavily_is_asked_with_the_key_and_told_as_it_answers() {
-    let server = Server::saying("application/json", r#"{"results": [{"url": "https://a"}]}"#);
+fn tavily_gets_the_key_and_returns_its_response() {
+    let server = Server::responding("application/json", r#"{"results": [{"url": "https://a"}]}"#);
     let input = json!({"query": "rust", "max_results": 3, "include_answer": true});
-    let told = json(run_with(
+    let output = json(run_with(
         searching(&server, Some("tvly-word")),
         "tavily_search",
         input,
     ));
-    assert_eq!(told, json!({"results": [{"url": "https://a"}]}));
-    let heard = server.heard().concat();
-    assert!(heard.starts_with("POST /search HTTP/1.1\r\n"), "{heard}");
+    assert_eq!(output, json!({"results": [{"url": "https://a"}]}));
+    let requests = server.requests().concat();
     assert!(
-        heard.contains("\r\nauthorization: bearer tvly-word\r\n"),
-        "{heard}"
+        requests.starts_with("POST /search HTTP/1.1\r\n"),
+        "{requests}"
     );
-    let (_, body) = heard.split_once("\r\n\r\n").unwrap();
+    assert!(
+        requests.contains("\r\nauthorization: bearer tvly-word\r\n"),
+        "{requests}"
+    );
+    let (_, body) = requests.split_once("\r\n\r\n").unwrap();
     let body: Value = serde_json::from_str(body).unwrap();
     let expected = json!({"query": "rust", "max_results": 3, "include_answer": true});
     assert_eq!(body, expected);
 }
 
 #[test]
-fn the_key_for_tavily_is_in_no_answer_and_goes_nowhere_else() {
+fn tavily_key_is_never_shown_or_sent_elsewhere() {
     assert_problem(
         &run(&[], "tavily_search", json!({"query": "x"})),
         "TAVILY_API_KEY",
     );
-    let other = Server::saying("application/json", "{}");
+    let other = Server::responding("application/json", "{}");
     let away = format!("Location: {}\r\n", other.url("/"));
     for status in ["401 No", "429 Slow", "307 Away", "200 OK"] {
         let away = away.clone();
@@ -189,8 +196,8 @@ fn the_key_for_tavily_is_in_no_answer_and_goes_nowhere_else() {
         assert!(problem.starts_with("tavily "), "{problem}");
         assert!(!problem.contains("word"), "{problem}");
     }
-    assert_eq!(other.heard(), [""; 0]);
-    let server = Server::saying("application/json", "{}");
+    assert_eq!(other.requests(), [""; 0]);
+    let server = Server::responding("application/json", "{}");
     let gear = searching(&server, Some("word\r\nHost: other"));
     let problem = run_with(gear, "tavily_search", json!({"query": "x"})).unwrap_err();
     assert!(!problem.contains("word"), "{problem}");

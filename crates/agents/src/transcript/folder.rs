@@ -1,0 +1,346 @@
+//! The transcripts that a program has on this machine, for importing them as sessions.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "transcripts lie where the programs put them, and are read line by line however long they are"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use segno_core::agent::{Error, ErrorKind};
+use segno_core::companion::Program;
+use segno_core::conversation::{Branch, Origin, Said, Thread, words};
+use segno_core::digest::{Digest, Running};
+use segno_core::ports::Boxed;
+use segno_core::transcript::{About, Portion, Transcript, Transcripts};
+
+use super::paths::check_id;
+use super::{Item, Native, Reader, Reason};
+
+/// About how many bytes of a transcript are in memory at a time.
+const PORTION_BYTES: u64 = 1 << 20;
+/// How deep below a folder transcripts are searched.
+const MAX_DEPTH: usize = 8;
+/// The longest prompt that is reported, in bytes.
+const MAX_PROMPT: usize = 32 << 10;
+/// How many bytes are read at once to compute the digest.
+const BUFFER: usize = 256 << 10;
+
+#[derive(Debug, Clone)]
+pub struct Library {
+    native: Native,
+    home: PathBuf,
+}
+
+impl Library {
+    /// The transcripts of a program whose home folder is `home`.
+    pub fn new(native: Native, home: PathBuf) -> Self {
+        Self { native, home }
+    }
+}
+
+impl Transcripts for Library {
+    fn program(&self) -> Program {
+        self.native.program()
+    }
+
+    fn all(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>> {
+        let usual = || match self.native {
+            Native::ClaudeCode => self.home.join("projects"),
+            Native::Codex => self.home.join("sessions"),
+        };
+        let root = folder.unwrap_or_else(usual);
+        Box::pin(run_blocking(root, |root| {
+            let mut found = Vec::new();
+            collect_transcripts(root, MAX_DEPTH, &mut found)?;
+            found.sort();
+            Ok(found)
+        }))
+    }
+
+    fn find<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<PathBuf>, Error>> {
+        let (native, id) = (self.native, id.to_ascii_lowercase());
+        Box::pin(run_blocking(self.home.clone(), move |home| {
+            Ok(native.find(home, &id, &list)?.into_iter().next())
+        }))
+    }
+
+    fn open(&self, path: PathBuf) -> Boxed<'_, Result<Box<dyn Transcript>, Error>> {
+        let native = self.native;
+        Box::pin(async move {
+            let transcript =
+                run_blocking(path, move |path| TranscriptFile::open(native, path)).await?;
+            Ok(Box::new(OpenTranscript {
+                about: transcript.about.clone(),
+                transcript: Some(transcript),
+            }) as Box<dyn Transcript>)
+        })
+    }
+}
+
+/// Runs file operations on a blocking thread.
+async fn run_blocking<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let work = move || work(&path).map_err(|error| failed(&error));
+    let done = tokio::task::spawn_blocking(work).await;
+    done.expect("what is done with a transcript ends")
+}
+
+fn failed(error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Invalid,
+    };
+    Error::new(kind, error.to_string())
+}
+
+fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Collects the transcripts below a folder, without those of sub-agents, which lie beside the
+/// transcript of their session.
+fn collect_transcripts(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if kind.is_dir() && depth > 0 && name != "subagents" {
+            collect_transcripts(&path, depth - 1, found)?;
+        } else if kind.is_file()
+            && path.extension().is_some_and(|end| end == "jsonl")
+            && !name.starts_with("agent-")
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+struct OpenTranscript {
+    about: About,
+    /// Taken while a blocking thread uses it.
+    transcript: Option<TranscriptFile>,
+}
+
+impl OpenTranscript {
+    /// Uses the file on a blocking thread.
+    async fn with_file<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut TranscriptFile) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let gone = || Error::new(ErrorKind::Invalid, "it could not be read before".to_owned());
+        let mut transcript = self.transcript.take().ok_or_else(gone)?;
+        let work = move || {
+            let done = work(&mut transcript);
+            (transcript, done)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (transcript, done) = done.expect("what is done with a transcript ends");
+        self.transcript = Some(transcript);
+        done.map_err(|error| failed(&error))
+    }
+}
+
+impl Transcript for OpenTranscript {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn next(&mut self) -> Boxed<'_, Result<Option<Portion>, Error>> {
+        Box::pin(self.with_file(TranscriptFile::portion))
+    }
+
+    fn digest(&mut self, bytes: u64) -> Boxed<'_, Result<Digest, Error>> {
+        Box::pin(self.with_file(move |transcript| transcript.digest(bytes)))
+    }
+}
+
+/// A transcript that is being read.
+struct TranscriptFile {
+    about: About,
+    reader: Reader<FilePrefix>,
+    /// An item that was read and did not fit into the previous portion.
+    pending: Option<Item>,
+    finished: bool,
+    hash_source: File,
+    hashed: (u64, Running),
+}
+
+impl TranscriptFile {
+    fn open(native: Native, path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let file = File::open(&path)?;
+        let (metadata, hash_source) = (file.metadata()?, File::open(&path)?);
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        let length = metadata.len();
+        let reader = native.read(FilePrefix::new(file, length))?;
+        let mut transcript = Self {
+            about: About {
+                id: id_from_path(&path),
+                path,
+                length,
+                folder: None,
+                prompt: None,
+                anything: false,
+            },
+            reader,
+            pending: None,
+            finished: false,
+            hash_source,
+            hashed: (0, Running::default()),
+        };
+        transcript.read_about()?;
+        transcript.reader.restart()?;
+        Ok(transcript)
+    }
+
+    /// Reads until the id, the folder and the first prompt are known.
+    fn read_about(&mut self) -> io::Result<()> {
+        let mut damage = None;
+        while self.about.prompt.is_none()
+            && let Some(item) = self.reader.next()
+        {
+            let entry = match item? {
+                Item::Entry { entry, .. } => entry,
+                Item::Damage(found) => {
+                    damage.get_or_insert(found);
+                    continue;
+                }
+            };
+            if entry.thread != Thread::Main || entry.branch == Branch::Side {
+                continue;
+            }
+            match entry.said {
+                Said::User {
+                    origin: Origin::Person,
+                    parts,
+                } => {
+                    let mut prompt = words(&parts);
+                    prompt.truncate(prompt.floor_char_boundary(MAX_PROMPT));
+                    self.about.prompt = Some(prompt).filter(|prompt| !prompt.trim().is_empty());
+                    self.about.anything = true;
+                }
+                Said::Assistant { .. } | Said::Result(_) => self.about.anything = true,
+                _ => {}
+            }
+        }
+        if let (0, Some(damage)) = (self.reader.records(), damage) {
+            return Err(io::Error::other(format!(
+                "none of it can be read: {damage}"
+            )));
+        }
+        let facts = self.reader.facts();
+        self.about.folder.clone_from(&facts.cwd);
+        let reported = facts.session.clone().filter(|id| check_id(id).is_ok());
+        self.about.id = self.about.id.take().or(reported);
+        Ok(())
+    }
+
+    fn portion(&mut self) -> io::Result<Option<Portion>> {
+        if self.finished {
+            return Ok(None);
+        }
+        let mut portion = Portion::default();
+        let (mut bounds, mut torn) = (None, None);
+        loop {
+            let next = self.pending.take().map(Ok);
+            let Some(item) = next.or_else(|| self.reader.next()) else {
+                self.finished = true;
+                portion.bytes = torn.unwrap_or(self.reader.bytes());
+                return Ok(Some(portion));
+            };
+            let item = item?;
+            let at = match &item {
+                Item::Entry { at, .. } => *at,
+                Item::Damage(damage) => damage.at,
+            };
+            let (first, last) = *bounds.get_or_insert((at.offset, at.line));
+            // All items of one line stay together.
+            if at.line != last && at.offset + at.length - first > PORTION_BYTES {
+                portion.bytes = at.offset;
+                self.pending = Some(item);
+                return Ok(Some(portion));
+            }
+            bounds = Some((first, at.line));
+            match item {
+                Item::Entry { entry, .. } => portion.entries.push((at.offset, entry)),
+                Item::Damage(damage) => {
+                    // Its writer may just not have finished it.
+                    if damage.reason == Reason::Torn {
+                        torn = Some(at.offset);
+                    }
+                    portion.damage.push((at.offset, damage.to_string()));
+                }
+            }
+        }
+    }
+
+    fn digest(&mut self, bytes: u64) -> io::Result<Digest> {
+        let (done, running) = &mut self.hashed;
+        let mut buffer = vec![0; BUFFER];
+        while *done < bytes {
+            let wanted = usize::try_from(bytes - *done).unwrap_or(BUFFER).min(BUFFER);
+            let read = self.hash_source.read(&mut buffer[..wanted])?;
+            if read == 0 {
+                let reason = "it became shorter while it was read";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
+            }
+            running.add(&buffer[..read]);
+            *done += read as u64;
+        }
+        Ok(running.digest())
+    }
+}
+
+/// The id of a conversation in its file's name: the stem, or the end of it.
+fn id_from_path(path: &Path) -> Option<String> {
+    const UUID: usize = 36;
+    let stem = path.file_stem()?.to_str()?;
+    let id = stem.get(stem.len().checked_sub(UUID)?..)?;
+    let before = &stem[..stem.len() - UUID];
+    let usual = before.is_empty() || (before.starts_with("rollout-") && before.ends_with('-'));
+    (usual && check_id(id).is_ok()).then(|| id.to_ascii_lowercase())
+}
+
+/// A file up to a fixed offset: what is appended later is not visible.
+#[derive(Debug)]
+struct FilePrefix {
+    file: File,
+    at: u64,
+    end: u64,
+}
+
+impl FilePrefix {
+    fn new(file: File, end: u64) -> Self {
+        Self { file, at: 0, end }
+    }
+}
+
+impl Read for FilePrefix {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let room = buffer.len().min(left);
+        let read = self.file.read(&mut buffer[..room])?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for FilePrefix {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = self.file.seek(to)?;
+        Ok(self.at)
+    }
+}

@@ -1,0 +1,584 @@
+//! The transcript files of CLI agents, in the folders where the programs keep them.
+//!
+//! The files belong to the programs: inspecting changes nothing, and a repair leaves a copy of the
+//! original beside the file.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "records lie where the programs put them, are read line by line however long they are, and are replaced in one step"
+)]
+
+mod sub_agents;
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Cursor, Read, Seek};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use segno_core::agent::{Error, ErrorKind};
+use segno_core::companion::{self, Health, Kept, Record};
+use segno_core::conversation::{Branch, Entry, Origin, Said, Thread, Tokens};
+use segno_core::fault::{Point, point};
+use segno_core::ports::Boxed;
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
+
+use crate::program::Setup;
+use crate::transcript::{Item, Move, Native, Repair, Report, Target, parse_timestamp};
+
+/// How many damages a health message lists.
+const MAX_LISTED: usize = 3;
+/// How many of the newest messages and results are known by id.
+const MAX_NAMES: usize = 4096;
+/// The extension of draft files.
+const DRAFT: &str = "segno-draft";
+
+/// The transcript files of one program on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct LocalTranscripts {
+    pub(crate) native: Native,
+    /// The program's home folder, which holds them.
+    pub(crate) home: PathBuf,
+    /// The model that continues a written transcript, if one is chosen.
+    pub(crate) model: Option<String>,
+}
+
+impl LocalTranscripts {
+    pub(crate) fn new(native: Native, setup: &Setup) -> Self {
+        Self {
+            native,
+            home: setup.home.clone(),
+            model: setup.model.clone(),
+        }
+    }
+}
+
+impl companion::Records for LocalTranscripts {
+    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
+        Box::pin(repair(self.native, &self.home, id))
+    }
+
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Kept, Error>> {
+        Box::pin(copy(self.native, &self.home, id))
+    }
+
+    fn look<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<Record, Error>> {
+        let known = inspect_source(self.native, || Ok(Cursor::new(kept)));
+        Box::pin(std::future::ready(known.map_err(|error| invalid(&error))))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        id: &'a str,
+        kept: &'a Kept,
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<(), Error>> {
+        Box::pin(install(self.native, &self.home, id, kept, folder))
+    }
+
+    fn compose<'a>(
+        &'a self,
+        id: &'a str,
+        entries: &'a [Entry],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Vec<String>, Error>> {
+        Box::pin(compose(self, id, entries, folder))
+    }
+}
+
+/// Inspects the transcript of a conversation; `None` if there is none.
+pub(crate) async fn inspect(
+    native: Native,
+    home: &Path,
+    id: &str,
+) -> Result<Option<Record>, Error> {
+    let Some(path) = find(native, home, id) else {
+        return Ok(None);
+    };
+    run_blocking(path, move |path| {
+        inspect_source(native, || File::open(path)).map(Some)
+    })
+    .await
+}
+
+/// Inspects a transcript. It is read several times.
+fn inspect_source<R: Read + Seek>(
+    native: Native,
+    open: impl Fn() -> io::Result<R>,
+) -> io::Result<Record> {
+    let report = native.examine(open()?)?;
+    let first_prompt = find_first_prompt(native, open()?)?;
+    Ok(Record {
+        bytes: report.bytes,
+        health: health(&report, &first_prompt),
+        named: newest_names(native, open()?)?,
+        unanswered: Some(report.summary.unanswered),
+    })
+}
+
+/// The usage of a conversation so far, according to its transcript.
+pub(crate) async fn usage_of(native: Native, home: &Path, id: &str) -> Result<Usage, Error> {
+    let Some(path) = find(native, home, id) else {
+        return Ok(Usage::default());
+    };
+    run_blocking(path, move |path| {
+        Ok(native.examine(File::open(path)?)?.summary.usage.into())
+    })
+    .await
+}
+
+/// Repairs a transcript. The original stays beside it.
+async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
+    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    run_blocking(path, move |path| {
+        let mut draft = Draft::create_for(path)?;
+        let source = File::open(path)?;
+        let repair = draft.write(|file| native.repair(source, file))?;
+        let before = back_up(path)?;
+        draft.publish(path)?;
+        Ok(describe_repair(&repair, &before))
+    })
+    .await
+}
+
+/// Writes a stored transcript to where the program finds it, under this id. A transcript that
+/// already contains a prompt is not overwritten.
+async fn install(
+    native: Native,
+    home: &Path,
+    id: &str,
+    kept: &Kept,
+    folder: &Path,
+) -> Result<(), Error> {
+    let folder = text_of(folder)?;
+    let report = native.examine(Cursor::new(&kept.record));
+    let report = report.map_err(|error| invalid(&error))?;
+    let found = find(native, home, id);
+    let started = started_at(&kept.record).or(report.summary.first);
+    let started = started.unwrap_or(Timestamp(0));
+    let path = native.path_for(home, &folder, id, started);
+    let path = path.map_err(|error| invalid(&error))?;
+    let target = Move {
+        from: report.facts.cwd.unwrap_or_else(|| folder.clone()),
+        to: folder,
+        // The copy continues independently, under an id of its own.
+        session: Some(id.to_owned()),
+    };
+    let kept = kept.clone();
+    run_blocking(found.clone().unwrap_or(path), move |path| {
+        if found.is_some() {
+            let there = native.examine(File::open(path)?)?;
+            let first_prompt = find_first_prompt(native, File::open(path)?)?;
+            if health(&there, &first_prompt) != Health::Empty {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            back_up(path)?;
+        } else if let Some(folder) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+        }
+        // The transcript comes last: once it exists, so does the conversation.
+        sub_agents::install(native, path, kept.beside, &target)?;
+        let mut whole = Vec::new();
+        native.repair(Cursor::new(kept.record), &mut whole)?;
+        write(path, |file| {
+            native.rehome(Cursor::new(whole), file, &target).map(drop)
+        })
+    })
+    .await
+}
+
+/// Writes a file atomically.
+fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut draft = Draft::create_for(path)?;
+    draft.write(content)?;
+    draft.publish(path)
+}
+
+/// Writes a transcript of entries that come from elsewhere. Returns descriptions of what it does
+/// not contain.
+async fn compose(
+    files: &LocalTranscripts,
+    id: &str,
+    entries: &[Entry],
+    folder: &Path,
+) -> Result<Vec<String>, Error> {
+    let LocalTranscripts {
+        native,
+        home,
+        model,
+    } = files;
+    let last = entries.iter().rev().find_map(|entry| entry.when);
+    let target = Target {
+        session: id.to_owned(),
+        cwd: text_of(folder)?,
+        model: model.clone().unwrap_or_default(),
+        now: last.unwrap_or(Timestamp(0)),
+    };
+    let mut bytes = Vec::new();
+    let written = native.write(entries, &target, &mut bytes);
+    let written = written.map_err(|error| invalid(&error))?;
+    let made = Kept {
+        record: bytes,
+        ..Kept::default()
+    };
+    install(*native, home, id, &made, folder).await?;
+    let losses = written.losses.0.iter();
+    Ok(losses
+        .map(|(loss, count)| format!("{count} {loss}"))
+        .collect())
+}
+
+fn invalid(reason: &impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Invalid, reason.to_string())
+}
+
+fn text_of(folder: &Path) -> Result<String, Error> {
+    let text = folder.to_str().map(str::to_owned);
+    text.ok_or_else(|| invalid(&"the folder's name is not UTF-8"))
+}
+
+/// When a conversation began, according to its first line. Codex names the file after that time and
+/// remembers the name: with a time one second later it would not find the file.
+fn started_at(kept: &[u8]) -> Option<Timestamp> {
+    let first = kept.split(|byte| *byte == b'\n').next()?;
+    let first: serde_json::Value = serde_json::from_slice(first).ok()?;
+    parse_timestamp(first.pointer("/payload/timestamp")?.as_str()?)
+}
+
+/// Reads a transcript, and those of its sub-agents.
+async fn copy(native: Native, home: &Path, id: &str) -> Result<Kept, Error> {
+    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    run_blocking(path, move |path| {
+        if fs::metadata(path)?.len() > Kept::LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Kept {
+            record: fs::read(path)?,
+            beside: sub_agents::copy(native, path)?,
+        })
+    })
+    .await
+}
+
+/// Runs file operations on a blocking thread.
+async fn run_blocking<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let work = move || {
+        work(&path).map_err(|error| {
+            let message = format!("{}: {error}", path.display());
+            Error::new(ErrorKind::Crashed, message)
+        })
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.expect("what is done with a record ends")
+}
+
+fn missing(id: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no record of {id}"))
+}
+
+/// Whether a transcript contains the first prompt.
+#[derive(Debug, PartialEq, Eq)]
+enum FirstPrompt {
+    Present,
+    /// It does not, or that cannot be determined: the reason.
+    Missing(String),
+}
+
+/// Looks for the first prompt. A program that is killed early may have created its conversation
+/// without having written the prompt. It would resume all the same, and its model would be told to
+/// continue a task that it never received.
+fn find_first_prompt(native: Native, source: impl Read + Seek) -> io::Result<FirstPrompt> {
+    for item in native.read(source)? {
+        match item? {
+            // The damaged line could have held the prompt.
+            Item::Damage(damage) if damage.hides_something() => {
+                return Ok(FirstPrompt::Missing(damage.to_string()));
+            }
+            Item::Entry { entry, .. } if is_prompt(&entry) => return Ok(FirstPrompt::Present),
+            _ => {}
+        }
+    }
+    Ok(FirstPrompt::Missing(
+        "nobody asks anything in it".to_owned(),
+    ))
+}
+
+fn is_prompt(entry: &Entry) -> bool {
+    let asked = matches!(
+        &entry.said,
+        Said::User { origin: Origin::Person, parts } if !parts.is_empty()
+    );
+    asked && entry.thread == Thread::Main && entry.branch != Branch::Side
+}
+
+/// Whether the program itself would lose something by resuming from this transcript.
+fn health(report: &Report, first_prompt: &FirstPrompt) -> Health {
+    if let FirstPrompt::Missing(why) = first_prompt {
+        let summary = &report.summary;
+        let answered = summary.usage != Tokens::default() || !summary.unanswered.is_empty();
+        return if answered {
+            Health::Unreadable(format!("what was asked is not in it ({why})"))
+        } else {
+            Health::Empty
+        };
+    }
+    let harmful = report
+        .damage
+        .iter()
+        .filter(|damage| damage.breaks_a_resume());
+    let listed: Vec<String> = harmful.take(MAX_LISTED).map(ToString::to_string).collect();
+    if listed.is_empty() {
+        Health::Whole
+    } else {
+        Health::Damaged(listed.join("; "))
+    }
+}
+
+/// The ids of the newest messages and results, for programs that report the same ids in their
+/// stream.
+fn newest_names(native: Native, source: impl Read + Seek) -> io::Result<Option<Vec<String>>> {
+    if native == Native::Codex {
+        return Ok(None);
+    }
+    let mut named = VecDeque::new();
+    for item in native.read(source)? {
+        let Item::Entry { entry, .. } = item? else {
+            continue;
+        };
+        named.extend(entry.said.names().map(str::to_owned));
+        while named.len() > MAX_NAMES {
+            named.pop_front();
+        }
+    }
+    Ok(Some(named.into()))
+}
+
+/// A new file beside a transcript, readable only by its owner. A rename makes it the transcript.
+struct Draft {
+    path: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    fn create_for(transcript: &Path) -> io::Result<Self> {
+        let path = transcript.with_extension(format!("jsonl.{DRAFT}"));
+        remove_stale_drafts(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        point(Point::RecordAfterDraft);
+        Ok(Self { path, file })
+    }
+
+    /// Writes the content. It is durable when this returns; after an error the file is removed.
+    fn write<T>(&mut self, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        let written = write(&mut self.file);
+        point(Point::RecordBeforeSync);
+        let written = written.and_then(|value| self.file.sync_all().map(|()| value));
+        written.inspect_err(|_| drop(fs::remove_file(&self.path)))
+    }
+
+    fn publish(self, record: &Path) -> io::Result<()> {
+        point(Point::RecordBeforeRename);
+        fs::rename(&self.path, record)?;
+        point(Point::RecordAfterRename);
+        sync_folder(record)
+    }
+}
+
+/// Removes drafts of killed processes from the folder. A draft that is being written is locked; one
+/// without a lock has no writer.
+fn remove_stale_drafts(draft: &Path) -> io::Result<()> {
+    let folder = draft.parent().unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_draft = path.extension().is_some_and(|end| end == DRAFT);
+        if is_draft
+            && let Ok(file) = File::open(&path)
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Hard-links a transcript to a backup name.
+fn back_up(path: &Path) -> io::Result<PathBuf> {
+    for number in 1.. {
+        let kept = path.with_extension(format!("jsonl.before-repair-{number}"));
+        match fs::hard_link(path, &kept) {
+            Ok(()) => {
+                point(Point::RecordAfterKeep);
+                return Ok(kept);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("there is always another number")
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn describe_repair(repair: &Repair, before: &Path) -> String {
+    let dropped = repair.dropped.len() as u64 + repair.dropped_unlisted;
+    let closed = repair.closed.len() as u64 + repair.closed_unlisted;
+    let mut listed = Vec::new();
+    if dropped > 0 {
+        listed.push(format!("{dropped} lines that cannot be read were left out"));
+    }
+    if closed > 0 {
+        listed.push(format!("{closed} calls were marked as of unknown outcome"));
+    }
+    if repair.bridged > 0 {
+        listed.push(format!("{} gaps were bridged", repair.bridged));
+    }
+    if repair.ended {
+        listed.push("the last line was ended".to_owned());
+    }
+    format!(
+        "the record of the conversation was put in order ({}); it is kept as it was in {}",
+        listed.join(", "),
+        before.display()
+    )
+}
+
+pub(crate) fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
+    // What cannot be listed cannot be read by the program either.
+    let found = native.find(home, id, &list).unwrap_or_default();
+    found.into_iter().next()
+}
+
+fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: &str =
+        include_str!("../tests/golden/claude_code/2.1.325/normal.transcript.jsonl");
+    const CODEX: &str = include_str!("../tests/golden/codex/0.166.0/normal.rollout.jsonl");
+
+    fn health_of(native: Native, record: &str) -> Health {
+        let report = native.examine(Cursor::new(record)).unwrap();
+        health(
+            &report,
+            &find_first_prompt(native, Cursor::new(record)).unwrap(),
+        )
+    }
+
+    /// Both programs' transcripts of the same conversation, and the index of the line with the
+    /// prompt.
+    fn transcripts() -> [(Native, Vec<&'static str>, usize); 2] {
+        [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)].map(|(native, record)| {
+            let lines: Vec<&str> = record.split_inclusive('\n').collect();
+            let is_asked = |line: &&str| {
+                line.contains("\"role\":\"user\"") && line.contains("[script:standard]")
+            };
+            let asked = lines.iter().position(is_asked).unwrap();
+            (native, lines, asked)
+        })
+    }
+
+    #[test]
+    fn transcript_without_a_prompt_is_empty() {
+        for (native, lines, asked) in transcripts() {
+            for end in 0..=lines.len() {
+                let health = health_of(native, &lines[..end].concat());
+                assert_eq!(health == Health::Empty, end <= asked, "{native:?} {end}");
+            }
+            let torn = &lines[asked][..lines[asked].len() / 2];
+            let health = health_of(native, &(lines[..asked].concat() + torn));
+            assert_eq!(health, Health::Empty, "{native:?}");
+        }
+    }
+
+    #[test]
+    fn transcript_with_a_lost_prompt_is_unreadable() {
+        for (native, mut lines, asked) in transcripts() {
+            for broken in ["{\"type\":\"us\0\0\n", ""] {
+                lines[asked] = broken;
+                let health = health_of(native, &lines.concat());
+                assert!(
+                    matches!(&health, Health::Unreadable(why) if why.contains("what was asked")),
+                    "{native:?} {health:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn damage_after_the_prompt_is_repairable() {
+        for (native, mut lines, asked) in transcripts() {
+            let last = lines.len() - 1;
+            assert!(last > asked + 1, "{native:?}");
+            lines[last] = "{\"type\":\"ass\0\0\n";
+            let health = health_of(native, &lines.concat());
+            assert!(
+                matches!(health, Health::Damaged(_)),
+                "{native:?} {health:?}"
+            );
+        }
+    }
+
+    /// A stored transcript becomes a conversation of its own: the program finds it under the new
+    /// id, in the new folder, with the same content.
+    #[tokio::test]
+    async fn stored_transcript_is_installed_under_a_new_id() {
+        const OTHER: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
+        for (native, kept) in [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)] {
+            let home = tempfile::tempdir().unwrap();
+            let records = LocalTranscripts {
+                native,
+                home: home.path().to_owned(),
+                model: None,
+            };
+            let records: &dyn companion::Records = &records;
+            let folder = Path::new("/srv/copy");
+            let known = records.look(kept.as_bytes()).await.unwrap();
+            assert_eq!(known.health, Health::Whole, "{native:?}");
+            let copy = Kept {
+                record: kept.as_bytes().to_vec(),
+                ..Kept::default()
+            };
+            records.settle(OTHER, &copy, folder).await.unwrap();
+            let bytes = records.copy(OTHER).await.unwrap().record;
+            let facts = native.examine(Cursor::new(&bytes)).unwrap().facts;
+            assert_eq!(facts.session.as_deref(), Some(OTHER));
+            assert_eq!(facts.cwd.as_deref(), Some("/srv/copy"));
+            let old = native.examine(Cursor::new(kept)).unwrap().facts.session;
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            assert!(!text.contains(&old.unwrap()), "{native:?}");
+            let found = records.look(&bytes).await.unwrap();
+            assert_eq!(found.named, known.named, "{native:?}");
+            let again = records.settle(OTHER, &copy, folder).await;
+            assert!(again.is_err(), "{native:?}: it is someone's by now");
+        }
+    }
+
+    #[test]
+    fn start_time_is_taken_from_the_payload() {
+        let line = r#"{"timestamp":"2026-11-16T03:14:45.004Z","type":"session_meta","payload":{"timestamp":"2026-11-16T03:14:44.996Z"}}"#;
+        let listed = started_at(format!("{line}\n{{}}\n").as_bytes());
+        assert_eq!(listed, parse_timestamp("2026-11-16T03:14:44.996Z"));
+        assert_eq!(started_at(b"{}\n"), None);
+    }
+}
